@@ -27,6 +27,12 @@ use rustix::process::{Pid, Signal, kill_process};
 pub const ARCHITECTURES: [&str; 7] = ["amped", PROCESSES, "uring", "sped", "pipelined", "mt", "mp"];
 pub const PROCESSES: &str = "amped --helpers process";
 
+/// The settings of one of them, for a configuration file.
+pub fn arch_settings(arch: &str) -> String {
+    let (arch, helpers) = arch.split_once(" --helpers ").unwrap_or((arch, "thread"));
+    format!("arch = '{arch}'\nhelpers = '{helpers}'\n")
+}
+
 /// Nothing in the suite takes longer than this unless something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use flash_tests::{ARCHITECTURES, Server, program, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, program, site};
 use tempfile::TempDir;
 
 const GET_A: &[u8] = b"GET /a.txt HTTP/1.0\r\n\r\n";
@@ -30,10 +30,10 @@ fn run(words: &[&str], path: &PathBuf) -> (Option<i32>, String, String) {
 fn a_file_is_served_by_every_architecture() {
     let site = site::make();
     for arch in ARCHITECTURES {
-        let (arch, helpers) = arch.split_once(" --helpers ").unwrap_or((arch, "thread"));
         let text = format!(
-            "root = '{}'\nlisten = '127.0.0.1:0'\narch = '{arch}'\nhelpers = '{helpers}'\nverbose = true\n[header]\nX-Of = ['the file', 'both']\n",
-            site.path().display()
+            "root = '{}'\nlisten = '127.0.0.1:0'\n{}verbose = true\n[header]\nX-Of = ['the file', 'both']\n",
+            site.path().display(),
+            arch_settings(arch)
         );
         let (_folder, path) = file(&text);
         let server = Server::start_configured(&path, &[]);
@@ -124,11 +124,6 @@ fn check_says_what_serve_would_find_later() {
     }
     let sites = format!("[site.'a.example']\n{root}");
     for (text, marked, line) in [
-        (
-            format!("# one\nhelpers = 'process'\n{sites}"),
-            "helpers process does not work with several sites",
-            2,
-        ),
         (format!("# one\ncgi = {{ '/a' = '/no/such' }}\n{sites}"), "cannot use /no/such", 2),
         (format!("{sites}# its own\napp = {{ '/a' = '/no/such' }}"), "cannot run /no/such", 4),
     ] {
@@ -223,8 +218,8 @@ fn ask(server: &Server, host: &str, path: &str) -> (u16, String) {
 
 #[test]
 fn each_host_has_its_site_in_every_architecture() {
-    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
-        let (folder, path) = sites(&format!("arch = '{arch}'"));
+    for arch in ARCHITECTURES {
+        let (folder, path) = sites(&arch_settings(arch));
         let server = Server::start_configured(&path, &[]);
         // Twice: looked up, and from the caches.
         for _ in 0..3 {
@@ -270,9 +265,6 @@ fn the_servers_settings_hold_for_sites_and_flags_win_over_both() {
     drop(server);
     let (code, _, said) = run(&["serve", "/tmp"], &path);
     assert!(code == Some(2) && said.contains("leave DIR out"), "{said}");
-    let (_folder, path) = sites("helpers = 'process'");
-    let (code, _, said) = run(&["check"], &path);
-    assert!(code == Some(2) && said.contains("several sites"), "{said}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use flash_tests::reply::Reply;
-use flash_tests::{ARCHITECTURES, Server, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, site};
 use tempfile::TempDir;
 
 /// A folder of files, and a configuration file beside it.
@@ -60,8 +60,8 @@ const NAMES: [&str; 10] = [
 
 #[test]
 fn places_have_rules_of_their_own_in_every_architecture() {
-    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
-        let (_folder, path) = files(&format!("arch = '{arch}'\n{PLACES}"), &NAMES);
+    for arch in ARCHITECTURES {
+        let (_folder, path) = files(&format!("{}{PLACES}", arch_settings(arch)), &NAMES);
         let server = Server::start_configured(&path, &[]);
         // From the disk, and from the caches.
         for _ in 0..3 {
@@ -139,8 +139,8 @@ fn raw(server: &Server, method: &str, host: &str, target: &str, more: &str) -> R
 
 #[test]
 fn rules_answer_in_every_architecture() {
-    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
-        let (_folder, path) = files(&format!("arch = '{arch}'\n{RULES}"), &RULES_NAMES);
+    for arch in ARCHITECTURES {
+        let (_folder, path) = files(&format!("{}{RULES}", arch_settings(arch)), &RULES_NAMES);
         let server = Server::start_configured(&path, &[]);
         for _ in 0..2 {
             for (host, target, status, location) in [

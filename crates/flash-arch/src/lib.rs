@@ -82,7 +82,7 @@ pub use crate::clock::server_us;
 pub use crate::control::Control;
 use crate::epoll::Epoll;
 pub use crate::file_service::FileService;
-pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles};
+pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, SiteOpeners};
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::limits::Limits;
 pub use crate::listener::{Listener, SocketAccess};

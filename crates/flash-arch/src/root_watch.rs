@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -104,8 +103,7 @@ impl Watch {
 }
 
 fn look(shared: &ServerState, site: SiteId, logs: bool) {
-    let open = |folder: &Path| shared.helper_kind.open_root(folder);
-    let Some((change, folder)) = shared.disk.look_at_root(site, open) else { return };
+    let Some((change, folder)) = shared.disk.look_at_root(site) else { return };
     document_root::tell(site, &shared.disk, &shared.configuration().server.hosts);
     if logs {
         shared.error_log.log(format_args!("{}", change.about(&folder)));

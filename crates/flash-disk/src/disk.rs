@@ -23,7 +23,7 @@ use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
 use crate::settings::{Settings, SiteSettings};
-use crate::site_root::{RootChange, SiteRoot, open_root};
+use crate::site_root::{RootChange, RootOpener, SiteRoot, open_root};
 use crate::sites::{NextSites, Sites};
 use crate::spool::Spool;
 use crate::users::user_of;
@@ -77,17 +77,17 @@ impl Disk {
     }
 
     /// Prepares other sites in the place of the present ones, without a change to these. Each has its absolute folder. A site keeps its
-    /// number, its roots and its generation if it has the same folder and the same settings as before. `open` opens the folder of
-    /// the first. May wait for the disk.
+    /// number, its roots and its generation if it has the same folder and the same settings as before. `opener` gives what opens the
+    /// folder of each, by its place in the list. Opens the first, and may wait for the disk.
     ///
     /// # Errors
     /// The folder of the first site cannot be opened.
     pub fn prepare_sites(
         &self,
         wanted: Vec<(Arc<Path>, Arc<SiteSettings>)>,
-        open: impl FnOnce(&Path) -> io::Result<Opened>,
+        opener: impl Fn(usize) -> Arc<dyn RootOpener>,
     ) -> io::Result<NextSites> {
-        self.sites.prepare(wanted, open)
+        self.sites.prepare(wanted, opener)
     }
 
     /// From now on these are the sites. Requests that are under way keep theirs.
@@ -179,15 +179,11 @@ impl Disk {
         passed.and_then(|root| root.downcast().ok()).unwrap_or_else(|| self.root())
     }
 
-    /// Looks where the folder of an open site leads now, and serves from there. `open` opens the new root. Returns a change,
-    /// and the folder as it was given. May wait for the disk.
-    pub fn look_at_root(
-        &self,
-        site: SiteId,
-        open: impl FnOnce(&Path) -> io::Result<Opened>,
-    ) -> Option<(RootChange, PathBuf)> {
+    /// Looks where the folder of an open site leads now, and serves from there. Returns a change, and the folder as it was given.
+    /// May wait for the disk.
+    pub fn look_at_root(&self, site: SiteId) -> Option<(RootChange, PathBuf)> {
         let roots = self.sites.get(site)?;
-        Some((roots.look(open)?, roots.path().to_owned()))
+        Some((roots.look()?, roots.path().to_owned()))
     }
 
     /// The device that the job would wait for, by its name. A symbolic link may lead to another. Makes no system

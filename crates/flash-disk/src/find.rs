@@ -57,11 +57,7 @@ impl Disk {
     pub(crate) fn find(&self, find: &Find, blocking: Blocking) -> Result<Done, LookupError> {
         let roots = match self.sites.open(find.site, blocking) {
             Ok(roots) => roots,
-            // The folder of a site is gone before its first request.
-            Err(LookupError::Missing) => {
-                return Ok(Done::Found(Arc::new(Entry::new(Resource::Missing, find.asked_ms))));
-            }
-            Err(stop) => return Err(stop),
+            Err(stop) => return not_open(find, stop),
         };
         let site = roots.current();
         let resource = match self.target(&site, find, blocking) {
@@ -332,6 +328,15 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
     match &entry.resource {
         Resource::File(variants) => Some(variants),
         _ => None,
+    }
+}
+
+/// The result if a site cannot be opened.
+pub(crate) fn not_open(find: &Find, stop: LookupError) -> Result<Done, LookupError> {
+    match stop {
+        // Its folder is gone before its first request.
+        LookupError::Missing => Ok(Done::Found(Arc::new(Entry::new(Resource::Missing, find.asked_ms)))),
+        stop => Err(stop),
     }
 }
 

@@ -44,7 +44,7 @@ pub use crate::identity::Opened;
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::retry::again_if;
 pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
-pub use crate::site_root::{RootChange, SiteRoot, open_root, real_path};
+pub use crate::site_root::{OpensHere, RootChange, RootOpener, SiteRoot, open_root, real_path};
 pub use crate::sites::NextSites;
 pub use crate::spool::Spool;
 

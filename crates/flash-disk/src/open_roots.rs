@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::settings::FollowLinks;
 pub(crate) struct OpenRoots {
     names_briefly: Duration,
     known: Mutex<Known>,
+    generations: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +28,7 @@ struct Known {
 
 impl OpenRoots {
     pub(crate) fn new(names_briefly: Duration) -> Self {
-        Self { names_briefly, known: Mutex::default() }
+        Self { names_briefly, known: Mutex::default(), generations: AtomicU64::new(0) }
     }
 
     /// The root of this folder: the one that is open already, or another one. `beside` is any root of the same disk.
@@ -54,6 +56,11 @@ impl OpenRoots {
         }
         known.roots.insert(key, Arc::downgrade(&root));
         Ok(root)
+    }
+
+    /// The generation of the next root that a site of this disk gets. No two roots have the same one.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::Relaxed)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {

@@ -2,11 +2,12 @@
 //! must not wait](Disk::help). Other modules do the work of each kind of job.
 
 use flash_core::file::Window;
-use flash_core::job::{self, Done, Failure, Job, List, Outcome, Spent};
+use flash_core::job::{self, Done, Failure, Find, Job, List, Outcome, Spent};
 
 use crate::blocking::Blocking;
 use crate::call_timer;
 use crate::disk::Disk;
+use crate::find::not_open;
 use crate::lookup_error::LookupError;
 use crate::mounts::Device;
 use crate::retry::again_if;
@@ -70,21 +71,32 @@ impl Disk {
     ///
     /// A helper of a local device waits for no other device. Returns `None` if the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
-        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
+        let blocking = blocking(device);
         if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
             learner.helped();
         }
         let (done, spent) = call_timer::measured(|| match job {
-            Job::Find(find) => match again_if(is_busy, || self.find(find, blocking)) {
-                Err(LookupError::Elsewhere) => None,
-                result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
-            },
+            Job::Find(find) => helped(find, again_if(is_busy, || self.find(find, blocking))),
             Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
             Job::List(list) => self.list(list, blocking, &mut |job| self.part(&job, blocking)),
             Job::Folder(_) => self.part(job, blocking),
             Job::Spool(spool) => Some(self.spool(spool)),
         });
         done.map(|done| Outcome { done, spent })
+    }
+
+    /// Opens the site of a job, if it is not open. Another process can look for files only then. An error is what
+    /// [`help`](Self::help) would return.
+    ///
+    /// # Errors
+    /// What becomes of the job.
+    pub fn open_site(&self, job: &Job, device: Device) -> Result<(), Option<Outcome>> {
+        // Other jobs begin with what was found, or open the site themselves.
+        let Job::Find(find) = job else { return Ok(()) };
+        match again_if(is_busy, || self.sites.open(find.site, blocking(device))) {
+            Ok(_) => Ok(()),
+            Err(stop) => Err(helped(find, not_open(find, stop)).map(Outcome::from)),
+        }
     }
 
     /// Does a step of a listing, and has `ask` read the folder.
@@ -94,7 +106,7 @@ impl Disk {
         device: Device,
         mut ask: impl FnMut(&Job) -> Option<Outcome>,
     ) -> Option<Outcome> {
-        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
+        let blocking = blocking(device);
         let mut spent = Spent::default();
         let done = self.list(list, blocking, &mut |job| {
             let outcome = ask(&job)?;
@@ -124,6 +136,19 @@ impl Disk {
             job::Spool::Read { file, range } => file.read(range.clone()).map(Done::Unspooled),
         };
         done.unwrap_or_else(Done::Failed)
+    }
+}
+
+/// Whether a helper of that device may wait for others.
+fn blocking(device: Device) -> Blocking {
+    if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere }
+}
+
+/// `None` if the name leads to another device.
+fn helped(find: &Find, result: Result<Done, LookupError>) -> Option<Done> {
+    match result {
+        Err(LookupError::Elsewhere) => None,
+        result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
     }
 }
 

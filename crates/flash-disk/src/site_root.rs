@@ -9,13 +9,14 @@
 //! A thread that may wait [looks](SiteRoots::look) from time to time. Only such a thread drops a root, because to close a folder
 //! may be disk work. When it looks, and who opens the new root, is decided elsewhere.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::root::{Generation, OpenRoot};
@@ -42,6 +43,31 @@ pub struct SiteRoot {
     /// DIR leads nowhere: this is the root before, from which nothing more is opened.
     is_gone: bool,
     identity: Identity,
+    opener: SharedOpener,
+    /// Of its site.
+    present: Weak<Generation>,
+}
+
+/// Opens the folder of a site, where the process that serves it may.
+pub trait RootOpener: Any + fmt::Debug + Send + Sync {
+    /// May wait for the disk. `folder` is the site's, as it was given.
+    ///
+    /// # Errors
+    /// As opening it fails.
+    fn open(&self, folder: &Path) -> io::Result<Opened>;
+}
+
+/// Opens folders in this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpensHere;
+
+/// What opens a site's folder now. A reload may put another opener in its place.
+pub(crate) type SharedOpener = Arc<ArcSwap<Arc<dyn RootOpener>>>;
+
+impl RootOpener for OpensHere {
+    fn open(&self, folder: &Path) -> io::Result<Opened> {
+        open_root(folder)
+    }
 }
 
 /// What a look at DIR has found.
@@ -55,14 +81,21 @@ pub enum RootChange {
     Refused(io::Error),
 }
 
+/// What all roots of a site have in common.
+#[derive(Debug)]
+pub(crate) struct SiteParts {
+    /// DIR as it was given, made absolute.
+    pub(crate) path: Arc<Path>,
+    pub(crate) settings: Arc<SiteSettings>,
+    pub(crate) open: Arc<OpenRoots>,
+    pub(crate) opener: SharedOpener,
+    pub(crate) generation: Arc<Generation>,
+}
+
 #[derive(Debug)]
 pub(crate) struct SiteRoots {
-    /// DIR as it was given, made absolute.
-    path: Arc<Path>,
-    settings: Arc<SiteSettings>,
-    open: Arc<OpenRoots>,
+    site: SiteParts,
     current: ArcSwap<SiteRoot>,
-    generation: Arc<Generation>,
     /// Earlier ones that may still be used.
     retired: Mutex<Vec<Arc<SiteRoot>>>,
     /// Held during a look.
@@ -85,27 +118,36 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
     Ok(std::ffi::OsString::from_vec(link.into_bytes()).into())
 }
 
-impl SiteRoots {
-    /// Roots of another site share its mounts and name tables with `beside`. `number` is the generation of the first one.
-    pub(crate) fn open(
-        path: &Arc<Path>,
-        opened: Opened,
-        settings: Arc<SiteSettings>,
-        open: &Arc<OpenRoots>,
-        generation: Arc<Generation>,
-        (number, beside): (u64, Option<&Root>),
-    ) -> io::Result<Self> {
-        let identity = Identity::of_opened(&opened)?;
-        let root = open.root(opened, identity, settings.follow_links, beside)?;
-        let program_folders = Arc::clone(&settings.program_folders);
-        let first = SiteRoot::new(number, root, identity, program_folders, &settings);
-        generation.set(number);
-        Ok(Self {
-            path: Arc::clone(path),
+impl SiteParts {
+    /// The next root: a folder that the site leads to.
+    fn root(&self, root: Arc<Root>, identity: Identity, program_folders: Arc<[PathBuf]>) -> SiteRoot {
+        let settings = Arc::clone(&self.settings);
+        let users = settings.user_dirs.clone();
+        let users = users.map(|folder| Users::new(folder, settings.follow_links, &root));
+        SiteRoot {
+            generation: self.open.next_generation(),
+            root,
+            users,
             settings,
-            open: Arc::clone(open),
+            program_folders,
+            is_gone: false,
+            identity,
+            opener: Arc::clone(&self.opener),
+            present: Arc::downgrade(&self.generation),
+        }
+    }
+}
+
+impl SiteRoots {
+    /// Opens the first root. Roots of another site share its mounts and name tables with `beside`.
+    pub(crate) fn open(site: SiteParts, opened: Opened, beside: Option<&Root>) -> io::Result<Self> {
+        let identity = Identity::of_opened(&opened)?;
+        let root = site.open.root(opened, identity, site.settings.follow_links, beside)?;
+        let first = site.root(root, identity, Arc::clone(&site.settings.program_folders));
+        site.generation.set(first.generation);
+        Ok(Self {
+            site,
             current: ArcSwap::from_pointee(first),
-            generation,
             retired: Mutex::default(),
             looks: Mutex::default(),
             is_missed: AtomicBool::new(false),
@@ -115,7 +157,7 @@ impl SiteRoots {
 
     /// DIR as it was given, made absolute.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.site.path
     }
 
     /// The root that new jobs work in. Waits for nothing.
@@ -133,26 +175,32 @@ impl SiteRoots {
     }
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
-        &self.generation
+        &self.site.generation
     }
 
     pub(crate) fn watch_mounts(&self, closer: Option<Arc<Closer>>) -> io::Result<()> {
         self.current().root.mounts().watch(closer)
     }
 
-    /// Looks where DIR leads, and opens what is new with `open`. May wait for the disk. Does nothing while another thread looks.
-    pub(crate) fn look(&self, open: impl FnOnce(&Path) -> io::Result<Opened>) -> Option<RootChange> {
+    /// Looks where DIR leads, and opens what is new. May wait for the disk. Does nothing while another thread looks.
+    pub(crate) fn look(&self) -> Option<RootChange> {
         let _alone = self.looks.try_lock().ok()?;
         self.retired().retain(|root| Arc::strong_count(root) > 1);
         let current = self.current_owned();
-        let found = Identity::of(CWD, &self.path, AtFlags::empty());
+        let found = Identity::of(CWD, &self.site.path, AtFlags::empty());
         match found {
             Ok(identity) if identity == current.identity && !current.is_gone => {
                 self.is_missed.store(false, Ordering::Relaxed);
                 self.is_refused.store(false, Ordering::Relaxed);
                 None
             }
-            Ok(_) => match open(&self.path).and_then(|opened| self.successor(&current, opened)) {
+            Ok(_) => match self
+                .site
+                .opener
+                .load()
+                .open(&self.site.path)
+                .and_then(|opened| self.successor(&current, opened))
+            {
                 Ok(root) => {
                     let real_path = root.root.real_path().to_owned();
                     self.publish(root);
@@ -175,15 +223,8 @@ impl SiteRoots {
         if !was_missed || current.is_gone {
             return None;
         }
-        self.publish(SiteRoot {
-            generation: current.generation + 1,
-            root: Arc::clone(&current.root),
-            users: None,
-            settings: Arc::clone(&self.settings),
-            program_folders: Arc::default(),
-            is_gone: true,
-            identity: current.identity,
-        });
+        let gone = self.site.root(Arc::clone(&current.root), current.identity, Arc::default());
+        self.publish(SiteRoot { users: None, is_gone: true, ..gone });
         Some(RootChange::Gone)
     }
 
@@ -192,7 +233,7 @@ impl SiteRoots {
         let identity = Identity::of_opened(&opened)?;
         let real_path = opened.1.clone();
         // A folder of programs that was in the root before is one in this root too.
-        let program_folders = before.program_folders.iter().chain(&*self.settings.program_folders);
+        let program_folders = before.program_folders.iter().chain(&*self.site.settings.program_folders);
         let moved = |folder: &PathBuf| {
             let below = folder.strip_prefix(before.root.real_path()).ok()?;
             Some(real_path.join(below))
@@ -202,10 +243,11 @@ impl SiteRoots {
         program_folders.sort();
         program_folders.dedup();
         program_folders.retain(|folder| {
-            self.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
+            self.site.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
         });
-        let root = self.open.root(opened, identity, self.settings.follow_links, Some(&before.root))?;
-        Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders.into(), &self.settings))
+        let root =
+            self.site.open.root(opened, identity, self.site.settings.follow_links, Some(&before.root))?;
+        Ok(self.site.root(root, identity, program_folders.into()))
     }
 
     fn publish(&self, root: SiteRoot) {
@@ -214,7 +256,7 @@ impl SiteRoots {
         self.is_refused.store(false, Ordering::Relaxed);
         let before = self.current.swap(Arc::new(root));
         // Afterwards, so that no job of the old root begins for a request that saw this.
-        self.generation.set(generation);
+        self.site.generation.set(generation);
         self.retired().push(before);
     }
 
@@ -224,32 +266,27 @@ impl SiteRoots {
 }
 
 impl SiteRoot {
-    fn new(
-        generation: u64,
-        root: Arc<Root>,
-        identity: Identity,
-        program_folders: Arc<[PathBuf]>,
-        settings: &Arc<SiteSettings>,
-    ) -> Self {
-        let users = settings.user_dirs.clone();
-        let users = users.map(|folder| Users::new(folder, settings.follow_links, &root));
-        Self {
-            generation,
-            root,
-            users,
-            settings: Arc::clone(settings),
-            program_folders,
-            is_gone: false,
-            identity,
-        }
-    }
-
     pub fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     pub fn real_path(&self) -> &Path {
         self.root.real_path()
+    }
+
+    /// How names lead to its files.
+    pub fn settings(&self) -> &SiteSettings {
+        &self.settings
+    }
+
+    /// What opens the folder of its site now.
+    pub fn opener(&self) -> Arc<dyn RootOpener> {
+        Arc::clone(&self.opener.load())
+    }
+
+    /// The generation that its site has now. It is gone with the site.
+    pub fn present(&self) -> Weak<Generation> {
+        Weak::clone(&self.present)
     }
 
     /// Whether names and content of the root's own mount may be looked at without waiting, as far as they are in memory.

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use flash_core::root::{Generation, OpenRoot};
+use flash_core::root::Generation;
 use flash_core::site_id::SiteId;
 use rustix::io::Errno;
 
@@ -23,7 +23,7 @@ use crate::identity::Opened;
 use crate::lookup_error::LookupError;
 use crate::open_roots::OpenRoots;
 use crate::settings::SiteSettings;
-use crate::site_root::{SiteRoots, open_root};
+use crate::site_root::{OpensHere, RootOpener, SharedOpener, SiteParts, SiteRoots};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
@@ -48,6 +48,7 @@ struct Site {
     /// Where it lies, absolute.
     folder: Arc<Path>,
     settings: Arc<SiteSettings>,
+    opener: SharedOpener,
     generation: Arc<Generation>,
     /// In a box, because most sites of many are not open.
     roots: OnceLock<Box<SiteRoots>>,
@@ -61,6 +62,8 @@ pub(crate) struct OpenSite(Arc<Site>);
 #[derive(Debug)]
 pub struct NextSites {
     table: Table,
+    /// What opens the folders of sites that stay.
+    openers: Vec<(Arc<Site>, Arc<dyn RootOpener>)>,
     /// The number of each site, and the generation of its root, in the order in which they were asked for.
     pub sites: Vec<(SiteId, Arc<Generation>)>,
 }
@@ -74,8 +77,9 @@ impl Deref for OpenSite {
 }
 
 impl Site {
-    fn new(folder: Arc<Path>, settings: Arc<SiteSettings>) -> Self {
-        Self { folder, settings, generation: Arc::default(), roots: OnceLock::new() }
+    fn new(folder: Arc<Path>, settings: Arc<SiteSettings>, opener: Arc<dyn RootOpener>) -> Self {
+        let opener = Arc::new(ArcSwap::from_pointee(opener));
+        Self { folder, settings, opener, generation: Arc::default(), roots: OnceLock::new() }
     }
 
     /// Whether a request may still ask for it.
@@ -86,12 +90,15 @@ impl Site {
     }
 
     fn open(&self, opened: Opened, open: &Arc<OpenRoots>, beside: Option<&OpenSite>) -> io::Result<()> {
-        let (settings, generation) = (Arc::clone(&self.settings), Arc::clone(&self.generation));
         let beside = beside.map(|site| site.current());
-        // Helper processes know roots by their generations alone. So those of a site that takes another one's place are newer.
-        let number = beside.as_ref().map_or(0, |beside| beside.generation() + 1);
-        let beside = (number, beside.as_ref().map(|beside| &*beside.root));
-        let roots = SiteRoots::open(&self.folder, opened, settings, open, generation, beside)?;
+        let parts = SiteParts {
+            path: Arc::clone(&self.folder),
+            settings: Arc::clone(&self.settings),
+            open: Arc::clone(open),
+            opener: Arc::clone(&self.opener),
+            generation: Arc::clone(&self.generation),
+        };
+        let roots = SiteRoots::open(parts, opened, beside.as_ref().map(|beside| &*beside.root))?;
         // Another helper may have been faster.
         let _ = self.roots.set(Box::new(roots));
         Ok(())
@@ -106,7 +113,7 @@ impl Sites {
         names_briefly: Duration,
     ) -> io::Result<Self> {
         let open = Arc::new(OpenRoots::new(names_briefly));
-        let site = Site::new(std::path::absolute(folder)?.into(), settings);
+        let site = Site::new(std::path::absolute(folder)?.into(), settings, Arc::new(OpensHere));
         site.open(opened, &open, None)?;
         let first = SiteId(0);
         let sites = vec![(first, Arc::new(site))];
@@ -150,7 +157,7 @@ impl Sites {
                     let error =
                         |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
                     let open = |opened| found.open(opened, &self.open, Some(&self.first()));
-                    open_root(&found.folder).and_then(open).map_err(error)?;
+                    found.opener.load().open(&found.folder).and_then(open).map_err(error)?;
                 }
             }
         }
@@ -161,7 +168,7 @@ impl Sites {
     pub(crate) fn prepare(
         &self,
         wanted: Vec<(Arc<Path>, Arc<SiteSettings>)>,
-        open: impl FnOnce(&Path) -> io::Result<Opened>,
+        opener: impl Fn(usize) -> Arc<dyn RootOpener>,
     ) -> io::Result<NextSites> {
         let before = self.table.load_full();
         let mut table = Table::clone(&before);
@@ -171,7 +178,8 @@ impl Sites {
         }
         // In a fixed order, so that a look-up for the same sites has the same result.
         left.values_mut().for_each(|ids| ids.sort_unstable_by(|one, other| other.cmp(one)));
-        let mut take = |(folder, settings): (Arc<Path>, Arc<SiteSettings>)| {
+        let mut openers = Vec::new();
+        let mut take = |(number, (folder, settings)): (usize, (Arc<Path>, Arc<SiteSettings>))| {
             let is_same =
                 |known: &Site| Arc::ptr_eq(&known.settings, &settings) || *known.settings == *settings;
             let is_same = |id: &SiteId| before.get(*id).is_some_and(|known| is_same(known));
@@ -180,25 +188,32 @@ impl Sites {
                 Some(ids.remove(place))
             });
             match known.and_then(|id| Some((id, before.get(id)?))) {
-                Some((id, site)) => (id, Arc::clone(&site.generation)),
-                None => table.add(Site::new(folder, settings)),
+                Some((id, site)) => {
+                    openers.push((Arc::clone(site), opener(number)));
+                    (id, Arc::clone(&site.generation))
+                }
+                None => table.add(Site::new(folder, settings, opener(number))),
             }
         };
-        let sites: Vec<_> = wanted.into_iter().map(&mut take).collect();
+        let sites: Vec<_> = wanted.into_iter().enumerate().map(&mut take).collect();
         table.sites.shrink_to_fit();
         table.earlier.extend(left.into_values().flatten());
         if let Some((first, _)) = sites.first() {
             table.first = *first;
             let site = table.get(*first).expect("it was found, or made");
             if site.roots.get().is_none() {
-                site.open(open(&site.folder)?, &self.open, Some(&self.first()))?;
+                let opened = site.opener.load().open(&site.folder)?;
+                site.open(opened, &self.open, Some(&self.first()))?;
             }
         }
-        Ok(NextSites { table, sites })
+        Ok(NextSites { table, openers, sites })
     }
 
     /// From now on these are the sites. To be called by the thread that prepared them.
     pub(crate) fn replace(&self, next: NextSites) {
+        for (site, opener) in next.openers {
+            site.opener.store(Arc::new(opener));
+        }
         self.table.store(Arc::new(next.table));
     }
 

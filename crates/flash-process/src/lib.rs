@@ -50,5 +50,5 @@ pub use role::{OnEnd, Role};
 pub use service_manager::ServiceManager;
 pub use setup::{Command, Folder, Setup};
 pub use supervisor::{Child, Lost, Supervisor};
-pub use supervisor_process::{RequestedRole, SupervisorProcess, SupervisorSetup};
+pub use supervisor_process::{RequestedRole, SupervisorProcess, SupervisorSetup, supervise};
 pub use upgrader::{Upgrade, UpgradeRequest, Upgrader};

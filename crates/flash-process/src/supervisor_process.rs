@@ -81,17 +81,13 @@ impl SupervisorProcess {
             Forked::Parent { child } => {
                 drop((theirs, setup));
                 let pid = Pid::from_raw(child).ok_or(io::ErrorKind::Other)?;
-                match ipc::receive(&control, &mut ipc::buffer())? {
-                    Some(message) if *message.bytes == *READY => Ok(Self::at(control, Child { pid, name })),
-                    Some(message) => {
-                        Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned()))
-                    }
-                    None => {
-                        // Nobody else waits for it.
-                        let _ = waitpid(Some(pid), WaitOptions::empty());
-                        Err(io::Error::other(format!("{name} ended at once")))
-                    }
+                let process = Self::at(control, Child { pid, name });
+                let ready = process.wait_until_ready();
+                if matches!(&ready, Err(error) if error.kind() == io::ErrorKind::NotConnected) {
+                    // Nobody else waits for it.
+                    let _ = waitpid(Some(pid), WaitOptions::empty());
                 }
+                ready.map(|()| process)
             }
         }
     }
@@ -100,6 +96,21 @@ impl SupervisorProcess {
     #[must_use]
     pub fn at(control: OwnedFd, child: Child) -> Self {
         Self { control, child }
+    }
+
+    /// Waits until it takes requests.
+    ///
+    /// # Errors
+    /// NotConnected if it has ended. Otherwise what is wrong.
+    pub fn wait_until_ready(&self) -> io::Result<()> {
+        match ipc::receive(&self.control, &mut ipc::buffer())? {
+            Some(message) if *message.bytes == *READY => Ok(()),
+            Some(message) => Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned())),
+            None => {
+                let why = format!("{} ended at once", self.child.name);
+                Err(io::Error::new(io::ErrorKind::NotConnected, why))
+            }
+        }
     }
 
     /// The process, which the server cannot do without.
@@ -124,8 +135,11 @@ impl SupervisorProcess {
     }
 }
 
-/// Serves requests until the server is gone.
-fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()> {
+/// Is a supervisor process: serves requests until the server is gone.
+///
+/// # Errors
+/// When the kernel has no room for what this needs.
+pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()> {
     rustix::thread::set_name(setup.title)?;
     // Those from the terminal are meant for the server.
     signals::block_all();

@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +25,7 @@ use inherit::names_of;
 use keys::{ROOT, TLS, id};
 
 mod directives;
+mod in_place;
 mod inherit;
 mod keys;
 
@@ -37,11 +37,9 @@ struct Loaded {
 
 /// Reads the command line of this process with what another process has found in the file.
 fn read_in_place(of_file: &[u8]) -> Result<Box<Serve>, String> {
-    let word = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-    let of_file: Vec<OsString> =
-        of_file.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(word).collect();
-    let flags = Flags::read_with_file(std::env::args_os(), |_, _| {
-        Ok(OfFile { words: of_file.clone(), sites: Vec::new() })
+    let flags = Flags::read_with_file(std::env::args_os(), |path, _| {
+        let why = || Failure::Run(format!("what was read in {} makes no sense", path.display()));
+        in_place::decode(of_file).ok_or_else(why)
     });
     match flags.map(|flags| flags.command) {
         Ok(Some(Command::Serve(flags))) => Ok(flags),
@@ -63,10 +61,10 @@ pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, F
 /// # Errors
 /// Everything that is wrong, as `flash check` prints it.
 fn read_again(check: &Check<'_>) -> Result<Again, String> {
-    let (errors, of_file_words) = (RefCell::new(String::new()), RefCell::new(Vec::new()));
+    let (errors, encoded) = (RefCell::new(String::new()), RefCell::new(Vec::new()));
     let flags = Flags::read_with_file(std::env::args_os(), |path, given| {
         let of_file = of_file(path, given, &|text| errors.borrow_mut().push_str(text))?;
-        of_file_words.replace(of_file.words.clone());
+        encoded.replace(in_place::encode(&of_file));
         Ok(of_file)
     });
     let errors = errors.into_inner();
@@ -77,9 +75,7 @@ fn read_again(check: &Check<'_>) -> Result<Again, String> {
     };
     let wrong = check(&flags);
     if wrong.is_empty() {
-        let words = of_file_words.into_inner();
-        let of_file = words.iter().flat_map(|word| [word.as_encoded_bytes(), b"\0"]).flatten();
-        return Ok(Again { flags, of_file: of_file.copied().collect() });
+        return Ok(Again { flags, of_file: encoded.into_inner() });
     }
     let Some(path) = &flags.config else {
         return Err(wrong.iter().map(|fault| fault.failure.to_string()).collect::<Vec<_>>().join("\n"));

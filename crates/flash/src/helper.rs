@@ -15,7 +15,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
-use flash_disk::{Disk, SendMode, SiteSettings, open_root};
+use flash_disk::{Disk, OpensHere, SendMode, SiteSettings, open_root};
 use flash_helper::{Daemon, Listener, Quotas, Root};
 use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
@@ -181,7 +181,7 @@ fn open(
     let disk = Disk::open(&first.given, settings).map_err(|error| failure(first, error))?;
     let site = Arc::new(site);
     let folders = roots.iter().map(|root| (root.given.as_path().into(), Arc::clone(&site))).collect();
-    let next = disk.prepare_sites(folders, flash_disk::open_root).map_err(|error| failure(first, error))?;
+    let next = disk.prepare_sites(folders, |_| Arc::new(OpensHere)).map_err(|error| failure(first, error))?;
     let of_root = |(id, generation): &(SiteId, _)| Site {
         id: *id,
         generation: Arc::clone(generation),

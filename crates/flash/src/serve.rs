@@ -6,7 +6,7 @@ use std::process;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use flash_arch::Control;
+use flash_arch::{Control, SiteOpeners};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
 use flash_core::memory_budget::Budget;
@@ -31,6 +31,7 @@ use crate::serve::privileges::Privileges;
 use crate::serve::programs::{DetachedLog, Programs};
 use crate::serve::shape::Shape;
 use crate::serve::site_plan::OfSites;
+use crate::serve::supervisor::HelperSites;
 
 mod access;
 mod admin;
@@ -100,7 +101,6 @@ fn serve(
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
     privileges::check(&flags)?;
-    check::sites(&flags)?;
     certificates::check_listeners(&flags)?;
     listeners::check(&flags)?;
     shares::check_counts(&flags)?;
@@ -122,8 +122,15 @@ fn serve(
         .map_err(|error| cannot(format_args!("start the upgrader"), &error))?;
     let sockets = supervisor::socket_names(&flags, &inherited);
     let setup = plan.sites.runnable.setup(&flags.programs);
+    let helper_sites = HelperSites {
+        plan: &plan,
+        dir: &dir,
+        reader,
+        sockets: &sockets,
+        memory_file_bytes_max: file_bytes_max,
+    };
     let supervisor::Started { process: supervisor, fork_helper } =
-        supervisor::start(&flags, &dir, reader, setup.as_ref(), &sockets, &open)?;
+        supervisor::start(&helper_sites, setup.as_ref())?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
     let places = listeners.shown();
@@ -225,14 +232,16 @@ fn serve(
 
 /// A server that answers in this thread alone, for explanations.
 pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> {
-    check::sites(flags)?;
     shares::check_counts(flags)?;
     let failed = |error: io::Error| cannot(format_args!("serve {}", flags.dir.display()), &error);
     let dir = Dir::new(&flags.dir).map_err(failed)?;
     let plan = Plan::new(Arc::clone(flags), &dir)?;
     // A file that is open can say where it lies, so no content is copied.
     let disk = dir.open().and_then(|root| plan.disk(0, &dir, root, 0)).map_err(failed)?;
-    let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open()).map_err(failed)?;
+    let openers = SiteOpeners::ThisProcess;
+    let next = disk
+        .prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))
+        .map_err(failed)?;
     let (number, answers) = (Arc::default(), Budget::new(0));
     let tls = (&plan.certificates, https_port(flags));
     let metrics_memory = Arc::new(MetricsMemory::for_loops(0).map_err(failed)?);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -35,8 +35,9 @@ fn shop(socket: &Path, arch: &str) -> (TempDir, PathBuf) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         site::write(&path, text.as_bytes());
     }
+    let arch = arch_settings(arch);
     let text = format!(
-        "listen = '127.0.0.1:0'\narch = '{arch}'\nprocesses = 4
+        "listen = '127.0.0.1:0'\n{arch}sandbox = 'off'\nprocesses = 4
         [site.'plain.example']
         root = 'plain'
         [site.'shop.example']
@@ -65,7 +66,7 @@ fn ask(server: &Server, method: &str, host: &str, target: &str, body: &str) -> R
 #[test]
 fn sites_and_places_have_their_own_programs() {
     let fpm = Fpm::start();
-    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
+    for arch in ARCHITECTURES {
         let (folder, path) = shop(&fpm.socket(), arch);
         let server = Server::start_configured(&path, &[]);
         let root = |name: &str| fs::canonicalize(folder.path().join(name)).unwrap().display().to_string();
@@ -144,7 +145,7 @@ fn body(server: &Server, host: &str, target: &str) -> (u16, String) {
 #[test]
 fn sites_run_scripts_and_applications_of_their_own() {
     let php = need("php-cgi", "php-cgi");
-    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
+    for arch in ARCHITECTURES {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let scripts_of = |name: &str| folder.path().join("three/bin").join(name);
@@ -160,8 +161,9 @@ fn sites_run_scripts_and_applications_of_their_own() {
         }
         let path = folder.path().join("flash.toml");
         let configure = |of_three: &str| {
+            let arch = arch_settings(arch);
             let text = format!(
-                "listen = '127.0.0.1:0'\narch = '{arch}'\nprocesses = 4\nadmin = 'unix:admin'
+                "listen = '127.0.0.1:0'\n{arch}sandbox = 'off'\nprocesses = 4\nadmin = 'unix:admin'
                 [site.'three.example']
                 root = 'three'
                 {of_three}

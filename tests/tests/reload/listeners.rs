@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use flash_tests::{connect, read_all, reply, wait_for};
 
-use crate::setup::{Setup, without_processes};
+use crate::setup::{Setup, without_sandbox};
 
 /// An address that nobody listens at.
 fn free() -> SocketAddr {
@@ -25,7 +25,7 @@ fn ask(stream: &mut (impl Read + Write)) -> Vec<u8> {
 
 #[test]
 fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
-    for arch in without_processes() {
+    for arch in without_sandbox() {
         let (first, second) = (free(), free());
         let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
         let mut kept = connect(first);
@@ -60,7 +60,7 @@ fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
 
 #[test]
 fn a_listener_that_took_the_place_of_another_is_closed_when_it_is_dropped() {
-    for arch in without_processes() {
+    for arch in without_sandbox() {
         let [first, second, third] = [free(), free(), free()];
         let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
         for (dropped, next) in [(first, second), (second, third)] {
@@ -80,7 +80,7 @@ fn a_listener_for_ipv6_alone_stays_what_it_is() {
         eprintln!("NOT TESTED: there is no IPv6");
         return;
     }
-    for arch in without_processes() {
+    for arch in without_sandbox() {
         let port = free().port();
         let both = format!("listen = ['127.0.0.1:{port}', '[::]:{port}']\n");
         let setup = Setup::start(arch, &both);

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{read_all, reply, site, wait_for};
+use flash_tests::{PROCESSES, read_all, reply, site, wait_for};
 
-use crate::setup::{Setup, architectures, each, without_processes};
+use crate::setup::{Setup, architectures, each};
 
 const CLIENTS: usize = 8;
 const RELOADS: u64 = 100;
@@ -36,13 +36,9 @@ fn visit(mut stream: TcpStream, stop: &AtomicBool, served: &AtomicU64) {
 #[test]
 fn a_hundred_reloads_close_no_connection_and_leave_no_memory_behind() {
     each(architectures(), |arch| {
-        // Helper processes keep their folder, and another setting changes.
         let settings = |number: u64| {
-            let changed = match (arch.contains("process"), number % 2) {
-                (true, odd) => format!("list = {}\n", odd == 1),
-                (false, 0) => "root = 'old'\n".into(),
-                (false, _) => "root = 'new'\nlist = true\n".into(),
-            };
+            let changed =
+                if number.is_multiple_of(2) { "root = 'old'\n" } else { "root = 'new'\nlist = true\n" };
             format!("idle-timeout = '1h'\n{changed}")
         };
         let setup = Setup::start(arch, &settings(0));
@@ -97,9 +93,8 @@ fn a_download_that_began_before_a_reload_ends_with_its_old_bytes() {
         download.write_all(b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         let mut begun = vec![0; 1000];
         download.read_exact(&mut begun).unwrap();
-        let moves = !arch.contains("process");
-        setup.change(if moves { "root = 'new'\n" } else { "list = true\n" });
-        assert_eq!(setup.body("/a.txt"), if moves { "new" } else { "old" }, "{arch}");
+        setup.change("root = 'new'\n");
+        assert_eq!(setup.body("/a.txt"), "new", "{arch}");
         assert_eq!(setup.in_use(), [1, 2], "{arch}: the download holds its configuration");
         begun.extend(read_all(&mut download));
         assert!(reply::only(&begun).body == old, "{arch}: other bytes");
@@ -110,7 +105,7 @@ fn a_download_that_began_before_a_reload_ends_with_its_old_bytes() {
 
 #[test]
 fn a_site_that_stays_the_same_keeps_its_cache() {
-    for arch in without_processes().filter(|arch| ["amped", "uring", "pipelined"].contains(arch)) {
+    for arch in ["amped", "uring", "pipelined", PROCESSES] {
         let settings = |drain: u64| format!("revalidate = '1h'\ndrain = '{drain}s'\n");
         let setup = Setup::start(arch, &settings(1));
         for _ in 0..3 {

@@ -7,6 +7,7 @@ mod certificates;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
+mod confined;
 mod listeners;
 mod loads;
 mod secured;

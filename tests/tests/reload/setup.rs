@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 
-use flash_tests::{ARCHITECTURES, Server, admin, program, site};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, admin, arch_settings, program, site};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,6 +20,11 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter()
 }
 
+/// Those whose server may open listeners, logs and pages anew: in its sandbox it may not.
+pub(crate) fn without_sandbox() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.into_iter().filter(|arch| *arch != PROCESSES)
+}
+
 /// Calls `test` with all of them at once.
 pub(crate) fn each(all: impl Iterator<Item = &'static str>, test: impl Fn(&'static str) + Sync) {
     thread::scope(|scope| {
@@ -28,11 +33,6 @@ pub(crate) fn each(all: impl Iterator<Item = &'static str>, test: impl Fn(&'stat
             scope.spawn(move || test(arch));
         }
     });
-}
-
-/// Architectures whose look-ups a reload can change.
-pub(crate) fn without_processes() -> impl Iterator<Item = &'static str> {
-    ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process"))
 }
 
 impl Setup {
@@ -98,12 +98,12 @@ impl Setup {
 }
 
 fn text(arch: &str, folder: &Path, settings: &str) -> String {
-    let (arch, helpers) = arch.split_once(" --helpers ").unwrap_or((arch, "thread"));
+    let arch = arch_settings(arch);
     let folder = folder.display();
     let root = if settings.contains("root = ") { "" } else { "root = 'old'\n" };
     let listen = if settings.contains("listen = ") { "" } else { "listen = '127.0.0.1:0'\n" };
     format!(
-        "{root}{listen}admin = 'unix:{folder}/admin.sock'\narch = '{arch}'\nhelpers = '{helpers}'\nprocesses = 2\n\
+        "{root}{listen}admin = 'unix:{folder}/admin.sock'\n{arch}processes = 2\n\
          verbose = true\n{settings}"
     )
 }

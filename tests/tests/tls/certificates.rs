@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use flash_tests::{PROCESSES, Server, need, program, reply, site};
+use flash_tests::{Server, arch_settings, need, program, reply, site};
 use rcgen::date_time_ymd;
 
 use crate::client::{Authority, Secured, ask};
@@ -53,12 +53,8 @@ fn a_single_site_answers_clients_that_name_no_host_or_another_one() {
 fn a_name_chooses_the_certificate_and_a_request_for_another_one_is_misdirected() {
     let folder = site::make();
     each(|arch| {
-        if arch == PROCESSES {
-            // Helper processes serve a single site.
-            return;
-        }
         let authority = Authority::new();
-        let before = format!("arch = \"{arch}\"\nlisten = [\"https://127.0.0.1:0\"]\nverbose = true");
+        let before = format!("{}listen = [\"https://127.0.0.1:0\"]\nverbose = true", arch_settings(arch));
         let file = authority.path(&format!("{arch}.toml"));
         let text = sites(&authority, folder.path().to_str().expect("UTF-8"), &before);
         fs::write(&file, text).expect("a file");

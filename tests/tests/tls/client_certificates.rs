@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, need, program, reply, scripts, site};
+use flash_tests::{PATIENCE, Server, arch_settings, need, program, reply, scripts, site};
 use rcgen::{DnType, ExtendedKeyUsagePurpose, SerialNumber};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -140,10 +140,6 @@ fn the_name_of_another_site_is_no_way_around() {
     let own = issue(&of_clients);
     let trusted = of_clients.path("authority.pem");
     each(|arch| {
-        if arch == PROCESSES {
-            // Helper processes serve a single site.
-            return;
-        }
         let authority = Authority::new();
         let (certificate, key) = authority.issue("both", &["open.example", "closed.example"]);
         let file = authority.path("flash.toml");
@@ -157,7 +153,7 @@ fn the_name_of_another_site_is_no_way_around() {
         let ca = format!("client-ca = \"{}\"", trusted.display());
         let listen = "listen = [\"https://127.0.0.1:0\", \"http://127.0.0.1:0\"]\nverbose = true";
         let sites = [site("open.example", ""), site("closed.example", &ca)].concat();
-        fs::write(&file, format!("arch = \"{arch}\"\n{listen}\n{sites}")).expect("a file");
+        fs::write(&file, format!("{}{listen}\n{sites}", arch_settings(arch))).expect("a file");
         let server = Server::start_configured(&file, &[]);
         let plain = authority.client();
         let status = |config: &Arc<ClientConfig>, name: &str, host: &str| {

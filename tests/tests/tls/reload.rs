@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, program, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, program, site};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -28,10 +28,10 @@ struct Configured {
 
 impl Configured {
     fn new(authority: &Authority, arch: &str, root: &Path, tls: &str) -> Self {
-        let (arch, helpers) = arch.split_once(" --helpers ").unwrap_or((arch, "thread"));
+        let arch = arch_settings(arch);
         let (root, admin) = (root.display(), authority.path("admin.sock"));
         let text = format!(
-            "root = '{root}'\narch = '{arch}'\nhelpers = '{helpers}'\nprocesses = 1\nverbose = true\n\
+            "root = '{root}'\n{arch}processes = 1\nverbose = true\n\
              listen = ['https://127.0.0.1:0']\nadmin = 'unix:{}'\n{tls}",
             admin.display()
         );

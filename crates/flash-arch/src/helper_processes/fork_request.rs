@@ -4,15 +4,19 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use flash_process::codec::{Reader, Writer};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkRequest {
-    /// A helper process for the root whose descriptor comes first. It answers on the socket until that is closed.
-    Helper { number: usize },
-    /// Open the folder that DIR leads to now. The reply is its descriptor and real path, or an error's number.
-    Root,
+    /// A helper process of this number, for the root of the site whose descriptor comes first. It answers on the socket until that
+    /// is closed.
+    Helper { number: usize, site: usize },
+    /// Open the folder of the site. The reply is its descriptor and real path, or an error's number.
+    Root { site: usize },
     /// Reopen a log. The reply is its descriptor, or an error text.
     Log { path: PathBuf },
-    /// Read the configuration again, and check it. The reply is what it says, or all that is wrong.
+    /// Read the configuration again, and check it. The reply is what it says, or all that is wrong. If nothing is wrong, the process
+    /// stays as the supervisor process of that configuration.
     Configuration,
     /// Remove the sockets' names. The process closes the socket when that is done.
     TidyUp,
@@ -20,24 +24,38 @@ pub(super) enum ForkRequest {
 
 impl ForkRequest {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let (kind, rest): (u8, &[u8]) = match self {
-            Self::Helper { number } => (b'h', &number.to_ne_bytes()),
-            Self::Log { path } => (b'l', path.as_os_str().as_bytes()),
-            Self::Root => (b'r', &[]),
-            Self::Configuration => (b'c', &[]),
-            Self::TidyUp => (b't', &[]),
-        };
-        [&[kind], rest].concat()
+        let mut message = Writer::default();
+        match self {
+            Self::Helper { number, site } => {
+                message.u8(b'h');
+                message.u64(*number as u64);
+                message.u64(*site as u64);
+            }
+            Self::Root { site } => {
+                message.u8(b'r');
+                message.u64(*site as u64);
+            }
+            Self::Log { path } => {
+                message.u8(b'l');
+                message.bytes(path.as_os_str().as_bytes());
+            }
+            Self::Configuration => message.u8(b'c'),
+            Self::TidyUp => message.u8(b't'),
+        }
+        message.bytes
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(match bytes {
-            [b'h', number @ ..] => Self::Helper { number: usize::from_ne_bytes(number.try_into().ok()?) },
-            [b'l', path @ ..] => Self::Log { path: OsStr::from_bytes(path).into() },
-            [b'r'] => Self::Root,
-            [b'c'] => Self::Configuration,
-            [b't'] => Self::TidyUp,
+        let mut message = Reader(bytes);
+        let number = |message: &mut Reader<'_>| usize::try_from(message.u64()?).ok();
+        let request = match message.u8()? {
+            b'h' => Self::Helper { number: number(&mut message)?, site: number(&mut message)? },
+            b'r' => Self::Root { site: number(&mut message)? },
+            b'l' => Self::Log { path: OsStr::from_bytes(message.bytes(bytes.len())?).into() },
+            b'c' => Self::Configuration,
+            b't' => Self::TidyUp,
             _ => return None,
-        })
+        };
+        message.end().map(|()| request)
     }
 }

@@ -6,19 +6,19 @@
 
 mod fork_request;
 mod helper;
+mod helper_site;
 mod process;
 mod processes;
 mod roles;
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, Disk, Opened, open_root, remote};
+use flash_disk::{Device, Disk, remote};
 use flash_observe::ErrorLog;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
+pub use self::helper_site::SiteOpeners;
 use self::process::Reply;
 pub use self::processes::HelperProcesses;
 pub use self::roles::HelperRoles;
@@ -55,14 +55,12 @@ impl HelperKind {
         }
     }
 
-    /// Opens the folder that DIR leads to now, where this process may not do it itself.
-    ///
-    /// # Errors
-    /// As opening it fails.
-    pub fn open_root(&self, folder: &Path) -> io::Result<Opened> {
+    /// What opens the sites of the start.
+    #[must_use]
+    pub fn first_openers(&self) -> SiteOpeners {
         match self {
-            Self::Threads => open_root(folder),
-            Self::Processes(processes) => processes.open_root(),
+            Self::Threads => SiteOpeners::ThisProcess,
+            Self::Processes(processes) => processes.first_openers(),
         }
     }
 
@@ -88,6 +86,11 @@ impl JobExecutor {
         job: &Job,
         device: Device,
     ) -> Option<Outcome> {
+        if let ExecutorKind::Process(_) = &self.kind
+            && let Err(outcome) = disk.open_site(job, device)
+        {
+            return outcome;
+        }
         match (&self.kind, job) {
             (ExecutorKind::ThisThread, _) => disk.help(job, device),
             // The spool is open in the server.
@@ -96,7 +99,7 @@ impl JobExecutor {
                 disk.help(job, device)
             }
             // There is nothing to look at.
-            (ExecutorKind::Process(_), Job::Find(_) | Job::Folder(_)) if disk.root().is_gone() => {
+            (ExecutorKind::Process(_), Job::Find(_) | Job::Folder(_)) if disk.root_of(job).is_gone() => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }

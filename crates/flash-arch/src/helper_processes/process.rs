@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 
 use flash_core::job::{Failure, Job, Outcome};
+use flash_core::root::{Generation, OpenRoot};
 use flash_disk::{Device, Disk, SiteRoot};
 use flash_os::cpu_clock::CpuClock;
-use flash_process::ipc;
+use flash_process::{SupervisorProcess, ipc};
 use rustix::io::Errno;
 
 #[derive(Debug)]
@@ -14,6 +16,10 @@ pub(super) struct Process {
     number: usize,
     /// Of the root that it works in.
     generation: u64,
+    /// The generation that its site has now.
+    present: Weak<Generation>,
+    /// Its supervisor process, which would end before it otherwise, and end it.
+    _supervisor: Arc<SupervisorProcess>,
     socket: OwnedFd,
     buffer: Box<[u8]>,
     /// Set when the process has reported that it is ready.
@@ -33,12 +39,24 @@ pub(super) enum LossReason {
 }
 
 impl Process {
-    pub(super) fn new(number: usize, generation: u64, socket: OwnedFd) -> Self {
-        Self { number, generation, socket, buffer: ipc::buffer(), clock: None }
+    pub(super) fn new(
+        number: usize,
+        root: &SiteRoot,
+        socket: OwnedFd,
+        supervisor: Arc<SupervisorProcess>,
+    ) -> Self {
+        let (generation, present) = (root.generation(), root.present());
+        let (buffer, clock) = (ipc::buffer(), None);
+        Self { number, generation, present, _supervisor: supervisor, socket, buffer, clock }
     }
 
     pub(super) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether its root is the one that its site has now.
+    pub(super) fn is_current(&self) -> bool {
+        self.present.upgrade().is_some_and(|present| present.get() == self.generation)
     }
 
     /// Whether the process waits for a request: it has not ended, and has sent nothing unasked.

@@ -1,27 +1,28 @@
 //! The helper processes of a server: the idle ones, and requests for more. It also requests what needs more rights:
-//! to open a new root, to reopen a log, and to remove the sockets' names.
+//! to read the configuration again, to reopen a log, and to remove the sockets' names.
 //!
 //! The processes that fulfil requests are [roles](super::roles) of the supervisor process. If that process is killed,
-//! the server ends in order, and helpers go on until then.
+//! the server ends in order, and helpers go on until then. After a reload the helpers are requested from a supervisor process
+//! of the new configuration. If that one is killed, there are no new helpers until the next reload.
 
-use std::ffi::OsStr;
+use std::any::Any;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flash_core::root::OpenRoot;
-use flash_disk::{Opened, SiteRoot};
+use flash_disk::SiteRoot;
 use flash_observe::RateLimit;
-use flash_process::{SupervisorProcess, ipc};
+use flash_process::{Child, SupervisorProcess, ipc};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
+use super::helper_site::{HelperSite, SiteOpeners};
 use super::process::Process;
 
 /// How often a failure of helpers is logged.
@@ -29,13 +30,13 @@ const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// The helper processes, and the socket to the supervisor process.
 pub struct HelperProcesses {
+    /// The supervisor process of the start.
     supervisor: Arc<SupervisorProcess>,
     started: AtomicUsize,
+    /// The supervisor process that should start helpers is gone.
     is_gone: AtomicBool,
     /// The number of threads that use helper processes.
     executors: AtomicUsize,
-    /// The newest root that helpers were requested for.
-    generation: AtomicU64,
     /// Helpers without a job, the last used one at the end.
     pub(super) idle: Mutex<Vec<Process>>,
     /// Limits the lines about lost helpers, and about helpers that cannot start.
@@ -53,7 +54,6 @@ impl HelperProcesses {
             started: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             executors: AtomicUsize::new(0),
-            generation: AtomicU64::new(0),
             idle: Mutex::default(),
             lost: RateLimit::every(LOG_EVERY),
             refused: RateLimit::every(LOG_EVERY),
@@ -63,9 +63,6 @@ impl HelperProcesses {
     /// A helper process for one job in this root. Calls `ended` for each idle one that has ended meanwhile.
     pub(super) fn process(&self, root: &SiteRoot, ended: impl Fn(&Process)) -> io::Result<Process> {
         let generation = root.generation();
-        if self.generation.fetch_max(generation, Ordering::Relaxed) < generation {
-            self.retire(generation);
-        }
         let idle = || {
             let mut idle = self.idle.lock();
             let place = idle.iter().rposition(|process| process.generation() == generation)?;
@@ -77,43 +74,46 @@ impl HelperProcesses {
             }
             ended(&process);
         }
+        self.retire();
+        let opener: Arc<dyn Any + Send + Sync> = root.opener();
+        let site = opener.downcast::<HelperSite>().map_err(|_| ErrorKind::Unsupported)?;
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let socket = self.request(&ForkRequest::Helper { number })?;
+        let socket = site.request_helper(number);
+        let is_gone = matches!(&socket, Err(error) if error.kind() == ErrorKind::NotConnected);
+        self.is_gone.store(is_gone, Ordering::Relaxed);
+        let socket = socket?;
         // The helper opens nothing before it has this.
         match ipc::send(&socket, b"", &[root.as_fd()]) {
             // It has ended already, which its clock will tell.
-            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(Process::new(number, generation, socket)),
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {
+                Ok(Process::new(number, root, socket, Arc::clone(&site.supervisor)))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Keeps a helper for the next job, if it is of the newest root. A helper is confined to its own root.
+    /// Keeps a helper for the next job in its root, if its site still has that. Ends the one that has been idle longest if there are
+    /// too many. A helper is confined to its own root.
     pub(super) fn keep(&self, process: Process) {
-        if process.generation() >= self.generation.load(Ordering::Relaxed) {
-            self.idle.lock().push(process);
+        if !process.is_current() {
+            return;
         }
+        let mut idle = self.idle.lock();
+        idle.push(process);
+        let longest_idle = self.has_too_many(&idle).then(|| idle.remove(0));
+        drop((idle, longest_idle));
     }
 
     /// Ends the idle helpers of earlier roots.
-    fn retire(&self, generation: u64) {
+    fn retire(&self) {
         let mut idle = self.idle.lock();
-        let old: Vec<Process> = idle.extract_if(.., |process| process.generation() < generation).collect();
+        let old: Vec<Process> = idle.extract_if(.., |process| !process.is_current()).collect();
         drop((idle, old));
     }
 
-    /// Opens the folder that DIR leads to now, which this process may not.
-    ///
-    /// # Errors
-    /// As opening it fails.
-    pub(super) fn open_root(&self) -> io::Result<Opened> {
-        let socket = self.request(&ForkRequest::Root)?;
-        let mut buffer = ipc::buffer();
-        let Some(message) = ipc::receive(&socket, &mut buffer)? else { return Err(ErrorKind::Other.into()) };
-        match (message.descriptors.into_iter().next(), message.bytes.as_ref().try_into()) {
-            (Some(folder), _) => Ok((folder, OsStr::from_bytes(&message.bytes).into())),
-            (None, Ok(code)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code))),
-            (None, Err(_)) => Err(ErrorKind::Other.into()),
-        }
+    /// Whether more helpers are idle than there are threads that use them, and one that ends could be replaced.
+    fn has_too_many(&self, idle: &[Process]) -> bool {
+        idle.len() > self.executors.load(Ordering::Relaxed) && !self.is_gone.load(Ordering::Relaxed)
     }
 
     pub(super) fn add_executor(&self) {
@@ -122,9 +122,9 @@ impl HelperProcesses {
 
     /// Counts one thread less. Ends a helper that is not needed any more, unless it could not be replaced.
     pub(super) fn remove_executor(&self) {
-        let executors = self.executors.fetch_sub(1, Ordering::Relaxed) - 1;
+        self.executors.fetch_sub(1, Ordering::Relaxed);
         let mut idle = self.idle.lock();
-        if idle.len() > executors && !self.is_gone.load(Ordering::Relaxed) {
+        if self.has_too_many(&idle) {
             idle.remove(0);
         }
     }
@@ -141,18 +141,22 @@ impl HelperProcesses {
         file.map(Into::into).ok_or_else(|| io::Error::other(String::from_utf8_lossy(&message.bytes)))
     }
 
-    /// Has the configuration read that this process may not read. Returns what [`HelperRoles::configuration`] says.
-    ///
-    /// [`HelperRoles::configuration`]: crate::HelperRoles::configuration
+    /// Has the configuration read that this process may not read. Returns what it says, and what opens its sites.
     ///
     /// # Errors
     /// All that is wrong with it, in one line or more.
-    pub fn read_configuration(&self) -> Result<Vec<u8>, String> {
+    pub fn read_configuration(&self) -> Result<(Vec<u8>, SiteOpeners), String> {
         let socket = self.request(&ForkRequest::Configuration).map_err(|error| error.to_string())?;
         let mut buffer = ipc::buffer();
         let message = ipc::receive(&socket, &mut buffer).map_err(|error| error.to_string())?;
         match message.as_ref().and_then(|message| message.bytes.split_first()) {
-            Some((b'+', said)) => Ok(said.to_vec()),
+            Some((b'+', said)) => {
+                let said = said.to_vec();
+                let child = Child { name: "the supervisor of this configuration", ..self.supervisor.child() };
+                let supervisor = SupervisorProcess::at(socket, child);
+                supervisor.wait_until_ready().map_err(|error| error.to_string())?;
+                Ok((said, SiteOpeners::Supervisor(Arc::new(supervisor))))
+            }
             Some((_, why)) => Err(String::from_utf8_lossy(why).into_owned()),
             None => Err("the process that reads the configuration has ended".into()),
         }
@@ -166,12 +170,14 @@ impl HelperProcesses {
         }
     }
 
+    /// What opens the sites of the start.
+    #[must_use]
+    pub fn first_openers(&self) -> SiteOpeners {
+        SiteOpeners::Supervisor(Arc::clone(&self.supervisor))
+    }
+
     /// The socket of the process that will fulfil the request.
     fn request(&self, request: &ForkRequest) -> io::Result<OwnedFd> {
-        let requested = self.supervisor.request(&request.to_bytes());
-        if matches!(&requested, Err(error) if error.kind() == ErrorKind::NotConnected) {
-            self.is_gone.store(true, Ordering::Relaxed);
-        }
-        requested
+        self.supervisor.request(&request.to_bytes())
     }
 }

@@ -19,14 +19,15 @@ use super::helper;
 
 /// What these roles need to know.
 pub struct HelperRoles<'a> {
-    /// Opens the folder that DIR leads to now.
-    pub open_root: &'a dyn Fn() -> io::Result<Opened>,
-    /// Makes a disk of a root in a helper.
-    pub open: &'a dyn Fn(Opened) -> io::Result<Disk>,
+    /// Opens the folder of the site with this number.
+    pub open_root: &'a dyn Fn(usize) -> io::Result<Opened>,
+    /// Makes a disk of a root of the site, in a helper.
+    pub open: &'a dyn Fn(usize, Opened) -> io::Result<Disk>,
     /// Confines a helper to its root.
     pub confine: &'a dyn Fn(&SiteRoot) -> io::Result<()>,
-    /// Reads the configuration again, and checks it. Returns what it says, or all that is wrong.
-    pub configuration: &'a dyn Fn() -> Result<Vec<u8>, String>,
+    /// Reads the configuration again, and checks it. Sends what it says, or all that is wrong. If nothing is wrong, it is the
+    /// supervisor process of that configuration from then on.
+    pub configuration: &'a dyn Fn(&OwnedFd) -> io::Result<()>,
     /// The logs that may be reopened.
     pub logs: &'a [PathBuf],
     /// The names of the server's sockets.
@@ -47,8 +48,10 @@ impl HelperRoles<'_> {
 
     fn fulfil(&self, request: &ForkRequest, socket: &OwnedFd) -> io::Result<()> {
         match request {
-            ForkRequest::Helper { number } => helper::run(*number, socket, self.open, self.confine),
-            ForkRequest::Root => match (self.open_root)() {
+            ForkRequest::Helper { number, site } => {
+                helper::run(*number, socket, &|root| (self.open)(*site, root), self.confine)
+            }
+            ForkRequest::Root { site } => match (self.open_root)(*site) {
                 Ok((folder, real_path)) => {
                     Ok(ipc::send(socket, real_path.as_os_str().as_bytes(), &[folder.as_fd()])?)
                 }
@@ -57,13 +60,7 @@ impl HelperRoles<'_> {
                     Ok(ipc::send(socket, &code.to_ne_bytes(), &[])?)
                 }
             },
-            ForkRequest::Configuration => {
-                let answer = match (self.configuration)() {
-                    Ok(said) => [b"+", &said[..]].concat(),
-                    Err(why) => [b"-", why.as_bytes()].concat(),
-                };
-                Ok(ipc::send(socket, &answer, &[])?)
-            }
+            ForkRequest::Configuration => (self.configuration)(socket),
             ForkRequest::Log { path } if self.logs.contains(path) => match Destination::open_path(path) {
                 Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
                 Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),

@@ -62,12 +62,15 @@ impl Bench {
             for (number, manner) in (1..).zip(manners) {
                 let mut buffer = ipc::buffer();
                 let Ok(Some(message)) = ipc::receive(&theirs, &mut buffer) else { break };
-                assert_eq!(ForkRequest::of_bytes(&message.bytes), Some(ForkRequest::Helper { number }));
+                let request = ForkRequest::of_bytes(&message.bytes);
+                assert_eq!(request, Some(ForkRequest::Helper { number, site: 0 }));
                 let socket = message.descriptors.into_iter().next().unwrap();
                 let disk = disk(&site);
                 thread::spawn(move || behave(manner, &socket, disk));
             }
         });
+        let child = Child { pid: rustix::process::getpid(), name: "the supervisor" };
+        let supervisor = Arc::new(SupervisorProcess::at(control, child));
         let to = Destination::Path(folder.path().join("errors"));
         let parts = ServerParts {
             tls: Arc::default(),
@@ -84,8 +87,13 @@ impl Bench {
                 refusals: RefusalLog::default().into(),
             },
             disk: {
-                let mut disk = disk(&folder.path().join("site"));
+                let site: Arc<Path> = folder.path().join("site").into();
+                let mut disk = disk(&site);
                 disk.leave_to_others();
+                let openers = SiteOpeners::Supervisor(Arc::clone(&supervisor));
+                let sites = vec![(site, Arc::new(settings().site))];
+                let next = disk.prepare_sites(sites, |number| openers.of_site(number)).unwrap();
+                disk.replace_sites(next);
                 disk
             },
             access_log: None,
@@ -100,8 +108,7 @@ impl Bench {
             parts,
             Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO },
         );
-        let supervisor = Child { pid: rustix::process::getpid(), name: "the supervisor" };
-        let processes = Arc::new(HelperProcesses::new(Arc::new(SupervisorProcess::at(control, supervisor))));
+        let processes = Arc::new(HelperProcesses::new(supervisor));
         Self { folder, shared, processes }
     }
 
@@ -276,14 +283,16 @@ fn without_a_supervisor_helpers_go_on_and_none_are_added() {
 #[test]
 fn wishes_are_understood_as_they_were_meant() {
     for fork_request in [
-        ForkRequest::Helper { number: 7 },
+        ForkRequest::Helper { number: 7, site: 3 },
+        ForkRequest::Root { site: 3 },
         ForkRequest::Log { path: "/var/log/x".into() },
-        ForkRequest::Root,
+        ForkRequest::Configuration,
         ForkRequest::TidyUp,
     ] {
         assert_eq!(ForkRequest::of_bytes(&fork_request.to_bytes()), Some(fork_request));
     }
-    for nonsense in [&b""[..], b"x", b"h", b"h1234567", b"h123456789", b"tx", b"rx"] {
+    for nonsense in [&b""[..], b"x", b"h", b"h12345678", b"h1234567812345678x", b"tx", b"rx", b"l\x09\0\0\0/"]
+    {
         assert_eq!(ForkRequest::of_bytes(nonsense), None, "{nonsense:?}");
     }
 }

@@ -96,7 +96,7 @@ impl Disk {
     fn names_wanted(&self, job: &Job) -> u32 {
         match job {
             Job::Find(find) if !self.is_users(find.site, &find.path) => {
-                self.root().root.names_wanted(self.name_of(find))
+                self.root_of(job).root.names_wanted(self.name_of(find))
             }
             _ => 0,
         }

@@ -199,7 +199,7 @@ fn read_found(
             folder::read(&site.root, disk.name_of(find), message).ok_or(Malformed)?;
             Resource::Missing
         }
-        (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
+        (SCRIPT, _) => Resource::Script(read_script(&site.settings, find, message).ok_or(Malformed)?),
         (FILE, _) => match read_variants(disk, &site.settings, find, message, descriptors)? {
             Some(variants) => Resource::File(variants),
             None => return Ok(find.failed(Failure::Overloaded)),
@@ -218,7 +218,7 @@ fn read_variants(
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<Variants>, Malformed> {
-    let media = read_media(disk, find, message).ok_or(Malformed)?;
+    let media = read_media(settings, find, message).ok_or(Malformed)?;
     let rule = message.u8().ok_or(Malformed)?;
     let template = (&settings.template, (rule != NO_RULE).then_some(rule));
     let looked_for = request::codings(message).ok_or(Malformed)?;
@@ -263,25 +263,25 @@ fn known_file(find: &Find, coding: Option<Coding>, stamp: &Stamp) -> Option<Arc<
 }
 
 /// The script's name has to be the path, or a prefix of it, or an index below it.
-fn read_script(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Box<[u8]>> {
+fn read_script(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) -> Option<Box<[u8]>> {
     let path = find.path.as_bytes();
     let name = message.bytes(path.len() + NAME_BYTES_MAX)?;
-    let is_script = disk.settings.site.scripts.iter().any(|suffix| name.ends_with(suffix));
+    let is_script = settings.scripts.iter().any(|suffix| name.ends_with(suffix));
     let leads = match path.strip_prefix(name) {
         Some(info) => matches!(info, [] | [b'/', ..]),
         None => {
             let index = name.strip_prefix(path).filter(|_| find.path.names_folder());
-            index.is_some_and(|index| disk.settings.site.index.iter().any(|other| other == index))
+            index.is_some_and(|index| settings.index.iter().any(|other| other == index))
         }
     };
     (is_script && leads).then(|| name.into())
 }
 
 /// The media type has to be that of a name that the path can lead to.
-fn read_media(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
+fn read_media(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
     let content_type = message.bytes(TYPE_BYTES_MAX)?;
     let own = std::iter::once(find.path.relative());
-    let names = own.chain(disk.settings.site.index.iter().map(Vec::as_slice));
+    let names = own.chain(settings.index.iter().map(Vec::as_slice));
     names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 

@@ -158,6 +158,41 @@ fn a_file_and_flags_give_the_same() {
 }
 
 #[test]
+fn another_process_has_all_that_the_file_says() {
+    let text = "listen = ':80'
+        index = ['a', 'b']
+        [site.'a.example']
+        names = ['*.a.example', 'b.example']
+        root = '/tmp'
+        cache-control = 'no-cache'
+        '/x' = { root = '/usr', list = true }
+        '/x/y' = { gone = true }
+        '*.css' = { header = { 'X-A' = '1' } }
+        '*.woff2' = { dotfiles = true }
+        [site.'*']
+        redirect = '/'";
+    let (_folder, path) = file(text);
+    let words =
+        || ["flash", "serve", "--config"].map(OsString::from).into_iter().chain([path.clone().into()]);
+    let encoded = RefCell::default();
+    let read = Flags::read_with_file(words(), |path, given| {
+        let of_file = of_file(path, given, &print)?;
+        encoded.replace(in_place::encode(&of_file));
+        Ok(of_file)
+    });
+    let encoded = encoded.into_inner();
+    let again = Flags::read_with_file(words(), |_, _| Ok(in_place::decode(&encoded).expect("it is whole")));
+    let shown = |flags: Result<Flags, Failure>| match flags.map(|flags| flags.command) {
+        Ok(Some(Command::Serve(flags))) => format!("{flags:?}"),
+        _ => panic!("the file is right"),
+    };
+    assert_eq!(shown(again), shown(read));
+    for length in 0..encoded.len() {
+        assert!(in_place::decode(&encoded[..length]).is_none(), "{length}");
+    }
+}
+
+#[test]
 fn flags_win_over_the_file() {
     let text = "root = '/srv'\nindex = ['a', 'b']\nlisten = ':80'\nthreads = 7\nlist = true";
     let flags =

@@ -5,7 +5,7 @@ use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
 use super::{access, certificates, listeners, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Helpers};
+use crate::flags;
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
@@ -28,7 +28,6 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
         ("threads-max", shares::check_counts(flags)),
     ];
     let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
-    let of_server = of_server.chain(needs_single_site(flags));
     let of_sites = match Dir::new(&flags.dir) {
         Ok(dir) => match access::successes() {
             Ok(successes) => {
@@ -47,18 +46,4 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
 
 fn fault(key: &'static str, failure: Failure) -> Fault {
     Fault { key, site: None, failure }
-}
-
-/// What works for a single site only.
-pub(super) fn sites(flags: &flags::Serve) -> Result<(), Failure> {
-    needs_single_site(flags).map_or(Ok(()), |fault| Err(fault.failure))
-}
-
-/// The setting that works for a single site only, where there are `[site]` tables.
-fn needs_single_site(flags: &flags::Serve) -> Option<Fault> {
-    (flags.helpers == Helpers::Process && !flags.sites.is_empty()).then(|| {
-        let why = "--helpers process does not work with several sites: leave it out, or serve one root without [site] \
-            tables (see flash serve --help)";
-        fault("helpers", Failure::Usage(why.into()))
-    })
 }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts};
+use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts, SiteOpeners};
 use flash_core::cache::PathCache;
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::memory_budget::Budget;
@@ -58,7 +58,7 @@ pub(super) struct Configured {
 }
 
 /// What was read again.
-type Again = (Arc<flags::Serve>, Arc<Certificates>);
+type Again = (Arc<flags::Serve>, Arc<Certificates>, SiteOpeners);
 
 /// What a reload has made.
 pub(super) struct Prepared {
@@ -97,21 +97,21 @@ impl Configured {
         OfSites { number, answers: &self.answers, upstreams, tls, metrics_memory: &self.metrics_memory }
     }
 
-    /// Reads everything again, and checks it. In a sandbox another process does.
+    /// Reads everything again, and checks it. With helper processes another process does, which starts the next helpers.
     fn read_again(&self) -> Result<Again, String> {
         let open = named_files::opened_by(self.logs.privileged_opener());
         let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &open);
         match self.privileges.helper_kind() {
-            HelperKind::Processes(processes) if self.privileges.is_in_sandbox() => {
-                let of_file = processes.read_configuration()?;
+            HelperKind::Processes(processes) => {
+                let (of_file, openers) = processes.read_configuration()?;
                 let flags: Arc<flags::Serve> = (self.reader.in_place)(&of_file)?.into();
                 let why = |wrong: Vec<Wrong>| {
                     wrong.iter().map(|(_, failure)| failure.to_string()).collect::<Vec<_>>().join("\n")
                 };
                 let certificates = certificates(&flags).map_err(why)?;
-                Ok((flags, Arc::new(certificates)))
+                Ok((flags, Arc::new(certificates), openers))
             }
-            HelperKind::Processes(_) | HelperKind::Threads => {
+            HelperKind::Threads => {
                 let read = RefCell::default();
                 let check = |flags: &flags::Serve| match certificates(flags) {
                     Ok(certificates) => {
@@ -121,7 +121,7 @@ impl Configured {
                     Err(wrong) => wrong.into_iter().map(of_certificate).collect(),
                 };
                 let again = self.reader.read(&self.plan.flags, &check)?;
-                Ok((again.flags.into(), Arc::new(read.into_inner())))
+                Ok((again.flags.into(), Arc::new(read.into_inner()), SiteOpeners::ThisProcess))
             }
         }
     }
@@ -139,14 +139,6 @@ impl Configured {
         let known = &self.plan.certificates.remarks;
         let new = plan.certificates.remarks.iter().filter(|remark| !known.contains(remark));
         new.for_each(|remark| error_log.log(format_args!("{remark}")));
-    }
-
-    /// The folder after a reload. Helper processes keep theirs.
-    fn dir_again(&self, flags: &flags::Serve) -> Result<Dir, Failure> {
-        match self.privileges.helper_kind() {
-            HelperKind::Processes(_) => Ok(self.dir.clone()),
-            HelperKind::Threads => self.dir.again(&flags.dir),
-        }
     }
 }
 
@@ -177,7 +169,9 @@ impl Configurator for Configured {
         let _ = flash_os::preload::mlock_program();
         self.detached_log.set(access_log.clone());
         let programs = self.upstreams(plan, None, &error_log)?;
-        let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
+        let openers = helper_kind.first_openers();
+        let next =
+            disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))?;
         let configuration = Arc::new(ConfigurationNumber::new(self.number));
         let hosts = plan.sites.hosts(
             &next,
@@ -260,10 +254,10 @@ impl Configurator for Configured {
 impl Configured {
     /// What the parent of mp replaces. Its processes open the rest themselves.
     fn prepare_for_processes(&self) -> Result<Prepared, String> {
-        let again = self.read_again()?;
+        let (flags, certificates, _) = self.read_again()?;
         let prepare = || -> Result<_, Failure> {
-            let dir = self.dir_again(&again.0)?;
-            let plan = self.plan.next(again, &dir, self.privileges.is_in_sandbox())?;
+            let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
+            let plan = self.plan.next((flags, certificates), &dir, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
             let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
             Ok(Prepared { plan, dir, logs, listeners, access_log: None })
@@ -271,9 +265,13 @@ impl Configured {
         prepare().map_err(|failure| failure.to_string())
     }
 
-    fn prepare_with(&self, again: Again, present: &Present<'_>) -> Result<(Next, Prepared), Failure> {
-        let dir = self.dir_again(&again.0)?;
-        let plan = self.plan.next(again, &dir, self.privileges.is_in_sandbox())?;
+    fn prepare_with(
+        &self,
+        (flags, certificates, openers): Again,
+        present: &Present<'_>,
+    ) -> Result<(Next, Prepared), Failure> {
+        let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
+        let plan = self.plan.next((flags, certificates), &dir, self.privileges.is_in_sandbox())?;
         let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;
         let (logs, sinks) = self.logs.next(&plan.flags, helper_kind)?;
@@ -299,9 +297,7 @@ impl Configured {
         };
         let sites = present
             .disk
-            .prepare_sites(plan.sites.folders_on_disk(dir.path()), |folder| {
-                present.helper_kind.open_root(folder)
-            })
+            .prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))
             .map_err(|error| cannot(format_args!("serve {}", dir.path().display()), &error))?;
         let number = Arc::new(ConfigurationNumber::new(present.server.number.number + 1));
         let hosts = plan

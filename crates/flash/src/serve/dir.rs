@@ -24,12 +24,17 @@ impl Dir {
         Ok(Self { given, real_path, is_out_of_reach: Cell::new(false) })
     }
 
-    /// The folder after a reload.
-    pub(super) fn again(&self, given: &Path) -> Result<Self, Failure> {
-        if self.is_out_of_reach.get() && std::path::absolute(given).is_ok_and(|given| given == self.given) {
-            return Ok(self.clone());
+    /// The folder after a reload. In a sandbox this process cannot look where it leads, and another one opens it.
+    pub(super) fn again(&self, given: &Path, in_sandbox: bool) -> Result<Self, Failure> {
+        let failed = |error| cannot(format_args!("serve {}", given.display()), &error);
+        if !in_sandbox && !self.is_out_of_reach.get() {
+            return Self::new(given).map_err(failed);
         }
-        Self::new(given).map_err(|error| cannot(format_args!("serve {}", given.display()), &error))
+        match std::path::absolute(given).map_err(failed)? {
+            given if given == self.given => Ok(self.clone()),
+            given if in_sandbox => Ok(Self { real_path: given.clone(), given, ..self.clone() }),
+            given => Self::new(&given).map_err(failed),
+        }
     }
 
     /// The path that is looked at again.

@@ -168,6 +168,7 @@ impl Plan {
         settings
     }
 
+    /// The disk of the process of this number.
     pub(super) fn disk(
         &self,
         number: usize,
@@ -175,9 +176,20 @@ impl Plan {
         root: Opened,
         memory_file_bytes_max: u64,
     ) -> io::Result<Disk> {
+        let settings = self.disk_settings(number, self.sites.first_on_disk(), memory_file_bytes_max);
+        Disk::of_root(dir.path(), root, settings)
+    }
+
+    /// The settings of a disk whose first site is this one.
+    pub(super) fn disk_settings(
+        &self,
+        number: usize,
+        site: &flash_disk::SiteSettings,
+        memory_file_bytes_max: u64,
+    ) -> flash_disk::Settings {
         let flags = &self.flags;
-        let settings = flash_disk::Settings {
-            site: self.sites.first_on_disk().clone(),
+        flash_disk::Settings {
+            site: site.clone(),
             memory_file_bytes_max: match flags.experiments.file_cache {
                 FileCache::Memory => memory_file_bytes_max,
                 FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
@@ -197,8 +209,7 @@ impl Plan {
             },
             names_briefly: flags.revalidate,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
-        };
-        Disk::of_root(dir.path(), root, settings)
+        }
     }
 
     /// Where one process keeps the bodies of requests for programs, if there are any programs.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
 use flash_arch::{HelperKind, HelperProcesses};
-use flash_disk::{Disk, Opened, SiteRoot, Spool};
+use flash_disk::{Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
@@ -22,7 +22,7 @@ use super::dir::Dir;
 use super::folders::{PUBLIC_FOLDER, temporary_folder};
 use super::sleeps;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
+use crate::flags::{self, Arch, FileCache, Helpers, Offload, Sandbox};
 
 /// What is left.
 pub(super) struct Privileges {
@@ -221,10 +221,11 @@ fn number(text: &str) -> Option<u32> {
 }
 
 /// Confines a helper process to its root and to what is readable beside it, as far as the operator wants it.
-pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot, beside: &[PathBuf]) -> io::Result<()> {
+pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot) -> io::Result<()> {
+    let mut readable = readable_beside(root.settings());
     // By its descriptor, because its path may lead elsewhere by now.
-    let root = PathBuf::from(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
-    let readable = &[&[root], beside].concat();
+    readable.push(PathBuf::from(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd())));
+    let readable = &readable;
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
         Sandbox::On => {
@@ -259,14 +260,14 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
     }
 }
 
-/// Where a helper reads beside its root: what else the flags lead to.
-pub(super) fn readable_beside(flags: &flags::Serve) -> Vec<PathBuf> {
+/// Where a helper reads beside its root: what else the settings of its site lead to.
+fn readable_beside(settings: &SiteSettings) -> Vec<PathBuf> {
     let mut readable = Vec::new();
-    if flags.follow_links == FollowLinks::Anywhere {
+    if settings.follow_links == FollowLinks::Anywhere {
         readable.push("/".into());
     }
-    if flags.user_dirs {
-        // Who they are is looked up there. Somebody who joins later is served after the next start.
+    if settings.user_dirs.is_some() {
+        // Who they are is looked up there.
         readable.extend(["/etc/passwd", "/etc/nsswitch.conf"].map(PathBuf::from));
         readable.extend(user::all().into_iter().map(|user| user.home.join(PUBLIC_FOLDER)));
     }

@@ -99,6 +99,7 @@ pub(super) fn all(
     read_before: Option<&SitePlans>,
 ) -> Result<SitePlans, Vec<Fault>> {
     let (mut planner, mut faults) = (Planner::new(successes, runnable), Vec::new());
+    planner.reads_files = read_before.is_none();
     if let Some(SitePlans { programs, pages, users, .. }) = read_before {
         (planner.programs, planner.pages, planner.users) = (programs.clone(), pages.clone(), users.clone());
     }
@@ -155,6 +156,8 @@ struct Planner<'s> {
     pages: HashMap<PathBuf, Arc<Pages>>,
     users: HashMap<PathBuf, Arc<dyn Users>>,
     successes: &'s Successes,
+    /// Whether this process may look for files. Where it may not, another one has.
+    reads_files: bool,
 }
 
 impl<'s> Planner<'s> {
@@ -168,13 +171,14 @@ impl<'s> Planner<'s> {
             pages: HashMap::new(),
             users: HashMap::new(),
             successes,
+            reads_files: true,
         }
     }
 
     /// The only site of the flags.
     fn only(&mut self, flags: &flags::Serve, folder: &Path) -> Result<SitePlan, Wrong> {
         let common = Arc::new(self.common(flags, &[])?);
-        fallback::check(flags, &common.programs, folder).map_err(|wrong| (fallback::key(flags), wrong))?;
+        self.check_fallback(flags, &common, folder)?;
         let names = Arc::default();
         reachable::check(flags, &common.settings, &names, PlaceName::default())?;
         let own = Rules { id: self.view(&folder.into(), 0, &common), common };
@@ -206,12 +210,17 @@ impl<'s> Planner<'s> {
             of.root == *root && of.flags.fallback == flags.fallback && of.flags.spa == flags.spa
         });
         if !is_inherited && root.is_some() {
-            fallback::check(flags, &common.programs, folder)
-                .map_err(|wrong| (fallback::key(flags), wrong))?;
+            self.check_fallback(flags, &common, folder)?;
         }
         // Without a folder nothing is looked for.
         let id = root.as_ref().map_or(SiteId(0), |root| self.view(root, *view, &common));
         Ok(Rules { id, common })
+    }
+
+    fn check_fallback(&self, flags: &flags::Serve, common: &Common, folder: &Path) -> Result<(), Wrong> {
+        let checked =
+            if self.reads_files { fallback::check(flags, &common.programs, folder) } else { Ok(()) };
+        checked.map_err(|wrong| (fallback::key(flags), wrong))
     }
 
     /// The number of this way to see a folder.
@@ -349,6 +358,11 @@ impl SitePlans {
     /// What the disk has to know of the first site.
     pub(super) fn first_on_disk(&self) -> &flash_disk::SiteSettings {
         &self.views[0].common.disk
+    }
+
+    /// The folder with this number, and how names lead to its files.
+    pub(super) fn on_disk(&self, number: usize) -> Option<(&Path, &flash_disk::SiteSettings)> {
+        self.views.get(number).map(|view| (&*view.folder, &*view.common.disk))
     }
 
     /// The folders of sites and places, and how names lead to their files. `first` leads to the first of them.

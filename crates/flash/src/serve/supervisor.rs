@@ -3,19 +3,20 @@
 //! It is forked while the server has one thread, before it listens, and becomes the server's user first. A server that needs
 //! none of its roles has no supervisor process.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use flash_arch::HelperRoles;
-use flash_disk::{Disk, Opened};
-use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup};
+use flash_disk::{Disk, Opened, open_root};
+use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup, ipc, supervise};
 
 use super::dir::Dir;
 use super::inherited::Inherited;
-use super::reader::Reader;
+use super::plan::Plan;
+use super::reader::{Again, Reader};
 use super::{admin, logs, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers, Listen, Place, Spawn};
@@ -27,15 +28,18 @@ pub(super) struct Started {
     pub(super) fork_helper: Option<ForkHelper>,
 }
 
+/// The sites that helper processes serve.
+pub(super) struct HelperSites<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) dir: &'a Dir,
+    pub(super) reader: Reader,
+    pub(super) sockets: &'a [PathBuf],
+    pub(super) memory_file_bytes_max: u64,
+}
+
 /// Finds out, as the server's user, whether all roles can be played.
-pub(super) fn start(
-    flags: &flags::Serve,
-    dir: &Dir,
-    reader: Reader,
-    setup: Option<&Setup>,
-    sockets: &[PathBuf],
-    open: &dyn Fn(Opened) -> io::Result<Disk>,
-) -> Result<Started, Failure> {
+pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<Started, Failure> {
+    let flags = &sites.plan.flags;
     let cannot_fork = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
     let (fork_helper, permanent) = match (setup, flags.experiments.spawn) {
         (None, _) => (None, Vec::new()),
@@ -60,28 +64,79 @@ pub(super) fn start(
         }
         if has_helpers {
             // Opened once to see that it can be; every helper opens it for itself.
-            dir.open()
-                .and_then(open)
+            sites
+                .open_root(0)
+                .and_then(|root| sites.open(0, root))
                 .map_err(|error| io::Error::other(cannot(format_args!("start helper processes"), &error)))?;
         }
         Ok(())
     };
-    let beside = privileges::readable_beside(flags);
-    let roles = HelperRoles {
-        open_root: &|| dir.open(),
-        open,
-        confine: &|root| privileges::confine_helper(flags, root, &beside),
-        configuration: &|| reader.read(flags, &|_| Vec::new()).map(|again| again.of_file),
-        logs: &logs::paths(flags),
-        sockets,
-    };
-    let requested = |request: &[u8], socket: Rc<OwnedFd>| -> Option<Role<'_>> {
-        if has_helpers { roles.role(request, socket) } else { None }
-    };
-    let setup =
-        SupervisorSetup { prepare: &prepare, permanent, requested: &requested, ..SupervisorSetup::default() };
-    let process = SupervisorProcess::start(setup).map_err(|error| Failure::Run(error.to_string()))?;
+    let process = sites.with_roles(|roles| {
+        let requested = |request: &[u8], socket: Rc<OwnedFd>| -> Option<Role<'_>> {
+            if has_helpers { roles.role(request, socket) } else { None }
+        };
+        let setup = SupervisorSetup {
+            prepare: &prepare,
+            permanent,
+            requested: &requested,
+            ..SupervisorSetup::default()
+        };
+        SupervisorProcess::start(setup).map_err(|error| Failure::Run(error.to_string()))
+    })?;
     Ok(Started { process: Some(Arc::new(process)), fork_helper })
+}
+
+impl HelperSites<'_> {
+    fn with_roles<T>(&self, then: impl FnOnce(&HelperRoles<'_>) -> T) -> T {
+        then(&HelperRoles {
+            open_root: &|site| self.open_root(site),
+            open: &|site, root| self.open(site, root),
+            confine: &|root| privileges::confine_helper(&self.plan.flags, root),
+            configuration: &|server| self.read_again(server),
+            logs: &logs::paths(&self.plan.flags),
+            sockets: self.sockets,
+        })
+    }
+
+    fn open_root(&self, site: usize) -> io::Result<Opened> {
+        match self.plan.sites.on_disk(site) {
+            Some(_) if site == 0 => self.dir.open(),
+            Some((folder, _)) => open_root(folder),
+            None => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn open(&self, site: usize, root: Opened) -> io::Result<Disk> {
+        let (folder, settings) = self.plan.sites.on_disk(site).ok_or(ErrorKind::NotFound)?;
+        Disk::of_root(folder, root, self.plan.disk_settings(0, settings, self.memory_file_bytes_max))
+    }
+
+    /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
+    fn read_again(&self, server: &OwnedFd) -> io::Result<()> {
+        let read = || {
+            let Again { flags, of_file } = self.reader.read(&self.plan.flags, &|_| Vec::new())?;
+            let certificates = Arc::clone(&self.plan.certificates);
+            let next = || -> Result<_, Failure> {
+                let dir = self.dir.again(&flags.dir, false)?;
+                Ok((self.plan.next((flags.into(), certificates), &dir, false)?, dir))
+            };
+            next().map(|(plan, dir)| (of_file, plan, dir)).map_err(|failure| failure.to_string())
+        };
+        match read() {
+            Ok((of_file, plan, dir)) => {
+                ipc::send(server, &[b"+", &of_file[..]].concat(), &[])?;
+                let sites = HelperSites { plan: &plan, dir: &dir, ..*self };
+                let server = server.try_clone()?;
+                sites.with_roles(|roles| {
+                    let requested = |request: &[u8], socket: Rc<OwnedFd>| -> Option<Role<'_>> {
+                        roles.role(request, socket)
+                    };
+                    supervise(server, SupervisorSetup { requested: &requested, ..SupervisorSetup::default() })
+                })
+            }
+            Err(why) => Ok(ipc::send(server, &[b"-", why.as_bytes()].concat(), &[])?),
+        }
+    }
 }
 
 /// Names of the sockets that this server makes, to be removed in the end.

@@ -58,24 +58,6 @@ settings! {
 }
 
 settings! {
-    /// What helper processes have from their start.
-    of_helper_processes flags:
-    "root" = flags.dir,
-    "index" = flags.index,
-    "follow-links" = flags.follow_links,
-    "user-dirs" = flags.user_dirs,
-    "deny" = flags.deny,
-    "dotfiles" = flags.dotfiles,
-    "cache-control" = flags.cache_control,
-    "strip-prefix" = flags.rules.strip_prefix,
-    "no-precompressed" = flags.no_precompressed,
-    "compress" = flags.compress,
-    "no-programs" = flags.programs.no_programs,
-    "serve-backups" = flags.programs.serve_backups,
-    "fastcgi" = flags.programs.fastcgi,
-}
-
-settings! {
     /// What a server in its sandbox may not open.
     of_sandbox flags:
     "listen" = flags.listen,
@@ -95,9 +77,6 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
         settings.map(move |((key, _), _)| Fault { key, site: None, failure: why(key) }).collect::<Vec<_>>()
     };
     let mut all = changed(of_server, "");
-    if has_processes {
-        all.extend(changed(of_helper_processes, " with helper processes"));
-    }
     if in_sandbox {
         all.extend(changed(of_sandbox, " in the sandbox"));
     }
@@ -123,15 +102,6 @@ mod tests {
 
     fn keys(present: &str, next: &str) -> Vec<&'static str> {
         changed(&flags(present), &flags(next)).into_iter().map(|fault| fault.key).collect()
-    }
-
-    #[test]
-    fn what_helper_processes_answer_with_needs_a_restart() {
-        let next = "index = 'home.html'\ncache-control = 'no-store'\nstrip-prefix = '/x'\nhsts = '1h'\n";
-        let processes = "root = '/'\nhelpers = 'process'\n";
-        let expected = ["index", "cache-control", "strip-prefix"];
-        assert_eq!(keys(processes, &format!("{processes}{next}")), expected);
-        assert_eq!(keys("root = '/'\n", &format!("root = '/'\n{next}")), [""; 0]);
     }
 
     #[test]
