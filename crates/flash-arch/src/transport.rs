@@ -17,8 +17,9 @@ use flash_core::output::{Front, Output};
 use flash_core::refusal::Refusal;
 use flash_core::{Connection, Context};
 use flash_observe::metrics::{Count, Gauge, LoopMetrics, Metrics};
-use flash_tls::session::{Failure, HandshakeKind};
+use flash_tls::session::{Failure, HandshakeKind, PLAINTEXT_START};
 use flash_tls::{Endpoints, Event, Session};
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
 
@@ -383,17 +384,21 @@ impl Tls {
             Front::Slices { count, .. } => self.seal(socket, &slices[..count]),
             Front::File(file, range) => {
                 let Content::Open(open) = &file.content else { return Sent::Broken };
-                let mut bytes =
-                    vec![0; self.session.seal_bytes_max().min((range.end - range.start) as usize)];
+                let bytes_max = self.session.seal_bytes_max().min((range.end - range.start) as usize);
+                let mut bytes = Vec::with_capacity(PLAINTEXT_START + bytes_max);
+                bytes.resize(PLAINTEXT_START, 0);
                 // These pages were in memory a moment ago.
-                let mut read = || rustix::io::pread(open.as_fd(), &mut bytes[..], range.start);
+                let mut read = || rustix::io::pread(open.as_fd(), spare_capacity(&mut bytes), range.start);
                 let blocking_call = || ("pread", blocking_call::path_of(file));
                 let result = match metrics {
                     Some(metrics) => metrics.watch_blocking(read, blocking_call),
                     None => read(),
                 };
                 match result {
-                    Ok(count) if count > 0 => self.seal(socket, &[IoSlice::new(&bytes[..count])]),
+                    Ok(count) if count > 0 => {
+                        let count = count.min(bytes_max);
+                        self.seal(socket, &[IoSlice::new(&bytes[PLAINTEXT_START..][..count])])
+                    }
                     Err(Errno::INTR) => Sent::Bytes(0),
                     _ => Sent::Broken,
                 }

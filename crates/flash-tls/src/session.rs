@@ -19,6 +19,7 @@ use rustls::server::{Acceptor, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{CertificateError, Error};
 
+pub use self::records::PLAINTEXT_START;
 use self::records::{RECORD_BYTES, RECORD_OVERHEAD, Slices, drive, encode, encrypt};
 use crate::client_certificates;
 use crate::endpoint::{Endpoint, HTTP2};

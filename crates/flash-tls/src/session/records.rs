@@ -10,6 +10,12 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 pub(super) const RECORD_BYTES: usize = 16 << 10;
 /// What encryption adds to a record at most: header, type, tag, and the explicit nonce of TLS 1.2.
 pub(super) const RECORD_OVERHEAD: usize = 64;
+/// Where plaintext begins in a buffer that is made for it. rustls copies it to a few bytes behind the start of a page. From about
+/// the same place in another page, some processors of AMD take 20 times as long (glibc's bug 30994).
+pub const PLAINTEXT_START: usize = 2 << 10;
+const PAGE_BYTES: usize = 4 << 10;
+/// Plaintext is slow to copy if it begins this near to the start of a page.
+const SLOW_BYTES: usize = 16;
 
 type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
 
@@ -87,28 +93,32 @@ pub(super) struct Slices<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// The plaintext of the next record: a part of one slice as it is, or the beginnings of several in `buffer`.
+    /// The plaintext of the next record: a part of one slice as it is, or the beginnings of several in `buffer`. A slice that is
+    /// slow to copy goes through `buffer`, too.
     pub(super) fn record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]>
     where
         'a: 'b,
     {
         let (first, others) = self.slices.split_first()?;
         let slice: &'a [u8] = &first[self.at..];
-        if slice.len() >= RECORD_BYTES || others.is_empty() {
+        if (slice.len() >= RECORD_BYTES || others.is_empty()) && !is_slow(slice) {
             let count = slice.len().min(RECORD_BYTES);
             self.take(count);
             return Some(&slice[..count]).filter(|piece| !piece.is_empty());
         }
+        let end = PLAINTEXT_START + RECORD_BYTES;
         buffer.clear();
-        while buffer.len() < RECORD_BYTES
+        buffer.reserve(end);
+        buffer.resize(PLAINTEXT_START, 0);
+        while buffer.len() < end
             && let Some(slice) = self.slices.first()
         {
             let slice = &slice[self.at..];
-            let count = slice.len().min(RECORD_BYTES - buffer.len());
+            let count = slice.len().min(end - buffer.len());
             buffer.extend_from_slice(&slice[..count]);
             self.take(count);
         }
-        Some(&buffer[..]).filter(|piece| !piece.is_empty())
+        Some(&buffer[PLAINTEXT_START..]).filter(|piece| !piece.is_empty())
     }
 
     /// `count` bytes of the first slice are taken.
@@ -119,4 +129,10 @@ impl<'a> Slices<'a> {
             self.at = 0;
         }
     }
+}
+
+/// Whether a slice begins where it is slow to copy, and is long enough for that.
+fn is_slow(slice: &[u8]) -> bool {
+    let from_start = slice.as_ptr().addr().wrapping_add(SLOW_BYTES) % PAGE_BYTES;
+    from_start < 2 * SLOW_BYTES && slice.len() >= PAGE_BYTES / 2
 }

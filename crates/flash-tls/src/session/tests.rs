@@ -232,6 +232,22 @@ fn a_short_response_is_one_record() {
 }
 
 #[test]
+fn plaintext_at_the_start_of_a_page_is_copied_elsewhere() {
+    let memory: Vec<u8> = (0..24_usize << 10).map(|at| (at % 251) as u8).collect();
+    let page = memory.as_ptr().align_offset(4 << 10);
+    for (at, is_copied) in [(0, true), (100, false)] {
+        let plaintext = &memory[page + at..][..RECORD_BYTES];
+        let slices = [IoSlice::new(plaintext)];
+        let mut buffer = Vec::new();
+        let mut rest = Slices { slices: &slices, at: 0 };
+        let piece = rest.record(&mut buffer).unwrap();
+        assert_eq!(piece, plaintext);
+        assert_eq!(piece.as_ptr() != plaintext.as_ptr(), is_copied, "{at} bytes behind the start");
+        assert!(rest.record(&mut buffer).is_none());
+    }
+}
+
+#[test]
 fn sessions_resume() {
     for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
         let (endpoint, config) = endpoint_of(versions);
