@@ -21,7 +21,6 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::listener;
 use crate::server_state::ServerState;
-use crate::transport::Transport;
 
 impl ServerState {
     /// A permit for a new connection, if there is one.
@@ -55,11 +54,10 @@ impl ServerState {
         false
     }
 
-    /// Whether too many connections of a new one's loop have not finished their TLS handshakes. Each loop has its share.
-    pub(crate) fn has_too_many_handshakes(&self, new: &Transport) -> bool {
+    /// How many connections of a loop may not have finished their TLS handshakes.
+    pub(crate) fn handshakes_share(&self) -> u64 {
         let loops = self.loops.get().map_or(1, Vec::len).max(1);
-        let share = (self.configuration().limits.handshakes_max / loops).max(1);
-        new.unfinished_in_loop() > share as u64
+        (self.configuration().limits.handshakes_max / loops).max(1) as u64
     }
 
     /// Lets a new connection wait for a permit. Turns it away if too many wait.

@@ -135,8 +135,10 @@ impl<S: Source> Blocking<S> {
             return None;
         }
         let mut idle_permit = || {
-            let idle = self.source.take_longest_idle()?;
-            Some(shared.reuse(idle.permit))
+            let has_many = shared.unfinished.get() > shared.handshakes_share();
+            let unfinished = has_many.then(|| self.source.take_oldest_handshake()).flatten();
+            let client = unfinished.or_else(|| self.source.take_longest_idle())?;
+            Some(shared.reuse(client.permit))
         };
         let (socket, permit) = match shared.permit().or_else(&mut idle_permit) {
             Some(permit) => (socket, permit),
@@ -146,14 +148,26 @@ impl<S: Source> Blocking<S> {
             }
         };
         self.worker.clock.read();
-        let mut carries = shared.transport(&transport, &shared.unfinished, self.worker.clock.now.ms());
-        if shared.has_too_many_handshakes(&carries) && !self.source.close_oldest_handshake() {
-            carries.shed();
-            return None;
-        }
+        let carries = shared.transport(&transport, &shared.unfinished, self.worker.clock.now.ms());
+        self.limit_handshakes(&carries);
         let connection = self.worker.connection(transport);
         socket::set_timeouts(&socket, CLIENT_PATIENCE, LOOK_UP).ok()?;
         Some(Box::new(Client { connection, transport: carries, socket, permit }))
+    }
+
+    /// Closes the parked connection with the oldest handshake, if too many have not finished theirs. If none is parked, other
+    /// workers have them, and do the same before they park one.
+    fn limit_handshakes(&mut self, transport: &Transport) {
+        if transport.unfinished_in_loop() > self.worker.shared.handshakes_share() {
+            drop(self.source.take_oldest_handshake());
+        }
+    }
+
+    /// Whether so many connections are in their handshakes that this one is parked at once, if it is one of them. A worker that
+    /// waits keeps it from being closed for others.
+    fn is_crowded(&self, transport: &Transport) -> bool {
+        transport.unfinished_since_ms().is_some()
+            && transport.unfinished_in_loop() > self.worker.shared.handshakes_share() / 2
     }
 
     fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
@@ -180,7 +194,10 @@ impl<S: Source> Blocking<S> {
             self.worker.report();
         }
         match outcome {
-            Ok(After::Park) => self.source.park(client),
+            Ok(After::Park) => {
+                self.limit_handshakes(&client.transport);
+                self.source.park(client);
+            }
             Ok(After::Close) => drop(client),
             Err(panic) => {
                 drop(client);
@@ -251,7 +268,7 @@ impl<S: Source> Blocking<S> {
                             false => {}
                         }
                     }
-                    let received = match self.source.may_wait() {
+                    let received = match self.source.may_wait() && !self.is_crowded(transport) {
                         true => socket::receive(socket, &mut self.buffer),
                         false => socket::receive_now(socket, &mut self.buffer),
                     };

@@ -209,9 +209,10 @@ impl Source for Waiter {
         self.pool.poller.take_longest_idle(&self.pool.shared)
     }
 
-    fn close_oldest_handshake(&mut self) -> bool {
-        let oldest = self.pool.poller.take_oldest_handshake();
-        oldest.map(|mut oldest| oldest.transport.shed()).is_some()
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        let mut oldest = self.pool.poller.take_oldest_handshake()?;
+        oldest.transport.shed();
+        Some(oldest)
     }
 }
 

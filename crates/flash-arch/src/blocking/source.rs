@@ -65,8 +65,8 @@ pub(crate) trait Source {
     /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
     fn take_longest_idle(&mut self) -> Option<Box<Client>>;
 
-    /// Closes the parked connection whose handshake has waited for its client for longest. Returns whether there is one.
-    fn close_oldest_handshake(&mut self) -> bool;
+    /// Takes out the parked connection whose handshake has waited for its client for longest. It is counted as closed.
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>>;
 }
 
 pub(crate) enum Arrival {

@@ -307,7 +307,7 @@ impl Source for Connections<'_> {
     }
 
     /// A process has no other connection.
-    fn close_oldest_handshake(&mut self) -> bool {
-        false
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        None
     }
 }

@@ -253,14 +253,10 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     /// The first turn of a connection. If too many have not finished their handshakes, the oldest of these is closed.
     fn begin(&mut self, mut slot: Box<Slot>) {
-        if self.worker.shared.has_too_many_handshakes(&slot.transport) {
-            match self.parked.take_oldest_handshake(self.worker.clock.now.ms()) {
-                Some(mut oldest) => {
-                    self.work.forget(&oldest);
-                    oldest.transport.shed();
-                }
-                None => return slot.transport.shed(),
-            }
+        if slot.transport.unfinished_in_loop() > self.worker.shared.handshakes_share()
+            && self.take_oldest_handshake().is_none()
+        {
+            return slot.transport.shed();
         }
         self.turn(slot, With::Nothing, |_, _| {});
     }
@@ -274,13 +270,27 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    /// Closes the connection that has been idle for longest, and returns its permit.
+    /// Closes the connection that has been idle for longest, and returns its permit. While too many have not finished their
+    /// handshakes, it closes one of these: more may have been accepted than this step has seen.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
+        if self.unfinished_handshakes.get() > self.worker.shared.handshakes_share()
+            && let Some(oldest) = self.take_oldest_handshake()
+        {
+            return Some(self.worker.shared.reuse(oldest.permit));
+        }
         let now_ms = self.worker.clock.now.ms();
         let settings = &self.worker.configuration().server.settings;
         let idle = self.parked.take_longest_idle(settings, now_ms)?;
         self.work.forget(&idle);
         Some(self.worker.shared.reuse(idle.permit))
+    }
+
+    /// Takes out the connection whose handshake has waited for its client for longest. It is counted as closed.
+    fn take_oldest_handshake(&mut self) -> Option<Box<Slot>> {
+        let mut oldest = self.parked.take_oldest_handshake(self.worker.clock.now.ms())?;
+        self.work.forget(&oldest);
+        oldest.transport.shed();
+        Some(oldest)
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {

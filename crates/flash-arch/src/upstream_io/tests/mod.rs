@@ -101,8 +101,8 @@ impl Source for NeverParks {
         None
     }
 
-    fn close_oldest_handshake(&mut self) -> bool {
-        false
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        None
     }
 }
 
