@@ -303,10 +303,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
 
     fn open_connection(&mut self, socket: OwnedFd, transport: TransportInfo, permit: ConnectionPermit) {
         let now_ms = self.worker.clock.now.ms();
-        let mut carries = self.worker.shared.transport(&transport, &self.unfinished, now_ms);
-        if carries.unfinished_in_loop() > self.worker.shared.handshakes_share()
-            && !self.close_oldest_handshake()
-        {
+        let shared = &self.worker.shared;
+        let mut carries = shared.transport(&transport, &self.unfinished, now_ms);
+        if carries.unfinished_in_loop() > shared.handshakes_share() && !self.close_oldest_handshake() {
             return carries.shed();
         }
         let connection = self.worker.connection(transport);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs;
+use std::fs::File;
 use std::hash::BuildHasher;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,13 +34,19 @@ struct Wrong {
 const REALM: &str = "restricted";
 
 impl PasswordFile {
-    /// Reads a file. `successes` remembers the log-ins of all files.
+    /// Reads a file, which `open` opens. `successes` remembers the log-ins of all files.
     ///
     /// # Errors
     /// The file cannot be read, or lines are wrong: each with its place, and what to write instead.
-    pub fn read(path: &Path, successes: Successes) -> Result<Self, String> {
+    pub fn read(
+        path: &Path,
+        open: impl FnOnce(&Path) -> io::Result<File>,
+        successes: Successes,
+    ) -> Result<Self, String> {
         let shown = path.display();
-        let text = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let mut text = Vec::new();
+        let read = open(path).and_then(|mut file| file.read_to_end(&mut text));
+        read.map_err(|error| format!("cannot read {shown}: {error}"))?;
         Self::parse(&text, path, successes).map_err(|wrong| {
             let lines = wrong.iter().map(|Wrong { line, what }| format!("{shown}:{line}: {what}"));
             lines.collect::<Vec<_>>().join("; ")

@@ -246,11 +246,10 @@ impl Flags {
         if let Some(Command::Serve(flags)) = &mut flags.command
             && !sites.is_empty()
         {
-            let rules = || sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
-            // If no site needs a folder, this one is opened, and nothing in it is looked for.
-            let first = rules().find_map(|rules| rules.root.as_deref());
-            flags.dir = first.unwrap_or(Path::new("/")).into();
             flags.sites = sites;
+            // If no site needs a folder, this one is opened, and nothing in it is looked for.
+            let first = flags.rules_of_sites().find_map(|rules| rules.root.clone());
+            flags.dir = first.as_deref().unwrap_or(Path::new("/")).into();
         }
         if let Some(Command::Serve(flags)) = &mut flags.command {
             flags.settle_schemes();
@@ -262,6 +261,13 @@ impl Flags {
     #[cfg(test)]
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
         Self::read_with_file(words, |path, _| panic!("{} is not read here", path.display()))
+    }
+}
+
+impl Serve {
+    /// The rules of all sites and places of a configuration file.
+    pub(crate) fn rules_of_sites(&self) -> impl Iterator<Item = &RulesFlags> {
+        self.sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places))
     }
 }
 

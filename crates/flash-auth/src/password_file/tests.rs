@@ -1,5 +1,7 @@
 //! Password files, line by line, and whom they let in.
 
+use std::fs;
+
 use flash_core::login::Known;
 
 use super::*;
@@ -155,7 +157,7 @@ fn the_realm_is_the_files_name() {
 fn a_file_that_is_wrong_is_named_with_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");
-    let read = || PasswordFile::read(&path, of_sets(1)).map(drop).unwrap_err();
+    let read = || PasswordFile::read(&path, |path| File::open(path), of_sets(1)).map(drop).unwrap_err();
     assert!(read().starts_with(&format!("cannot read {}: No such file", path.display())));
     fs::write(&path, "a:b\nc\n").unwrap();
     let shown = path.display();

@@ -11,6 +11,7 @@ use flash_core::login::Users;
 use flash_os::shared_array::SharedWords;
 use rustix::rand::GetRandomFlags;
 
+use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Denial};
 
@@ -57,8 +58,12 @@ pub(super) fn successes() -> Result<Successes, Failure> {
 }
 
 /// Those who may log in.
-pub(super) fn users(path: &Path, successes: &Successes) -> Result<Arc<dyn Users>, Failure> {
-    match PasswordFile::read(path, successes.clone()) {
+pub(super) fn users(
+    path: &Path,
+    open: &OpenNamed<'_>,
+    successes: &Successes,
+) -> Result<Arc<dyn Users>, Failure> {
+    match PasswordFile::read(path, open, successes.clone()) {
         Ok(file) => Ok(Arc::new(file)),
         Err(why) => Err(Failure::Run(why)),
     }

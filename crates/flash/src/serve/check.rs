@@ -1,16 +1,17 @@
 //! What `flash serve` finds wrong before it listens, all of it at once, for `flash check`.
 
 use super::dir::Dir;
+use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
-use super::{access, certificates, listeners, privileges, shares, site_plan};
+use super::{access, certificates, listeners, named_files, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
     let of_certificates = certificates::check(flags).into_iter().map(of_certificate);
-    of_certificates.chain(check_again(flags)).collect()
+    of_certificates.chain(check_again(flags, &named_files::open)).collect()
 }
 
 /// What is wrong with a certificate, at its key.
@@ -18,8 +19,8 @@ pub(super) fn of_certificate((site, failure): certificates::Wrong) -> Fault {
     Fault { key: "tls", site: site.map(|position| (position, None)), failure }
 }
 
-/// The same for a reload, without the certificates, which may be readable for another process only.
-pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
+/// The same for a reload, without the certificates, which may be readable for another process only. `open` opens password files.
+pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),
         ("user", privileges::check_user(flags)),
@@ -32,7 +33,8 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
         Ok(dir) => match access::successes() {
             Ok(successes) => {
                 let runnable = Runnable::new();
-                site_plan::all(flags, &dir.real_path, &successes, runnable, None).err().unwrap_or_default()
+                let read = (open, None);
+                site_plan::all(flags, &dir.real_path, &successes, runnable, read).err().unwrap_or_default()
             }
             Err(failure) => vec![fault("auth", failure)],
         },

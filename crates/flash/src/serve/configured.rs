@@ -4,7 +4,9 @@
 //! FastCGI servers. It checks all of it, then opens what is new, and changes nothing before all of it is right.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts, SiteOpeners};
@@ -25,7 +27,7 @@ use super::inherited::Inherited;
 use super::listeners::Listeners;
 use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
-use super::named_files;
+use super::named_files::{self, OpenNamed};
 use super::plan::Plan;
 use super::privileges::Privileges;
 use super::programs::{DetachedLog, Programs};
@@ -98,9 +100,8 @@ impl Configured {
     }
 
     /// Reads everything again, and checks it. With helper processes another process does, which starts the next helpers.
-    fn read_again(&self) -> Result<Again, String> {
-        let open = named_files::opened_by(self.logs.privileged_opener());
-        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &open);
+    fn read_again(&self, open: &OpenNamed<'_>) -> Result<Again, String> {
+        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, open);
         match self.privileges.helper_kind() {
             HelperKind::Processes(processes) => {
                 let (of_file, openers) = processes.read_configuration()?;
@@ -120,10 +121,15 @@ impl Configured {
                     }
                     Err(wrong) => wrong.into_iter().map(of_certificate).collect(),
                 };
-                let again = self.reader.read(&self.plan.flags, &check)?;
+                let again = self.reader.read(&self.plan.flags, open, &check)?;
                 Ok((again.flags.into(), Arc::new(read.into_inner()), SiteOpeners::ThisProcess))
             }
         }
+    }
+
+    /// Opens what the configuration names, for one reload.
+    fn open_named(&self) -> impl Fn(&Path) -> io::Result<File> + use<> {
+        named_files::opened_by(self.logs.privileged_opener())
     }
 
     fn watch_certificates(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<()> {
@@ -209,8 +215,10 @@ impl Configurator for Configured {
 
     fn prepare(&mut self, present: &Present<'_>) -> Result<Next, String> {
         self.prepared = None;
-        let again = self.read_again()?;
-        let (next, prepared) = self.prepare_with(again, present).map_err(|failure| failure.to_string())?;
+        let open = self.open_named();
+        let again = self.read_again(&open)?;
+        let (next, prepared) =
+            self.prepare_with(again, &open, present).map_err(|failure| failure.to_string())?;
         self.prepared = Some(prepared);
         Ok(next)
     }
@@ -254,10 +262,11 @@ impl Configurator for Configured {
 impl Configured {
     /// What the parent of mp replaces. Its processes open the rest themselves.
     fn prepare_for_processes(&self) -> Result<Prepared, String> {
-        let (flags, certificates, _) = self.read_again()?;
+        let open = self.open_named();
+        let (flags, certificates, _) = self.read_again(&open)?;
         let prepare = || -> Result<_, Failure> {
             let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
-            let plan = self.plan.next((flags, certificates), &dir, self.privileges.is_in_sandbox())?;
+            let plan = self.plan.next((flags, certificates), &dir, &open, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
             let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
             Ok(Prepared { plan, dir, logs, listeners, access_log: None })
@@ -268,10 +277,11 @@ impl Configured {
     fn prepare_with(
         &self,
         (flags, certificates, openers): Again,
+        open: &OpenNamed<'_>,
         present: &Present<'_>,
     ) -> Result<(Next, Prepared), Failure> {
         let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
-        let plan = self.plan.next((flags, certificates), &dir, self.privileges.is_in_sandbox())?;
+        let plan = self.plan.next((flags, certificates), &dir, open, self.privileges.is_in_sandbox())?;
         let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;
         let (logs, sinks) = self.logs.next(&plan.flags, helper_kind)?;

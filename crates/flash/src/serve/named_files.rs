@@ -7,12 +7,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flash_process::PrivilegedOpener;
-use flash_tls::certificates;
+
+/// Opens a file that the configuration names.
+pub(super) type OpenNamed<'a> = dyn Fn(&Path) -> io::Result<File> + 'a;
+
+/// Opens a file with the rights of this process.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    flash_tls::certificates::open(path)
+}
+
+/// The same for a process whose server has more rights, and reads the file itself.
+pub(super) fn open_or_leave(path: &Path) -> io::Result<File> {
+    match open(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open("/dev/null"),
+        opened => opened,
+    }
+}
 
 /// Opens files of the configuration for one look at them: with the rights of this process, or else with those of the start.
 pub(super) fn opened_by(opener: Option<Arc<PrivilegedOpener>>) -> impl Fn(&Path) -> io::Result<File> {
     let files = OnceCell::new();
-    move |path| match (certificates::open(path), &opener) {
+    move |path| match (open(path), &opener) {
         (Err(error), Some(opener)) if error.kind() == ErrorKind::PermissionDenied => {
             match files.get_or_init(|| opener.named_files()) {
                 Ok(files) => files.open(path),

@@ -19,6 +19,7 @@ use super::descriptors::{self, Table};
 use super::dir::Dir;
 use super::folders::temporary_folder;
 use super::memory;
+use super::named_files::{self, OpenNamed};
 use super::programs::Programs;
 use super::programs::runnable::Runnable;
 use super::shape::{self, processors};
@@ -52,8 +53,9 @@ impl Plan {
         let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
         // Before this process raises its limits, which are not for programs.
         let successes = access::successes()?;
-        let sites = site_plan::all(&flags, &dir.real_path, &successes, Runnable::new(), None)
-            .map_err(site_plan::first_fault)?;
+        let sites =
+            site_plan::all(&flags, &dir.real_path, &successes, Runnable::new(), (&named_files::open, None))
+                .map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
         let share = table.share();
         let shares_with = Shares { helpers_max: share.helpers, ..shares };
@@ -75,17 +77,19 @@ impl Plan {
         })
     }
 
-    /// What the flags lead to after a reload. All that cannot change is as it was in this plan. In a sandbox no file can be read.
+    /// What the flags lead to after a reload. All that cannot change is as it was in this plan. `open` opens password files. In a
+    /// sandbox no other file can be read.
     pub(super) fn next(
         &self,
         (flags, certificates): (Arc<flags::Serve>, Arc<Certificates>),
         dir: &Dir,
+        open: &OpenNamed<'_>,
         in_sandbox: bool,
     ) -> Result<Self, Failure> {
-        let read_before = in_sandbox.then_some(&self.sites);
+        let read = (open, in_sandbox.then_some(&self.sites));
         let successes = self.successes.clone();
         let runnable = self.sites.runnable.fixed();
-        let sites = site_plan::all(&flags, &dir.real_path, &successes, runnable, read_before)
+        let sites = site_plan::all(&flags, &dir.real_path, &successes, runnable, read)
             .map_err(site_plan::first_fault)?;
         let helpers_max = Shares::new(&flags, Some(self.shares.memory_bytes)).helpers_max;
         let shares = Shares { helpers_max, ..self.shares };

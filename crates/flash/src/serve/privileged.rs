@@ -1,14 +1,13 @@
 //! The start of the process that opens for the server what it may not: logs, and [files](super::named_files) of the configuration.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_process::PrivilegedOpener;
 
-use super::certificates::named;
 use super::reader::Reader;
-use super::{logs, privileges};
+use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -24,15 +23,22 @@ pub(super) fn start(
         false => (Vec::new(), &[][..]),
     };
     // A configuration may name its first certificate after a reload.
-    let may_name_files = flags.config.is_some() || !named(flags).is_empty();
+    let may_name_files = flags.config.is_some() || !named_files(flags).is_empty();
     let is_needed = !(logs.is_empty() && sockets.is_empty()) || may_name_files;
     if !(is_needed && privileges::are_given_up(flags)) {
         return Ok(None);
     }
     let names = || match (reader.again)(&|_| Vec::new()) {
-        Ok(again) => Ok(named(&again.flags)),
+        Ok(again) => Ok(named_files(&again.flags)),
         Err(_) => Err(io::Error::other("the configuration has errors, which `flash check` prints")),
     };
     let opener = PrivilegedOpener::start(&logs, sockets, &names);
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
+}
+
+/// The certificates, keys, authorities and password files that the flags name.
+fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
+    let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
+    let users = [flags].into_iter().chain(of_sites).filter_map(|flags| flags.rules.users());
+    certificates::named(flags).into_iter().chain(users.map(Path::to_owned)).collect()
 }

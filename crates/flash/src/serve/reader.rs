@@ -1,6 +1,7 @@
 //! Reading the configuration again, for a reload. The parser of flags and files is not known here.
 
 use super::check::check_again;
+use super::named_files::OpenNamed;
 use super::site_plan::Fault;
 use super::unchangeable;
 use crate::flags;
@@ -25,13 +26,18 @@ pub(crate) struct Again {
 }
 
 impl Reader {
-    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now, and `more` finds
-    /// what else is wrong.
-    pub(super) fn read(self, present: &flags::Serve, more: &Check<'_>) -> Result<Again, String> {
+    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now, `open` opens what they
+    /// name, and `more` finds what else is wrong.
+    pub(super) fn read(
+        self,
+        present: &flags::Serve,
+        open: &OpenNamed<'_>,
+        more: &Check<'_>,
+    ) -> Result<Again, String> {
         (self.again)(&|flags| {
             let kept = unchangeable::changed(present, flags);
             match kept.is_empty() {
-                true => check_again(flags).into_iter().chain(more(flags)).collect(),
+                true => check_again(flags, open).into_iter().chain(more(flags)).collect(),
                 false => kept,
             }
         })

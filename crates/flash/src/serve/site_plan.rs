@@ -25,6 +25,7 @@ use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
+use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::{access, around, denied, fallback, reachable, response_extras};
@@ -87,7 +88,8 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// A process that cannot read files takes what was `read_before`. `successes` remembers the log-ins of all sites.
+/// `open` opens password files. A process that can read no others takes what was `read_before`. `successes` remembers the log-ins of
+/// all sites.
 ///
 /// # Errors
 /// All that is wrong, one for each site or place.
@@ -96,15 +98,15 @@ pub(super) fn all(
     folder: &Path,
     successes: &Successes,
     runnable: Runnable,
-    read_before: Option<&SitePlans>,
+    (open, read_before): (&OpenNamed<'_>, Option<&SitePlans>),
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::new(successes, runnable), Vec::new());
+    let (mut planner, mut faults) = (Planner::new(successes, runnable, open), Vec::new());
     planner.reads_files = read_before.is_none();
-    if let Some(SitePlans { programs, pages, users, .. }) = read_before {
-        (planner.programs, planner.pages, planner.users) = (programs.clone(), pages.clone(), users.clone());
+    if let Some(SitePlans { programs, pages, .. }) = read_before {
+        (planner.programs, planner.pages) = (programs.clone(), pages.clone());
     }
     // No site serves the scripts of another one as files.
-    let rules = flags.sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
+    let rules = flags.rules_of_sites();
     let mut seen = HashSet::new();
     for rules in rules.filter(|rules| seen.insert(Arc::as_ptr(&rules.flags))) {
         Programs::note_folders(&rules.flags.programs, &mut planner.runnable);
@@ -156,12 +158,13 @@ struct Planner<'s> {
     pages: HashMap<PathBuf, Arc<Pages>>,
     users: HashMap<PathBuf, Arc<dyn Users>>,
     successes: &'s Successes,
+    open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
     reads_files: bool,
 }
 
 impl<'s> Planner<'s> {
-    fn new(successes: &'s Successes, runnable: Runnable) -> Self {
+    fn new(successes: &'s Successes, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
         Self {
             views: Vec::new(),
             by_folder: HashMap::new(),
@@ -171,6 +174,7 @@ impl<'s> Planner<'s> {
             pages: HashMap::new(),
             users: HashMap::new(),
             successes,
+            open,
             reads_files: true,
         }
     }
@@ -294,7 +298,7 @@ impl<'s> Planner<'s> {
         if let Some(users) = self.users.get(path) {
             return Ok(Arc::clone(users));
         }
-        let users = access::users(path, self.successes)?;
+        let users = access::users(path, self.open, self.successes)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
     }

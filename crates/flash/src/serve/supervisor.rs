@@ -15,6 +15,7 @@ use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup,
 
 use super::dir::Dir;
 use super::inherited::Inherited;
+use super::named_files::open_or_leave;
 use super::plan::Plan;
 use super::reader::{Again, Reader};
 use super::{admin, logs, privileges};
@@ -114,11 +115,12 @@ impl HelperSites<'_> {
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
     fn read_again(&self, server: &OwnedFd) -> io::Result<()> {
         let read = || {
-            let Again { flags, of_file } = self.reader.read(&self.plan.flags, &|_| Vec::new())?;
+            let Again { flags, of_file } =
+                self.reader.read(&self.plan.flags, &open_or_leave, &|_| Vec::new())?;
             let certificates = Arc::clone(&self.plan.certificates);
             let next = || -> Result<_, Failure> {
                 let dir = self.dir.again(&flags.dir, false)?;
-                Ok((self.plan.next((flags.into(), certificates), &dir, false)?, dir))
+                Ok((self.plan.next((flags.into(), certificates), &dir, &open_or_leave, false)?, dir))
             };
             next().map(|(plan, dir)| (of_file, plan, dir)).map_err(|failure| failure.to_string())
         };

@@ -64,7 +64,6 @@ settings! {
     "access-log" = flags.access_log,
     "error-log" = flags.error_log,
     "error-pages" = flags.error_pages,
-    "auth" = flags.rules.auth,
 }
 
 /// Each setting that a reload would have to change and cannot.
