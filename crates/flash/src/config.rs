@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ArgMatches;
@@ -184,8 +184,10 @@ fn names_of_places(site: &Site) -> PlaceNames {
     PlaceNames::new(prefixes, suffixes)
 }
 
+/// Without `.` in it: programs are told of it.
 fn folder(root: &Setting) -> Option<Arc<Path>> {
-    root.values.first()?.text.as_ref().map(|folder| Path::new(folder).into())
+    let folder = root.values.first()?.text.as_ref()?;
+    Some(Path::new(folder).components().collect::<PathBuf>().into())
 }
 
 fn host(host: &Host) -> HostName {

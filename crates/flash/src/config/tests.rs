@@ -158,6 +158,21 @@ fn a_file_and_flags_give_the_same() {
 }
 
 #[test]
+fn folders_are_named_without_dots() {
+    for root in [".", "./", "././"] {
+        let (folder, path) = file(&format!("[site.'*']\nroot = '{root}'\n"));
+        let words = ["flash", "serve", "--config", path.to_str().expect("it is text")].map(OsString::from);
+        let Ok(Flags { command: Some(Command::Serve(flags)) }) = read(words) else { panic!("it is right") };
+        // Paths are equal with a dot at the end, and without.
+        let own = flags.sites[0].own.root.as_ref().map(|root| root.as_os_str());
+        assert_eq!(
+            (flags.dir.as_os_str(), own),
+            (folder.path().as_os_str(), Some(folder.path().as_os_str()))
+        );
+    }
+}
+
+#[test]
 fn another_process_has_all_that_the_file_says() {
     let text = "listen = ':80'
         index = ['a', 'b']
