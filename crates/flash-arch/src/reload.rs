@@ -303,6 +303,7 @@ impl Reloader {
         self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
         let Self { shared, .. } = self;
         shared.disk.forget_unused_sites();
+        shared.helper_kind.retire_helpers();
         shared.configuration().server.paths.retain_sites(|site| shared.disk.is_present(site));
     }
 

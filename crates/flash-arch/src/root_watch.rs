@@ -104,6 +104,7 @@ impl Watch {
 
 fn look(shared: &ServerState, site: SiteId, logs: bool) {
     let Some((change, folder)) = shared.disk.look_at_root(site) else { return };
+    shared.helper_kind.retire_helpers();
     document_root::tell(site, &shared.disk, &shared.configuration().server.hosts);
     if logs {
         shared.error_log.log(format_args!("{}", change.about(&folder)));

@@ -60,7 +60,7 @@ impl Exchange {
         match &mut self.state {
             ExchangeState::Login(_) => None,
             ExchangeState::Lookup(lookup) => lookup.ask(),
-            ExchangeState::Body(body) => body.ask(u64::MAX),
+            ExchangeState::Body(body) => body.ask(self.site.id, u64::MAX),
             ExchangeState::Upstream(upstream) => upstream.job(),
         }
     }

@@ -63,6 +63,8 @@ impl Worth {
 /// Make one window of an open file ready to send.
 #[derive(Clone, Debug)]
 pub struct Load {
+    /// Of the request. `None` if it is not known any more.
+    pub site: Option<SiteId>,
     pub file: Arc<File>,
     pub window: Range<u64>,
     /// Return the bytes themselves, because the page cache did not keep them last time.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use flash_core::file::{Content, File, OpenFile};
-use flash_core::job::{Find, Job};
+use flash_core::job::{Find, Job, Load};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::root::OpenRoot;
@@ -166,8 +166,8 @@ impl Disk {
         match job {
             Job::Folder(folder) => self.root_in(folder.root.as_ref()),
             // A request keeps the settings of its site through a reload.
-            Job::Find(find) => {
-                self.sites.get(find.site).map_or_else(|| self.root(), |site| site.current_owned())
+            Job::Find(Find { site, .. }) | Job::Load(Load { site: Some(site), .. }) => {
+                self.sites.get(*site).map_or_else(|| self.root(), |site| site.current_owned())
             }
             Job::Load(_) | Job::List(_) | Job::Spool(_) => self.root(),
         }

@@ -1,6 +1,8 @@
 //! The three ways to do a job: [waiting](Disk::run), [at once or not at all](Disk::try_now), and [for a thread that
 //! must not wait](Disk::help). Other modules do the work of each kind of job.
 
+use std::sync::Arc;
+
 use flash_core::file::Window;
 use flash_core::job::{self, Done, Failure, Find, Job, List, Outcome, Spent};
 
@@ -11,6 +13,7 @@ use crate::find::not_open;
 use crate::lookup_error::LookupError;
 use crate::mounts::Device;
 use crate::retry::again_if;
+use crate::site_root::SiteRoot;
 
 impl Disk {
     /// Does the job, and waits as long as it takes.
@@ -85,16 +88,15 @@ impl Disk {
         done.map(|done| Outcome { done, spent })
     }
 
-    /// Opens the site of a job, if it is not open. Another process can look for files only then. An error is what
-    /// [`help`](Self::help) would return.
+    /// The root that a job works in. Opens its site, if it is not open. An error is what [`help`](Self::help) would return.
     ///
     /// # Errors
     /// What becomes of the job.
-    pub fn open_site(&self, job: &Job, device: Device) -> Result<(), Option<Outcome>> {
+    pub fn open_root(&self, job: &Job, device: Device) -> Result<Arc<SiteRoot>, Option<Outcome>> {
         // Other jobs begin with what was found, or open the site themselves.
-        let Job::Find(find) = job else { return Ok(()) };
+        let Job::Find(find) = job else { return Ok(self.root_of(job)) };
         match again_if(is_busy, || self.sites.open(find.site, blocking(device))) {
-            Ok(_) => Ok(()),
+            Ok(site) => Ok(site.current_owned()),
             Err(stop) => Err(helped(find, not_open(find, stop)).map(Outcome::from)),
         }
     }

@@ -139,12 +139,12 @@ impl SiteParts {
 }
 
 impl SiteRoots {
-    /// Opens the first root. Roots of another site share its mounts and name tables with `beside`.
+    /// Opens the first root. Its generation is not yet the site's. Roots of another site share its mounts and name tables with
+    /// `beside`.
     pub(crate) fn open(site: SiteParts, opened: Opened, beside: Option<&Root>) -> io::Result<Self> {
         let identity = Identity::of_opened(&opened)?;
         let root = site.open.root(opened, identity, site.settings.follow_links, beside)?;
         let first = site.root(root, identity, Arc::clone(&site.settings.program_folders));
-        site.generation.set(first.generation);
         Ok(Self {
             site,
             current: ArcSwap::from_pointee(first),

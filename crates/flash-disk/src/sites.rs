@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use flash_core::root::Generation;
+use flash_core::root::{Generation, OpenRoot};
 use flash_core::site_id::SiteId;
 use rustix::io::Errno;
 
@@ -99,8 +99,11 @@ impl Site {
             generation: Arc::clone(&self.generation),
         };
         let roots = SiteRoots::open(parts, opened, beside.as_ref().map(|beside| &*beside.root))?;
-        // Another helper may have been faster.
-        let _ = self.roots.set(Box::new(roots));
+        // Another helper may have been faster. Then its root is the site's.
+        self.roots.get_or_init(|| {
+            self.generation.set(roots.current().generation());
+            Box::new(roots)
+        });
         Ok(())
     }
 }
@@ -202,7 +205,7 @@ impl Sites {
             table.first = *first;
             let site = table.get(*first).expect("it was found, or made");
             if site.roots.get().is_none() {
-                let opened = site.opener.load().open(&site.folder)?;
+                let opened = opener(0).open(&site.folder)?;
                 site.open(opened, &self.open, Some(&self.first()))?;
             }
         }

@@ -32,7 +32,8 @@ pub enum Received<'a> {
     Gone,
 }
 
-/// The longest message: a small file with a compressed copy of it in each coding needs the most.
+/// The longest message. A small file with a compressed copy of it in each coding needs that much, and so does a configuration of
+/// 40,000 sites.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Descriptors that a message may have: the pidfds of programs that start at the same time are the most.
 pub const DESCRIPTORS_MAX: usize = 16;

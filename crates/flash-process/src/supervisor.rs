@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use flash_os::fork::{self, Forked};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, set_child_subreaper,
+    wait, waitpid,
 };
 
 use crate::child;
@@ -170,7 +171,11 @@ impl<'a> Supervisor<'a> {
     /// Ends at once the processes that were started on request.
     pub fn kill_requested(&self) {
         let requested = self.running.iter().filter(|running| running.role.on_end == OnEnd::Forget);
-        requested.for_each(|running| running.signal(Signal::KILL));
+        for running in requested {
+            running.signal(Signal::KILL);
+            // One that is a supervisor process itself leads the group of those that it has started.
+            let _ = kill_process_group(running.pid, Signal::KILL);
+        }
     }
 
     /// Ends the processes of all roles: SIGTERM, and SIGKILL to those that have not ended by then.

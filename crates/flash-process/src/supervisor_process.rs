@@ -1,4 +1,5 @@
-//! The supervisor process: a small process, forked while the server has one thread, that starts others for the server.
+//! The supervisor process: a small process that starts others for the server. It was forked while the server had one thread, or is
+//! a role of the first one.
 //!
 //! A server that has threads, or is confined, cannot fork. Some roles have a process for as long as the server runs: the
 //! fork helper. Others get one for each request: a helper process, a log that is opened again. A request is a message of
@@ -6,7 +7,7 @@
 //! supervisor process never waits for a disk. It keeps the rights that it began with, but all it ever reads are requests.
 //!
 //! It leaves signals to the server, and ends after the server in any case. It kills processes that the server requested. The
-//! others end by themselves, when their sockets close. If the supervisor process is killed, the server ends in order
+//! others end by themselves, when their sockets close. If the first supervisor process is killed, the server ends in order
 //! ([`Supervisor::reap`]).
 
 use std::ffi::CStr;

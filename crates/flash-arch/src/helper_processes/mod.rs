@@ -14,7 +14,7 @@ mod roles;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, Disk, remote};
+use flash_disk::{Device, Disk, SiteRoot, remote};
 use flash_observe::ErrorLog;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
@@ -64,6 +64,14 @@ impl HelperKind {
         }
     }
 
+    /// Ends idle helpers of roots that no site has any more.
+    pub(crate) fn retire_helpers(&self) {
+        match self {
+            Self::Threads => {}
+            Self::Processes(processes) => processes.retire(),
+        }
+    }
+
     /// Makes an executor for the calling thread.
     pub(crate) fn executor(&self) -> JobExecutor {
         let kind = match self {
@@ -86,35 +94,33 @@ impl JobExecutor {
         job: &Job,
         device: Device,
     ) -> Option<Outcome> {
-        if let ExecutorKind::Process(_) = &self.kind
-            && let Err(outcome) = disk.open_site(job, device)
-        {
-            return outcome;
-        }
-        match (&self.kind, job) {
-            (ExecutorKind::ThisThread, _) => disk.help(job, device),
+        let ExecutorKind::Process(processes) = &self.kind else { return disk.help(job, device) };
+        let root = match disk.open_root(job, device) {
+            Ok(root) => root,
+            Err(outcome) => return outcome,
+        };
+        match job {
             // The spool is open in the server.
-            (ExecutorKind::Process(_), Job::Spool(_)) => {
+            Job::Spool(_) => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }
             // There is nothing to look at.
-            (ExecutorKind::Process(_), Job::Find(_) | Job::Folder(_)) if disk.root_of(job).is_gone() => {
+            Job::Find(_) | Job::Folder(_) if root.is_gone() => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }
             // The server makes the listing, of parts of the folder that the process reads.
-            (ExecutorKind::Process(processes), Job::List(list)) => disk
-                .list_with(list, device, |part| ask(processes, &self.clock, disk, error_log, part, device)),
-            (ExecutorKind::Process(processes), _) => {
-                match ask(processes, &self.clock, disk, error_log, job, device) {
-                    Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
-                        self.clock.set(CpuClock::of_this_thread());
-                        disk.help(job, device)
-                    }
-                    outcome => outcome,
+            Job::List(list) => disk.list_with(list, device, |part| {
+                ask(processes, &self.clock, (disk, &disk.root_of(part)), error_log, part, device)
+            }),
+            _ => match ask(processes, &self.clock, (disk, &root), error_log, job, device) {
+                Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
+                    self.clock.set(CpuClock::of_this_thread());
+                    disk.help(job, device)
                 }
-            }
+                outcome => outcome,
+            },
         }
     }
 
@@ -134,16 +140,15 @@ impl Drop for JobExecutor {
 fn ask(
     processes: &HelperProcesses,
     clock: &CurrentClock,
-    disk: &Disk,
+    (disk, root): (&Disk, &SiteRoot),
     error_log: &ErrorLog,
     job: &Job,
     device: Device,
 ) -> Option<Outcome> {
     let log_lost = |what: std::fmt::Arguments<'_>| error_log.log_limited(&processes.lost, what);
-    let root = disk.root_of(job);
     for _ in 0..TRIES_MAX {
         let mut process =
-            match processes.process(&root, |idle| log_lost(format_args!("{idle} ended: replaced"))) {
+            match processes.process(root, |idle| log_lost(format_args!("{idle} ended: replaced"))) {
                 Ok(process) => process,
                 Err(error) => {
                     error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
@@ -155,7 +160,7 @@ fn ask(
             continue;
         };
         clock.set(its_clock);
-        match process.ask(disk, &root, job, device) {
+        match process.ask(disk, root, job, device) {
             Reply::Answered(outcome) => {
                 processes.keep(process);
                 return outcome;

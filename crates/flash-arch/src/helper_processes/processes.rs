@@ -100,33 +100,36 @@ impl HelperProcesses {
         }
         let mut idle = self.idle.lock();
         idle.push(process);
-        let longest_idle = self.has_too_many(&idle).then(|| idle.remove(0));
-        drop((idle, longest_idle));
+        let excess = self.take_excess(&mut idle);
+        drop((idle, excess));
     }
 
     /// Ends the idle helpers of earlier roots.
-    fn retire(&self) {
+    pub(super) fn retire(&self) {
         let mut idle = self.idle.lock();
         let old: Vec<Process> = idle.extract_if(.., |process| !process.is_current()).collect();
         drop((idle, old));
     }
 
-    /// Whether more helpers are idle than there are threads that use them, and one that ends could be replaced.
-    fn has_too_many(&self, idle: &[Process]) -> bool {
-        idle.len() > self.executors.load(Ordering::Relaxed) && !self.is_gone.load(Ordering::Relaxed)
+    /// Takes out as many idle helpers as there are more than threads that use them, unless they could not be replaced.
+    fn take_excess(&self, idle: &mut Vec<Process>) -> Vec<Process> {
+        let excess = match self.is_gone.load(Ordering::Relaxed) {
+            true => 0,
+            false => idle.len().saturating_sub(self.executors.load(Ordering::Relaxed)),
+        };
+        idle.drain(..excess).collect()
     }
 
     pub(super) fn add_executor(&self) {
         self.executors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one thread less. Ends a helper that is not needed any more, unless it could not be replaced.
+    /// Counts one thread less, and ends a helper that is not needed any more.
     pub(super) fn remove_executor(&self) {
         self.executors.fetch_sub(1, Ordering::Relaxed);
         let mut idle = self.idle.lock();
-        if self.has_too_many(&idle) {
-            idle.remove(0);
-        }
+        let excess = self.take_excess(&mut idle);
+        drop((idle, excess));
     }
 
     /// Opens a log that this process may not open.

@@ -29,7 +29,13 @@ fn pools_grow_at_once_and_shrink_with_each_job() {
     let helpers = Helpers::start(limits, shared).unwrap();
     let gates: Vec<_> = (0..4).map(|_| gated()).collect();
     for (file, ..) in &gates {
-        let job = Job::Load(Load { file: Arc::clone(file), window: 0..10, copy: false, completes: None });
+        let job = Job::Load(Load {
+            site: None,
+            file: Arc::clone(file),
+            window: 0..10,
+            copy: false,
+            completes: None,
+        });
         helpers.submit(job, None).unwrap();
     }
     let (_, has_begun, _) = &gates[0];
@@ -77,7 +83,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
             .unwrap()
     };
     let (file, has_begun, let_go) = gated();
-    submit(Job::Load(Load { file, window: 0..10, copy: false, completes: None }), 0);
+    submit(Job::Load(Load { site: None, file, window: 0..10, copy: false, completes: None }), 0);
     has_begun.recv_timeout(PATIENCE).unwrap();
     let path = SitePath::parse(b"/").unwrap().into_owned();
     submit(

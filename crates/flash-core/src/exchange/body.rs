@@ -15,6 +15,7 @@ use crate::file::{Content, File, Window};
 use crate::job::{Done, Job, List, Listed, Load};
 use crate::listing::Listing;
 use crate::site::WINDOW_BYTES;
+use crate::site_id::SiteId;
 
 /// The rest of a response's body, which is read piece by piece.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ impl Body {
     }
 
     /// The job for the next piece, of which the client takes this many bytes now. Returns it once.
-    pub(crate) fn ask(&mut self, bytes_max: u64) -> Option<Job> {
+    pub(crate) fn ask(&mut self, site: SiteId, bytes_max: u64) -> Option<Job> {
         if self.piece != Piece::Wanted {
             return None;
         }
@@ -117,7 +118,7 @@ impl Body {
                 let window = range.start..end.min(range.end).min(range.start.saturating_add(bytes_max));
                 let is_last = window.end == range.end && parts.parts.len() == 1;
                 let completes = is_last.then(|| Box::new(hull(given, &window)));
-                Job::Load(Load { file: Arc::clone(file), window, copy: *copy, completes })
+                Job::Load(Load { site: Some(site), file: Arc::clone(file), window, copy: *copy, completes })
             }
             Source::Listing { listing, next, .. } => Job::List(List {
                 site: listing.site(),

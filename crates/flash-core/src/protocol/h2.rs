@@ -101,7 +101,7 @@ impl Http2 {
         {
             let (file, window) = (std::sync::Arc::clone(file), range.clone());
             self.restores = true;
-            let load = Load { file, window, copy: self.restores_copy, completes: None };
+            let load = Load { site: None, file, window, copy: self.restores_copy, completes: None };
             return Some((ExchangeId::CONNECTION, Job::Load(load)));
         }
         let output_waits = self.output.as_ref().is_some_and(|output| !output.is_empty());
@@ -124,7 +124,7 @@ impl Http2 {
         let window = streams.window(id) as u64;
         let exchange = self.session.streams_mut().get_mut(id)?.user.exchange.as_mut()?;
         let job = match &mut exchange.state {
-            ExchangeState::Body(body) => body.ask(window)?,
+            ExchangeState::Body(body) => body.ask(exchange.site.id, window)?,
             _ => exchange.job()?,
         };
         Some((exchange.id, job))

@@ -209,8 +209,7 @@ fn read_found(
     Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
 }
 
-/// The fields of responses are those of `settings`, which a reload may have changed since the helper began. `None` if the budget
-/// has no room for a copy that the helper has made.
+/// The fields of responses are those of `settings`. `None` if the budget has no room for a copy that the helper has made.
 fn read_variants(
     disk: &Disk,
     settings: &SiteSettings,

@@ -65,7 +65,7 @@ pub(super) fn write<'a>(
             }
             None
         }
-        Job::Load(Load { file, window, copy, completes: _ }) => {
+        Job::Load(Load { site: _, file, window, copy, completes: _ }) => {
             let window = file.range_for(window);
             message.u8(LOAD);
             stamp::put(message, &file.stamp);
@@ -121,7 +121,13 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             let examined = examined.filter(|it| it.kind == FileType::RegularFile)?;
             // The server compares the window with what was handed out.
             let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
-            Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy, completes: None })
+            Job::Load(Load {
+                site: None,
+                file: bare_file(disk, stamp, None, open),
+                window,
+                copy,
+                completes: None,
+            })
         }
         NAMES => {
             let (path, from) = (path(message)?, message.u64()?);

@@ -10,6 +10,7 @@ mod missing;
 mod pages;
 mod remote;
 mod scripts;
+mod sites;
 mod snapshots;
 mod spool;
 mod users;

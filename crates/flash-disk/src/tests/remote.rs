@@ -82,7 +82,7 @@ fn site() -> Folder {
 const FILES: [&str; 6] = ["/small.txt", "/empty", "/middle.bin", "/large.bin", "/page.html", "/index/"];
 
 fn load(file: &Arc<File>, window: std::ops::Range<u64>) -> Job {
-    Job::Load(Load { file: Arc::clone(file), window, copy: false, completes: None })
+    Job::Load(Load { site: None, file: Arc::clone(file), window, copy: false, completes: None })
 }
 
 /// The job that reads the names of a folder.

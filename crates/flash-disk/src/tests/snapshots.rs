@@ -19,7 +19,13 @@ fn identity(entry: &Entry) -> Arc<File> {
 
 /// What `sendfile` would send of a window, or what was copied of it.
 fn bytes(disk: &Disk, file: &Arc<File>, range: std::ops::Range<u64>) -> Option<Vec<u8>> {
-    let job = Job::Load(Load { file: Arc::clone(file), window: range.clone(), copy: false, completes: None });
+    let job = Job::Load(Load {
+        site: None,
+        file: Arc::clone(file),
+        window: range.clone(),
+        copy: false,
+        completes: None,
+    });
     match disk.try_now(&job)?.done {
         Done::Window(Window::Resident(range)) => {
             let Content::Open(open) = &file.content else { panic!("its pages are not open") };

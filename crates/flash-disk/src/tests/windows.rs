@@ -30,7 +30,7 @@ fn lending(folder: &Folder) -> Disk {
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {
-    Job::Load(Load { file: Arc::clone(file), window, copy, completes: None })
+    Job::Load(Load { site: None, file: Arc::clone(file), window, copy, completes: None })
 }
 
 #[track_caller]

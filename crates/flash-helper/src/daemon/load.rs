@@ -38,7 +38,7 @@ impl Daemon {
         pending.stage = Stage::Loading(Arc::clone(file));
         let load = Load { stamp: file.stamp, window: window.clone(), copy };
         let Some(token) = self.questions.join(load, serial) else { return };
-        let job = Job::Load(job::Load { file: Arc::clone(file), window, copy, completes: None });
+        let job = Job::Load(job::Load { site: None, file: Arc::clone(file), window, copy, completes: None });
         if let Err(failure) = self.service.ask_helper(job, token, client) {
             for serial in self.questions.loaded(token).unwrap_or_default() {
                 self.answer_plainly(serial, kind_of_failure(failure));

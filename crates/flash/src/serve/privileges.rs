@@ -56,6 +56,9 @@ pub(super) struct Site<'a> {
 /// Finds fault with flags that do not go together.
 pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
     let usage = |what: &str| Err(Failure::Usage(format!("{what} (see flash serve --help)")));
+    let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
+    let connects =
+        |flags: &flags::Serve| !(flags.programs.fastcgi.is_empty() && flags.programs.app.is_empty());
     match (flags.helpers, flags.sandbox) {
         (Helpers::Process, _) if !matches!(flags.arch, Arch::Amped | Arch::Uring) => {
             usage("--helpers process needs an architecture that has helpers: --arch amped or uring")
@@ -70,8 +73,7 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
             usage("--sandbox needs --helpers process: threads have the rights of their process")
         }
         (Helpers::Process, sandbox)
-            if sandbox != Some(Sandbox::Off)
-                && !(flags.programs.fastcgi.is_empty() && flags.programs.app.is_empty()) =>
+            if sandbox != Some(Sandbox::Off) && [flags].into_iter().chain(of_sites).any(connects) =>
         {
             usage("--fastcgi and --app need --sandbox off: a server in its sandbox connects to nobody")
         }

@@ -1,7 +1,8 @@
 //! The supervisor process of a server, and its roles: the fork helper for programs, and what helper processes need.
 //!
 //! It is forked while the server has one thread, before it listens, and becomes the server's user first. A server that needs
-//! none of its roles has no supervisor process.
+//! none of its roles has no supervisor process. With helper processes each reload makes another one, which knows the sites of its
+//! configuration.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use flash_arch::HelperRoles;
 use flash_disk::{Disk, Opened, open_root};
 use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup, ipc, supervise};
+use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::inherited::Inherited;
@@ -126,7 +128,12 @@ impl HelperSites<'_> {
         };
         match read() {
             Ok((of_file, plan, dir)) => {
-                ipc::send(server, &[b"+", &of_file[..]].concat(), &[])?;
+                match ipc::send(server, &[b"+", &of_file[..]].concat(), &[]) {
+                    Err(Errno::MSGSIZE) => {
+                        return Ok(ipc::send(server, b"-the configuration is too long for a message", &[])?);
+                    }
+                    sent => sent?,
+                }
                 let sites = HelperSites { plan: &plan, dir: &dir, ..*self };
                 let server = server.try_clone()?;
                 sites.with_roles(|roles| {

@@ -192,7 +192,7 @@ impl OpenFile for Buggy {
 }
 
 fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
-    Job::Load(Load { file: Arc::clone(file), window: start..start + 10, copy, completes: None })
+    Job::Load(Load { site: None, file: Arc::clone(file), window: start..start + 10, copy, completes: None })
 }
 
 fn client(number: u8) -> Client {
