@@ -25,7 +25,8 @@ pub(super) fn take(set: &[AtomicU64], rate: &Rate, now_us: u64, hash: u64) -> Re
     let tag = hash >> TIME_BITS << TIME_BITS;
     for _ in 0..ATTEMPTS {
         let (place, word, used) = find(set, tag, now);
-        let used = used + interval;
+        // No more than all. The clock of the thread that has counted the last request may be ahead of this one.
+        let used = used.min(interval * burst) + interval;
         if let Some(over) = used.checked_sub(interval * burst).filter(|over| *over > 0) {
             return Err((over << UNIT_SHIFT).div_ceil(1_000_000));
         }
