@@ -58,7 +58,7 @@ pub trait RootOpener: Any + fmt::Debug + Send + Sync {
 }
 
 /// Opens folders in this process.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub struct OpensHere;
 
 /// What opens a site's folder now. A reload may put another opener in its place.
@@ -119,6 +119,11 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
 }
 
 impl SiteParts {
+    /// Opens the folder that the site leads to now.
+    fn open_folder(&self) -> io::Result<Opened> {
+        self.opener.load().open(&self.path)
+    }
+
     /// The next root: a folder that the site leads to.
     fn root(&self, root: Arc<Root>, identity: Identity, program_folders: Arc<[PathBuf]>) -> SiteRoot {
         let settings = Arc::clone(&self.settings);
@@ -194,13 +199,7 @@ impl SiteRoots {
                 self.is_refused.store(false, Ordering::Relaxed);
                 None
             }
-            Ok(_) => match self
-                .site
-                .opener
-                .load()
-                .open(&self.site.path)
-                .and_then(|opened| self.successor(&current, opened))
-            {
+            Ok(_) => match self.site.open_folder().and_then(|opened| self.successor(&current, opened)) {
                 Ok(root) => {
                     let real_path = root.root.real_path().to_owned();
                     self.publish(root);

@@ -15,9 +15,8 @@ use flash_process::{SupervisorProcess, ipc};
 use super::fork_request::ForkRequest;
 
 /// What opens the folders of the sites of a configuration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub enum SiteOpeners {
-    #[default]
     ThisProcess,
     /// The supervisor process that has read the configuration.
     Supervisor(Arc<SupervisorProcess>),
