@@ -25,7 +25,7 @@ use crate::process::Process;
 use crate::programs;
 use crate::programs::Missing;
 use crate::setup::{CGI_FOLDER, Setup, wrapped};
-use crate::variants::{Program, VARIANTS, Variant};
+use crate::variants::{BODY, Program, VARIANTS, Variant};
 
 /// How long Flash may take to say what it has done.
 const TELL_SECONDS_MAX: u64 = 5;
@@ -140,6 +140,8 @@ impl Machine {
                 let file = setup.work.join(format!("{name}.answer"));
                 fs::write(&file, setup.answer)?;
                 command.arg(format!("127.0.0.1:{port}")).stdin(File::open(&file)?);
+                let body = spec.variant.words.iter().find(|(what, _)| *what == BODY);
+                command.args(body.map(|(_, place)| place));
             }
             _ => peers::configure(&mut command, spec.variant, setup, port)?,
         }

@@ -43,11 +43,22 @@ const fn variant(name: &'static str, program: Program, about: &'static str) -> V
     Variant { name, program, about, threads: 64, words: &[], module: None }
 }
 
+/// Where the floor's body comes from, if it does not send it with its head.
+pub(crate) const BODY: &str = "body";
+
 const OPEN_FILES: (&str, &str) = ("@CACHE@", "max=10000 inactive=600s");
 
 /// All of them.
-pub static VARIANTS: [Variant; 22] = [
+pub static VARIANTS: [Variant; 24] = [
     variant("floor", Floor, "the least a server can do: one send of a ready answer"),
+    Variant {
+        words: &[(BODY, "file")],
+        ..variant("floor-file", Floor, "the same, with sendfile from the page cache for the body")
+    },
+    Variant {
+        words: &[(BODY, "memory")],
+        ..variant("floor-memory", Floor, "the same, with sendfile from a memory file for the body")
+    },
     variant("amped", Flash, "event loops; helper threads do what would block"),
     variant("uring", Flash, "as amped, on io_uring"),
     variant("sped", Flash, "event loops that wait for the disk themselves"),

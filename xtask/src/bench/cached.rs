@@ -15,6 +15,8 @@ use super::wrk::{self, Load};
 /// As many connections as mp has processes: each of them can keep one.
 const CONNECTIONS: usize = 32;
 const WARM_UP_SECONDS: u64 = 1;
+/// Servers may send larger answers from a file.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// One case: a file and how clients request it.
 pub(crate) struct Cell {
@@ -109,14 +111,14 @@ pub(crate) fn run(
     seconds: u64,
 ) -> Result<Figures> {
     let mut running = start(place, servers);
-    let floors = start_floors(place, &running, cells)?;
+    let floors = start_floors(place, &running, servers, cells)?;
     let mut figures = Figures::default();
     for round in 0..rounds {
         for cell in cells {
             eprint!("round {} of {rounds}, {:8}", round + 1, cell.name);
-            let floor = floors.iter().find(|(name, _)| *name == cell.name).map(|(_, running)| running);
+            let floors = floors.iter().filter(|(name, ..)| *name == cell.name);
             let mut all: Vec<(Server, &Running)> =
-                floor.map(|floor| (Server::Floor, floor)).into_iter().collect();
+                floors.map(|(_, server, running)| (*server, running)).collect();
             all.extend(running.iter().map(|(server, running)| (*server, running)));
             // Nobody is always the one after the pause, or after the heaviest.
             let first = round % all.len().max(1);
@@ -145,7 +147,7 @@ pub(crate) fn run(
 
 fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
     let mut all = Vec::new();
-    for &server in servers.iter().filter(|&&server| !matches!(server, Server::Floor | Server::NginxThreads)) {
+    for &server in servers.iter().filter(|server| !server.is_floor() && **server != Server::NginxThreads) {
         let started = servers::start(server, place, &[]).and_then(|running| {
             for cell in &CELLS {
                 running.verify(&format!("/{}", cell.file), &fs::read(place.root.join(cell.file))?)?;
@@ -160,18 +162,25 @@ fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
     all
 }
 
-/// A floor for each case, with Flash's own answer to send, or the first peer's where Flash does not run.
+/// Floors for each case, with Flash's own answer to send, or the first peer's where Flash does not run. Small answers have one floor:
+/// no server sends them from a file.
 fn start_floors(
     place: &Place,
     running: &[(Server, Running)],
+    servers: &[Server],
     cells: &[&Cell],
-) -> Result<Vec<(&'static str, Running)>> {
+) -> Result<Vec<(&'static str, Server, Running)>> {
     let (_, like) = running.first().context("no server runs, so there is nothing to measure")?;
     let mut floors = Vec::new();
     for cell in cells {
         let etag = etag(like, cell)?;
         let answer = fetch(like.port, &cell.path(), &cell.fields(&etag))?;
-        floors.push((cell.name, servers::start(Server::Floor, place, &answer.bytes())?));
+        let is_large = answer.body.len() > LARGE_BYTES;
+        for &floor in
+            servers.iter().filter(|&&server| server == Server::Floor || (server.is_floor() && is_large))
+        {
+            floors.push((cell.name, floor, servers::start(floor, place, &answer.bytes())?));
+        }
     }
     Ok(floors)
 }

@@ -136,7 +136,7 @@ fn present(options: &Options, flash: &Path) -> Result<Vec<Server>> {
     let mut servers = Vec::new();
     for &server in &options.servers {
         let there = match server {
-            Server::Floor => Ok(()),
+            _ if server.is_floor() => Ok(()),
             _ if server.is_flash() && flash.is_file() => Ok(()),
             _ if server.is_flash() => Err(format!("there is no {}", flash.display())),
             _ => server.spec(&[])?.find().map(drop).map_err(|missing| missing.to_string()),

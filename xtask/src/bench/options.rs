@@ -116,7 +116,8 @@ mod tests {
     fn options_are_read_and_wrong_ones_refused() {
         let options = parse("--quick --only 1k,idle --peers nginx --archs amped").expect("good options");
         assert!(options.wants("1k") && options.wants("idle") && !options.wants("hot-cold"));
-        assert_eq!(options.servers, [Server::Floor, Server::Amped, Server::Nginx]);
+        use Server::{Amped, Floor, FloorFile, FloorMemory, Nginx};
+        assert_eq!(options.servers, [Floor, FloorFile, FloorMemory, Amped, Nginx]);
         assert!(parse("").expect("no options").wants("hot-cold"));
         for wrong in ["--only 2k", "--peers amped", "--archs nginx", "--rounds 0", "--rounds", "--fast"] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -26,6 +26,10 @@ pub(crate) struct Place<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Server {
     Floor,
+    /// What `sendfile` from the page cache takes.
+    FloorFile,
+    /// What `sendfile` from a memory file takes.
+    FloorMemory,
     Amped,
     Uring,
     Sped,
@@ -47,8 +51,10 @@ pub(crate) enum Server {
 use Server::*;
 
 impl Server {
-    pub(crate) const ALL: [Server; 14] = [
+    pub(crate) const ALL: [Server; 16] = [
         Floor,
+        FloorFile,
+        FloorMemory,
         Amped,
         Uring,
         Sped,
@@ -71,6 +77,8 @@ impl Server {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Floor => "floor",
+            FloorFile => "floor-file",
+            FloorMemory => "floor-memory",
             Amped => "amped",
             Uring => "uring",
             Sped => "sped",
@@ -96,7 +104,11 @@ impl Server {
     }
 
     pub(crate) fn is_peer(self) -> bool {
-        self != Floor && !self.is_flash()
+        !self.is_floor() && !self.is_flash()
+    }
+
+    pub(crate) fn is_floor(self) -> bool {
+        matches!(self, Floor | FloorFile | FloorMemory)
     }
 
     pub(crate) fn spec(self, flash_args: &[String]) -> Result<ServerSpec> {
@@ -111,7 +123,7 @@ impl Server {
 /// Starts a server and waits for it. `answer` is what the floor sends, and nothing to the others.
 pub(crate) fn start(server: Server, place: &Place, answer: &[u8]) -> Result<Running> {
     let program = match server {
-        Floor => Some(place.floor),
+        _ if server.is_floor() => Some(place.floor),
         _ => server.is_flash().then_some(place.flash),
     };
     let usual = Setup::new(place.root, place.work, place.cpus);
