@@ -162,7 +162,7 @@ impl Drop for OpenFile {
 impl file::OpenFile for OpenFile {
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         if !self.lends() {
-            return self.copy(stamp, &window, COPY_BYTES_MAX, Blocking::Never);
+            return self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Never);
         }
         if !self.is_unchanged(stamp) {
             return Window::Changed;
@@ -187,7 +187,7 @@ impl file::OpenFile for OpenFile {
 
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         match self.lends() {
-            false => self.copy(stamp, &window, COPY_BYTES_MAX, Blocking::Anywhere),
+            false => self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere),
             // `sendfile` waits for the disk itself.
             true if self.is_unchanged(stamp) => Window::Resident(window),
             true => Window::Changed,
@@ -247,10 +247,9 @@ impl file::OpenFile for OpenFile {
     }
 }
 
-/// What is read at a time. It keeps a disk busy, and many clients can hold that much.
+/// What is read at a time. It keeps a disk busy, stays in the processor's cache until it is sent, and many clients can hold that
+/// much. Each call that sends may wake the client, so smaller pieces take longer.
 const READ_BYTES_MAX: u64 = 256 << 10;
-/// What is copied at a time from memory. It stays in the processor's cache until it is sent.
-const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// How often a window is read again if its file changes meanwhile.
 const TRIES_MAX: usize = 8;

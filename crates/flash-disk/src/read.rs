@@ -42,13 +42,17 @@ pub(crate) fn read(
     length: usize,
     blocking: Blocking,
 ) -> ReadResult<Bytes> {
-    let block = match blocking.waits() {
-        true => Some(HeapBuf::zeroed(length)),
-        false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_zeroed(length),
+    let buffer = match blocking.waits() {
+        true => Some(HeapBuf::unset(length)),
+        false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_unset(length),
         false => None,
     };
-    let Some(mut block) = block else { return ReadResult::WouldBlock };
-    read_exact(file, &mut block, offset, blocking).map(|()| Bytes::from_owner(block))
+    let Some(mut buffer) = buffer else { return ReadResult::WouldBlock };
+    match read_all(length, blocking, |_, flags| buffer.read(file, offset, flags)) {
+        ReadResult::Whole(()) => {}
+        other => return other.map(|()| Bytes::new()),
+    }
+    buffer.whole().map_or(ReadResult::Shrunk, |buffer| ReadResult::Whole(Bytes::from_owner(buffer)))
 }
 
 /// Whether a read without waiting may be tried. If a page is absent, `RWF_NOWAIT` starts to read it, and may wait for
@@ -68,16 +72,27 @@ pub(crate) fn read_exact(
     offset: u64,
     blocking: Blocking,
 ) -> ReadResult<()> {
+    read_all(bytes.len(), blocking, |done, flags| {
+        let slices = &mut [IoSliceMut::new(&mut bytes[done..])];
+        preadv2(file, slices, offset + done as u64, flags)
+    })
+}
+
+/// Reads until so many bytes have come. `read` is told how many there are.
+fn read_all(
+    length: usize,
+    blocking: Blocking,
+    mut read: impl FnMut(usize, ReadWriteFlags) -> Result<usize, Errno>,
+) -> ReadResult<()> {
     let flags = match blocking {
         Blocking::Never => ReadWriteFlags::NOWAIT,
         Blocking::ThisDevice | Blocking::Anywhere => ReadWriteFlags::empty(),
     };
     let mut done = 0;
-    while done < bytes.len() {
-        let slices = &mut [IoSliceMut::new(&mut bytes[done..])];
-        match timed(Stage::Read, "preadv2", || preadv2(file, slices, offset + done as u64, flags)) {
+    while done < length {
+        match timed(Stage::Read, "preadv2", || read(done, flags)) {
             Ok(0) => return ReadResult::Shrunk,
-            Ok(read) => done += read,
+            Ok(count) => done += count,
             Err(Errno::INTR) => {}
             // Some filesystems cannot read without waiting.
             Err(Errno::AGAIN | Errno::OPNOTSUPP) if !blocking.waits() => return ReadResult::WouldBlock,

@@ -19,6 +19,10 @@ use dlmalloc::{Allocator, Dlmalloc};
 
 use crate::mpsc::Queue;
 
+mod unset_buf;
+
+pub use self::unset_buf::UnsetBuf;
+
 /// A buffer that owns its bytes, as a box does.
 pub struct HeapBuf(NonNull<[u8]>);
 
@@ -59,12 +63,6 @@ impl HeapBuf {
     pub fn zeroed(bytes: usize) -> Self {
         let free = heap().take(bytes);
         free.zeroed()
-    }
-
-    /// A buffer of zeros; `None` if the heap is locked by another thread, or has no free memory for it.
-    pub fn try_zeroed(bytes: usize) -> Option<Self> {
-        let free = try_heap()?.try_take(bytes)?;
-        Some(free.zeroed())
     }
 }
 
@@ -254,7 +252,7 @@ mod tests {
         let _alone = ALONE.lock();
         for _ in 0..2 {
             let mut blocks: Vec<_> = [0, 1, 100, 1 << 20].map(HeapBuf::zeroed).into();
-            blocks.push(HeapBuf::try_zeroed(3000).unwrap());
+            blocks.push(HeapBuf::from(&[0; 3000][..]));
             for (number, block) in (1..).zip(&mut blocks) {
                 assert!(block.iter().all(|&byte| byte == 0));
                 block.fill(number);
@@ -271,10 +269,10 @@ mod tests {
         let _alone = ALONE.lock();
         let block = HeapBuf::zeroed(100);
         let heap = HEAP.lock();
-        assert!(HeapBuf::try_zeroed(1).is_none());
+        assert!(HeapBuf::try_unset(1).is_none());
         drop(block);
         drop(heap);
-        assert!(HeapBuf::try_zeroed(1).is_some());
+        assert!(HeapBuf::try_unset(1).is_some());
         assert_eq!(DROPPED.drain().count(), 0, "what was dropped meanwhile is back");
     }
 
@@ -283,9 +281,9 @@ mod tests {
         const BYTES: usize = 64 << 20;
         let _alone = ALONE.lock();
         let before = resident_bytes();
-        assert!(HeapBuf::try_zeroed(BYTES).is_none());
+        assert!(HeapBuf::try_unset(BYTES).is_none());
         drop(HeapBuf::zeroed(BYTES));
-        let buffer = HeapBuf::try_zeroed(BYTES);
+        let buffer = HeapBuf::try_unset(BYTES);
         assert!(buffer.is_some(), "what was dropped is still there");
         drop(buffer);
         // Other tests may free memory of their own meanwhile.

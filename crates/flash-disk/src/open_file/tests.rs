@@ -8,10 +8,10 @@ use flash_os::shared_heap::HeapBuf;
 
 use super::*;
 
-const BYTES: usize = 200_000;
-const WINDOW: Range<u64> = 1_000..132_000;
+const BYTES: usize = 600_000;
+const WINDOW: Range<u64> = 1_000..532_000;
 /// What comes of it at once.
-const AT_ONCE: Range<usize> = 1_000..1_000 + COPY_BYTES_MAX as usize;
+const AT_ONCE: Range<usize> = 1_000..1_000 + READ_BYTES_MAX as usize;
 
 fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -35,7 +35,7 @@ fn what_is_cached_is_copied_now_and_the_rest_by_a_helper() {
     assert_eq!(open.window_now(&stamp, WINDOW), copied(AT_ONCE));
     residency::evict(file.as_file()).unwrap();
     assert_eq!(open.window_now(&stamp, WINDOW), Window::Absent);
-    assert_eq!(open.load_window(&stamp, WINDOW, false), copied(1_000..132_000), "it may leave at any time");
+    assert_eq!(open.load_window(&stamp, WINDOW, false), copied(AT_ONCE), "it may leave at any time");
     assert_eq!(open.window_now(&stamp, WINDOW), copied(AT_ONCE));
     residency::evict(file.as_file()).unwrap();
     assert_eq!(open.wait_for_window(&stamp, WINDOW), copied(AT_ONCE));
@@ -61,7 +61,7 @@ fn changes_are_noticed() {
 fn a_whole_file_is_read_whole_or_not_at_all() {
     let (file, open, _) = self::file();
     // A read that must not block takes memory that is there.
-    drop(HeapBuf::zeroed(1 << 20));
+    drop(HeapBuf::zeroed(2 << 20));
     let descriptor = open.as_fd().try_clone_to_owned().unwrap();
     let read = |size, blocking| read(descriptor.as_fd(), 0, size, blocking);
     assert!(matches!(read(BYTES, Blocking::Never), ReadResult::Whole(bytes) if *bytes == *text()));

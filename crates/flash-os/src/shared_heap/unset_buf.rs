@@ -1,0 +1,104 @@
+//! A buffer of the shared heap whose bytes come from a file. Nothing is written to it before: that would take a tenth of the time of
+//! a read from the page cache.
+
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::{Free, HeapBuf, heap, try_heap};
+
+/// A buffer that is filled from its start on.
+#[derive(Debug)]
+pub struct UnsetBuf {
+    /// Only its first `set` bytes are set.
+    buffer: ManuallyDrop<HeapBuf>,
+    set: usize,
+}
+
+impl HeapBuf {
+    /// A buffer to be filled. May block while other threads allocate or free.
+    pub fn unset(bytes: usize) -> UnsetBuf {
+        let free = heap().take(bytes);
+        UnsetBuf::new(free)
+    }
+
+    /// The same; `None` if the heap is locked by another thread, or has no free memory for it.
+    pub fn try_unset(bytes: usize) -> Option<UnsetBuf> {
+        let free = try_heap()?.try_take(bytes)?;
+        Some(UnsetBuf::new(free))
+    }
+}
+
+impl UnsetBuf {
+    fn new(free: Free) -> Self {
+        Self { buffer: ManuallyDrop::new(HeapBuf(free.0)), set: 0 }
+    }
+
+    /// Reads what is missing from the file, whose range for the whole buffer begins at `offset`. Returns how many bytes came, which is
+    /// 0 at the file's end, or when nothing is missing.
+    ///
+    /// # Errors
+    /// Those of preadv2(2).
+    pub fn read(&mut self, file: impl AsFd, offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
+        let missing = self.buffer.0.len() - self.set;
+        // SAFETY: `set` bytes and the missing ones are the buffer's, so the pointer stays within it.
+        let start = unsafe { self.buffer.0.cast::<u8>().add(self.set) };
+        let part = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: missing };
+        let at = offset.saturating_add(self.set as u64) as libc::off_t;
+        // SAFETY: the kernel writes into the missing bytes only, which nobody else has.
+        let read = unsafe {
+            libc::preadv2(file.as_fd().as_raw_fd(), &raw const part, 1, at, flags.bits().cast_signed())
+        };
+        if read < 0 {
+            return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
+        }
+        let read = read.unsigned_abs().min(missing);
+        self.set += read;
+        Ok(read)
+    }
+
+    /// The buffer, if all of it is set.
+    pub fn whole(self) -> Option<HeapBuf> {
+        let mut this = ManuallyDrop::new(self);
+        if this.set < this.buffer.0.len() {
+            drop(ManuallyDrop::into_inner(this));
+            return None;
+        }
+        // SAFETY: it is taken once, because nothing drops `this`.
+        Some(unsafe { ManuallyDrop::take(&mut this.buffer) })
+    }
+}
+
+impl Drop for UnsetBuf {
+    fn drop(&mut self) {
+        // SAFETY: it is dropped once. A drop looks at no byte.
+        unsafe { ManuallyDrop::drop(&mut self.buffer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn it_is_whole_when_a_file_has_set_all_of_it() {
+        let path = std::env::temp_dir().join(format!("flash-unset-{}", std::process::id()));
+        File::create(&path).unwrap().write_all(b"0123456789").unwrap();
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let read = |bytes, offset| {
+            let mut buffer = HeapBuf::unset(bytes);
+            while buffer.read(&file, offset, ReadWriteFlags::empty()).unwrap() > 0 {}
+            buffer.whole()
+        };
+        assert_eq!(*read(8, 1).unwrap(), *b"12345678");
+        assert_eq!(*read(0, 1).unwrap(), *b"");
+        assert!(read(10, 1).is_none(), "the file is shorter");
+        let write_only = File::options().write(true).open("/dev/null").unwrap();
+        assert_eq!(HeapBuf::unset(1).read(&write_only, 0, ReadWriteFlags::empty()), Err(Errno::BADF));
+    }
+}
