@@ -50,6 +50,8 @@ pub(crate) enum Freshness {
 
 /// An entry older than this many times `--revalidate` answers no request.
 pub const STALE_AFTER: u64 = 2;
+/// How long after a look at the disk the next one may copy a file that has become worth it.
+const COPIED_AFTER_MS: u64 = 100;
 
 /// A file, its precompressed siblings, and what Flash has compressed itself.
 #[derive(Debug)]
@@ -184,6 +186,18 @@ impl Entry {
             _ if self.claim_check(now_ms, revalidate_ms) => Freshness::Due,
             _ => Freshness::BeingChecked,
         }
+    }
+
+    /// The files that are sent from the disk, and could have a copy in memory.
+    pub(crate) fn to_copy(&self, file_bytes_max: u64) -> impl Iterator<Item = &Arc<File>> {
+        self.files().filter(move |file| file.is_on_disk() && (1..=file_bytes_max).contains(&file.size()))
+    }
+
+    /// Whether a look may make copies now. Returns true for one caller, which has the disk asked, if they are worth it.
+    pub(crate) fn claim_copy(&self, now_ms: u64, is_worth_it: impl FnOnce() -> bool) -> bool {
+        now_ms.saturating_sub(self.claimed_ms.load(Ordering::Relaxed)) >= COPIED_AFTER_MS
+            && is_worth_it()
+            && self.claim_check(now_ms, COPIED_AFTER_MS)
     }
 
     /// Returns true for exactly one caller once the last claim is older than `after_ms`. That caller has the disk asked.

@@ -22,6 +22,9 @@ pub use crate::stamp::Stamp;
 /// the measurement.
 pub const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 
+/// A content up to this size is copied at its first request, if there is room. A larger one has to be requested again.
+pub const COPIED_AT_ONCE_BYTES_MAX: u64 = 16 << 10;
+
 #[derive(Clone, Debug)]
 pub struct File {
     pub stamp: Stamp,

@@ -54,6 +54,11 @@ pub struct Worth {
 impl Worth {
     pub const ANYTHING: Self = Self { content_bytes_max: u64::MAX, open: true };
 
+    /// Whether a file of the entry should be copied into memory. Larger files than this are not.
+    pub(crate) fn of_copies(&self, entry: &Entry, file_bytes_max: u64) -> bool {
+        entry.to_copy(file_bytes_max).any(|file| self.of_content(file.size()))
+    }
+
     /// Whether a content of this size is worth a copy. One that is too large for the heap takes a descriptor.
     pub fn of_content(&self, size: u64) -> bool {
         size <= self.content_bytes_max && (size <= HEAP_FILE_BYTES_MAX || self.open)
@@ -193,15 +198,11 @@ impl Find {
 
     /// The known entry, if it may stay as it is. An open file that has become worth a copy is found anew, up to a size.
     pub fn known_to_keep(&self, memory_file_bytes_max: u64) -> Option<&Arc<Entry>> {
-        let should_be_copied = |file: &Arc<File>| {
-            let is_copied = (1..=memory_file_bytes_max).contains(&file.size());
-            file.is_on_disk() && is_copied && self.worth.of_content(file.size())
-        };
-        self.known.as_ref().filter(|known| !known.files().any(should_be_copied))
+        self.known.as_ref().filter(|known| !self.worth.of_copies(known, memory_file_bytes_max))
     }
 
     /// The cached entry, if it may answer requests until the job is done.
-    pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
+    pub(crate) fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
         let is_young = |known: &&Arc<Entry>| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
         self.known.as_ref().filter(is_young).filter(|known| known.has_looked_for(|| self.codings))
     }

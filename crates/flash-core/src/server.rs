@@ -43,6 +43,8 @@ pub struct Settings {
     pub program_silence_ms: u64,
     /// How long an entry answers before the disk is asked again.
     pub revalidate_ms: u64,
+    /// Whether the caches hold copies of files.
+    pub copies_content: bool,
     /// Every look-up that the worker's own cache does not answer becomes a job. The driver calls [`Server::look_up`] for it.
     /// Different threads can then read a request, find its file and answer it.
     pub lookup_as_job: bool,
@@ -74,6 +76,7 @@ impl Default for Settings {
             disk_deadline_ms: 10_000,
             program_silence_ms: 60_000,
             revalidate_ms: 1_000,
+            copies_content: true,
             lookup_as_job: false,
             jobs_in_turn: false,
             http2: true,

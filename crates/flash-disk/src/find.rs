@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::entry::{Entry, Resource, Variants};
-use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Stamp};
+use flash_core::file::{COPIED_AT_ONCE_BYTES_MAX, Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::memory_budget::{BudgetedBytes, Reservation};
 use flash_core::refusal::Refusal;
@@ -236,8 +236,9 @@ impl Disk {
                 let content = Content::Open(Arc::new(open));
                 return Ok(file_of(site, stamp, typed_as, coding, content));
             };
-            if is_worth_it && self.settings.single_copy && !blocking.waits() {
-                // The page cache gives its copy up, which may wait.
+            let is_only_copy = is_worth_it && self.settings.single_copy;
+            if is_only_copy && !blocking.waits() && stamp.size > COPIED_AT_ONCE_BYTES_MAX {
+                // The page cache gives its copy up, which may wait. A few pages leave it by themselves.
                 return Err(LookupError::WouldBlock);
             }
             let content = match self.copied(&file, room, blocking) {
@@ -257,8 +258,8 @@ impl Disk {
             let after = stat::examine(&file)?;
             if stamp.same_content(&after.stamp) || looks_left == 0 {
                 let made = made(content);
-                if is_worth_it && self.settings.single_copy {
-                    // The cache's copy is the only one. A failure leaves a second one.
+                if is_only_copy && blocking.waits() {
+                    // A failure leaves a second one.
                     let _ = fadvise(&file, 0, None, Advice::DontNeed);
                 }
                 return Ok(match !is_worth_it && worth.open {

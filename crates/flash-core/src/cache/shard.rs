@@ -11,6 +11,7 @@ use hashbrown::HashTable;
 
 use super::frequencies::Frequencies;
 use crate::entry::Entry;
+use crate::file::COPIED_AT_ONCE_BYTES_MAX;
 use crate::job::Worth;
 use crate::site_id::SiteId;
 
@@ -193,7 +194,8 @@ impl Shard {
         };
         let content_bytes_max = match is_requested_again {
             true => self.content_bytes_max(hash, limits, frequencies),
-            false => limits.bytes.saturating_sub(self.used.bytes),
+            // A file that is requested once, as in a first pass, is sent from the page cache.
+            false => limits.bytes.saturating_sub(self.used.bytes).min(COPIED_AT_ONCE_BYTES_MAX),
         };
         Worth { content_bytes_max, open }
     }

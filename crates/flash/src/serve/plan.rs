@@ -155,6 +155,7 @@ impl Plan {
             disk_deadline_ms: ms(flags.disk_deadline),
             program_silence_ms: ms(flags.programs.program_deadline),
             revalidate_ms: ms(flags.revalidate),
+            copies_content: flags.experiments.file_cache == FileCache::Memory,
             http2: flags.http2 == flags::Switch::On,
             log,
             trace_context: flags.trace_context.into(),

@@ -69,6 +69,16 @@ fn a_scan_replaces_nothing_that_is_requested() {
 }
 
 #[test]
+fn a_first_pass_copies_small_files_only() {
+    const LARGE: usize = COPIED_AT_ONCE_BYTES_MAX as usize + 1;
+    let mut world = World::new(1 << 20, 1_000);
+    assert!(!world.request("/small", LARGE - 1) && world.request("/small", LARGE - 1));
+    assert!(!world.request("/large", LARGE), "it is sent from the page cache");
+    assert!(!world.request("/large", LARGE), "it was, and is worth a copy now");
+    assert!(world.request("/large", LARGE));
+}
+
+#[test]
 fn small_files_come_before_large_ones_that_are_as_frequent() {
     let mut world = World::new(1 << 20, 1_000);
     for _ in 0..20 {

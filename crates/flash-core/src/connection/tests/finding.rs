@@ -12,6 +12,24 @@ fn a_second_request_asks_nobody() {
     assert_eq!(world.disk.done["find"], 1);
 }
 
+/// A copy is worth it from the second request on. It is made when the first look is not too young.
+#[test]
+fn a_file_that_is_requested_again_may_get_a_copy_before_its_entry_is_due() {
+    let mut world = world();
+    let mut client = world.connect();
+    let mut finds_after_ms = |ms| {
+        world.pass_ms(&mut client, ms);
+        assert_eq!(reply(&world.ask(get("/one-window.bin"))).status, 200);
+        world.disk.done["find"]
+    };
+    assert_eq!([0, 99].map(&mut finds_after_ms), [1, 1]);
+    assert_eq!([1, 99, 1].map(&mut finds_after_ms), [2, 2, 3], "the disk has none to give");
+    world.server.settings.copies_content = false;
+    assert_eq!(reply(&world.ask(get("/one-window.bin"))).status, 200);
+    world.pass_ms(&mut client, 100);
+    assert_eq!(world.disk.done["find"], 3);
+}
+
 /// A missing name gets an entry at its second request. Otherwise made-up names would evict useful entries.
 #[test]
 fn a_missing_name_is_remembered_when_it_is_asked_for_again() {
