@@ -179,6 +179,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let status = self.child.try_wait();
+            eprintln!("the server ({status:?}) said: {}", self.said());
+        }
         // A test that fails leaves no server behind.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = self.child.kill();

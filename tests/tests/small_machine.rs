@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_rig::{Limits, Machine};
-use flash_tests::{ARCHITECTURES, Server, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, site};
+use socket2::{Domain, Socket, Type};
 
 const FILES: usize = 3_000;
 const FILES_BYTES: usize = 150_000_000;
@@ -72,6 +73,73 @@ fn in_a_small_container_nobody_is_killed_and_nothing_fails() {
             let server = Server::start_under(&wrapper, arch, folder.path(), &[]);
             assert!(server.said().contains(cache), "{arch}: {}", server.said());
             get_all(&server, arch);
+            server.stop();
+            assert_eq!(group.killed_for_memory(), 0, "{arch} in {mebibytes} MiB");
+        }
+    }
+}
+
+/// How many clients read so slowly that they are there all the time.
+const SLOW_CLIENTS: usize = 1_000;
+const LARGE_BYTES: usize = 8_000_000;
+/// A folder of so many names takes several pages.
+const LISTED: usize = 5_000;
+
+/// Connects, asks for a large file, and reads its beginning. The line is a network's, so the kernel holds little for the client.
+fn slow_client(server: &Server) -> TcpStream {
+    let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    client.set_recv_buffer_size(8 << 10).unwrap();
+    client.set_tcp_mss(1400).unwrap();
+    client.connect(&server.address.into()).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut client = TcpStream::from(client);
+    client.write_all(b"GET /large.bin HTTP/1.1\r\nHost: flash\r\n\r\n").unwrap();
+    client.read_exact(&mut [0; 1024]).unwrap();
+    client
+}
+
+#[test]
+fn slow_clients_listings_and_php_get_their_answers_in_any_container() {
+    let journal = tempfile::tempdir().unwrap();
+    let machine = Machine::take_with(journal.path()).unwrap();
+    let limits = |mebibytes: u64| Limits { memory_bytes: Some(mebibytes << 20), ..Limits::default() };
+    if let Err(why) = machine.group(&limits(64), None) {
+        return eprintln!("NOT TESTED, memory cannot be limited: {why:#}");
+    }
+    let php = format!(".php={}", need("php-cgi", "php-cgi").display());
+    let folder = tempfile::tempdir().unwrap();
+    write_site(folder.path());
+    site::write(&folder.path().join("large.bin"), &site::pattern(LARGE_BYTES));
+    site::write(&folder.path().join("app.php"), b"<?php echo str_repeat('php ', 25000);");
+    fs::create_dir(folder.path().join("listed")).unwrap();
+    for number in 0..LISTED {
+        site::write(&folder.path().join(format!("listed/{number}.txt")), b"");
+    }
+    for mebibytes in [64, 128, 256, 512] {
+        for arch in ["amped", "uring", "sped"] {
+            let group = machine.group(&limits(mebibytes), None).unwrap();
+            let wrapper = group.wrapper();
+            let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+            let server = Server::start_under(&wrapper, arch, folder.path(), &["--list", "--app", &php]);
+            let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_client(&server)).collect();
+            thread::scope(|scope| {
+                let files = scope.spawn(|| get_all(&server, arch));
+                while !files.is_finished() {
+                    let listing = server.get("/listed/");
+                    let names = listing.body.windows(4).filter(|part| part == b".txt").count();
+                    assert!(listing.status == 200 && names >= LISTED, "{arch}: {names} names");
+                    let answer = server.get("/app.php");
+                    assert_eq!(
+                        (answer.status, answer.body.len()),
+                        (200, 100_000),
+                        "{arch} in {mebibytes} MiB"
+                    );
+                }
+            });
+            for client in &mut slow {
+                client.read_exact(&mut [0; 64 << 10]).expect("a slow client is served on");
+            }
+            drop(slow);
             server.stop();
             assert_eq!(group.killed_for_memory(), 0, "{arch} in {mebibytes} MiB");
         }
