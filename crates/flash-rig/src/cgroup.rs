@@ -20,6 +20,15 @@ pub struct Limits {
     pub read_bytes_per_second: Option<u64>,
 }
 
+/// The memory that a group is charged for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupMemory {
+    /// The kernel's own for it included.
+    pub used_bytes: u64,
+    /// Of that, pages of files which nobody has mapped. The kernel can take them back.
+    pub cached_bytes: u64,
+}
+
 /// A cgroup (in version 1, one in each hierarchy). Dropping it ends what is inside and removes it.
 pub struct Cgroup {
     folders: Vec<PathBuf>,
@@ -107,6 +116,20 @@ impl Cgroup {
         counts.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum()
     }
 
+    /// What is charged to the group now.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn memory(&self) -> Result<GroupMemory> {
+        let folder = &self.folders[0];
+        let read = |file: &str| {
+            fs::read_to_string(folder.join(file)).with_context(|| folder.join(file).display().to_string())
+        };
+        let used = read("memory.usage_in_bytes").or_else(|_| read("memory.current"))?;
+        let used_bytes = used.trim().parse().with_context(|| format!("not a number of bytes: {used:?}"))?;
+        Ok(GroupMemory { used_bytes, cached_bytes: cached_bytes(&read("memory.stat")?) })
+    }
+
     /// How many reads of the limited disk its processes have caused. `None` where the kernel does not count them.
     pub fn reads(&self) -> Option<u64> {
         let folder = self.folders.last()?;
@@ -139,6 +162,20 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         while self._changes.pop().is_some() {}
     }
+}
+
+/// Pages of files that nobody has mapped, by `memory.stat` of version 1 or 2.
+fn cached_bytes(stat: &str) -> u64 {
+    let names = match stat.contains("total_rss ") {
+        true => ["total_cache", "total_shmem", "total_mapped_file"],
+        false => ["file", "shmem", "file_mapped"],
+    };
+    let of = |name: &str| {
+        let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    let [cache, shared, mapped] = names.map(of);
+    cache.saturating_sub(shared + mapped)
 }
 
 /// A name that no group has yet, for one process may have several.
@@ -273,6 +310,14 @@ mod tests {
         assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
         assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n"), 1);
         assert_eq!(kills(""), 0);
+    }
+
+    #[test]
+    fn both_versions_tell_the_pages_that_can_be_taken_back() {
+        let one = "cache 1\nrss 9\ntotal_cache 500\ntotal_rss 70\ntotal_shmem 20\ntotal_mapped_file 30\n";
+        assert_eq!(cached_bytes(one), 450);
+        assert_eq!(cached_bytes("anon 70\nfile 500\nshmem 20\nfile_mapped 30\nfile_dirty 9\n"), 450);
+        assert_eq!(cached_bytes(""), 0);
     }
 
     #[test]

@@ -58,7 +58,7 @@ mod usage;
 mod variants;
 
 pub use crate::certificate::LocalCertificate;
-pub use crate::cgroup::{Cgroup, Limits};
+pub use crate::cgroup::{Cgroup, GroupMemory, Limits};
 pub use crate::cpus::Cpus;
 pub use crate::disk::{Disk, ReadAhead, drop_pages, empty_caches};
 pub use crate::dynamic::{Php, php_version};

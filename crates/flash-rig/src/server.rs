@@ -199,17 +199,21 @@ impl Running {
         let sockets = self.back_ends.iter().map(|back_end| &back_end.admin).chain([&self.admin]);
         let (mut hits, mut misses) = (0, 0);
         for socket in sockets.flatten() {
-            let mut admin = UnixStream::connect(socket).context("asking for the metrics")?;
-            let answer = fetch::exchange(&mut admin, "/metrics", &[])?;
-            let text = String::from_utf8(answer.body)?;
-            let count = |name: &str| {
-                let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-                value.and_then(|value| value.parse::<u64>().ok()).with_context(|| format!("no {name}"))
-            };
+            let text = metrics_text(socket)?;
+            let count = |name: &str| metric(&text, name).with_context(|| format!("no {name}"));
             hits += count("flash_cache_hits_total")?;
             misses += count("flash_cache_misses_total")?;
         }
         Ok((hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64))
+    }
+
+    /// The memory of the files in Flash's cache. None where it does not say (mp), and from other servers.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn cache_used_bytes(&self) -> Result<Option<u64>> {
+        let Some(socket) = &self.admin else { return Ok(None) };
+        Ok(metric(&metrics_text(socket)?, "flash_cache_used_bytes"))
     }
 
     /// Ends the server. What Flash has done in all; none from other servers, and where it does not say (mp).
@@ -236,6 +240,18 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// All metrics, as Prometheus reads them.
+fn metrics_text(admin_socket: &Path) -> Result<String> {
+    let mut admin = UnixStream::connect(admin_socket).context("asking for the metrics")?;
+    let answer = fetch::exchange(&mut admin, "/metrics", &[])?;
+    Ok(String::from_utf8(answer.body)?)
+}
+
+/// One of them, without labels.
+fn metric(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.parse().ok()
 }
 
 /// Where the folder of CGI programs, and the socket of php-fpm, are put into a spec's own flags.

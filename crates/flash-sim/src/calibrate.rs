@@ -1,8 +1,8 @@
 //! `flash sim calibrate` measures the parameters of the models on this machine with real servers. It writes a parameter file in
 //! which every line says how it was measured.
 
-mod costs;
-mod disk;
+pub(crate) mod costs;
+pub(crate) mod disk;
 mod effort;
 mod file;
 mod requests;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use flash_sim::Architecture;
 
 use crate::paper::Exhibit;
 use crate::scenario::Setting;
@@ -157,6 +158,15 @@ pub(crate) struct Validate {
     /// Two sizes, one number of clients, a second each
     #[arg(long)]
     pub quick: bool,
+    /// Only sites of these sizes, with commas between them
+    #[arg(long, value_name = "MB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(10..=4000))]
+    pub data_set_mb: Vec<u32>,
+    /// Only these architectures, with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = architecture)]
+    pub architecture: Vec<Architecture>,
+    /// Measure nothing: predict what an earlier run's validation.json has measured; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub measured: Vec<PathBuf>,
     /// Where validation.md and validation.json go
     #[arg(long, value_name = "DIR", default_value = "validation")]
     pub out: PathBuf,
@@ -183,6 +193,12 @@ pub(crate) struct Jobs {
     /// How many runs at a time; unless said, one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
+}
+
+/// One that can be compared with a real server.
+fn architecture(name: &str) -> Result<Architecture, String> {
+    let known = Architecture::ALL.into_iter().find(|architecture| architecture.name() == name);
+    known.ok_or_else(|| format!("expected {}", Architecture::ALL.map(Architecture::name).join(", ")))
 }
 
 const SETTINGS: &str = "\

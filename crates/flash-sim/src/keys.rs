@@ -177,7 +177,9 @@ fn unit(path: &str) -> Option<&'static str> {
         ("_us", "µs"),
         ("_sd", "of logarithms"),
     ];
-    UNITS.iter().find(|(ending, _)| path.ends_with(ending)).map(|(_, unit)| *unit)
+    let of = |name: &str| UNITS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, unit)| *unit);
+    // What has a value for each architecture says it in the name of all.
+    of(path).or_else(|| of(split(path).0))
 }
 
 impl std::fmt::Display for Key {

@@ -231,9 +231,32 @@ pub struct Costs {
     /// Time of sending 512 bytes. `server.transmit` says what it occupies.
     #[serde(deserialize_with = "not_negative")]
     pub transmit_us_per_512_bytes: f64,
-    /// Processor time of passing a request from one thread or process to another.
+    /// Processor time of each window of a file that is taken from the kernel's page cache, whatever its size.
+    #[serde(deserialize_with = "not_negative")]
+    pub page_window_us: f64,
+    /// Processor time of copying 512 bytes from the page cache.
+    #[serde(deserialize_with = "not_negative")]
+    pub page_us_per_512_bytes: f64,
+    /// Processor time of each read of a disk.
+    #[serde(deserialize_with = "not_negative")]
+    pub read_us: f64,
+    /// Processor time of 512 bytes from a disk: for finding them room in memory.
+    #[serde(deserialize_with = "not_negative")]
+    pub read_us_per_512_bytes: f64,
+    /// What a response takes of the clients' own processor, of which all have one. The paper's clients are as fast as need be.
+    #[serde(deserialize_with = "not_negative")]
+    pub client_us: f64,
+    /// The same for 512 bytes of it.
+    #[serde(deserialize_with = "not_negative")]
+    pub client_us_per_512_bytes: f64,
+    /// Processor time of passing a request to a thread or process that sleeps. One that is awake takes it without help.
     #[serde(deserialize_with = "not_negative")]
     pub hand_off_us: f64,
+    /// Processor time of a request on a kept connection that nobody waits for, because all threads or processes serve others. One that is
+    /// free takes the connection over.
+    pub take_over_us: ByArchitecture,
+    /// Processor time of a request that an architecture takes more than the others, for what no other cost is for.
+    pub more_us: ByArchitecture,
     /// Processor time of a switch from one thread to another, of the same or of another pool.
     #[serde(deserialize_with = "not_negative")]
     pub thread_switch_us: f64,
@@ -241,6 +264,37 @@ pub struct Costs {
     /// cheaper.
     #[serde(deserialize_with = "not_negative")]
     pub process_switch_us: f64,
+}
+
+/// Something that differs between servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByArchitecture {
+    /// Of MP.
+    #[serde(deserialize_with = "not_negative")]
+    pub mp: f64,
+    /// Of MT.
+    #[serde(deserialize_with = "not_negative")]
+    pub mt: f64,
+    /// Of AMPED.
+    #[serde(deserialize_with = "not_negative")]
+    pub amped: f64,
+    /// Of PIPELINED.
+    #[serde(deserialize_with = "not_negative")]
+    pub pipelined: f64,
+}
+
+impl ByArchitecture {
+    /// SPED has nothing more than others.
+    pub fn of(&self, architecture: Architecture) -> f64 {
+        match architecture {
+            Architecture::Mp => self.mp,
+            Architecture::Mt => self.mt,
+            Architecture::Amped | Architecture::NewFlash => self.amped,
+            Architecture::Pipelined => self.pipelined,
+            Architecture::Sped | Architecture::Uring => 0.0,
+        }
+    }
 }
 
 /// What bookkeeping takes of the memory.
@@ -370,7 +424,15 @@ impl Default for Costs {
             data_lookup_us: 13.5,
             send_window_us: 0.0,
             transmit_us_per_512_bytes: 24.0,
+            page_window_us: 0.0,
+            page_us_per_512_bytes: 0.0,
+            read_us: 0.0,
+            read_us_per_512_bytes: 0.0,
+            client_us: 0.0,
+            client_us_per_512_bytes: 0.0,
             hand_off_us: 0.0,
+            take_over_us: ByArchitecture::default(),
+            more_us: ByArchitecture::default(),
             thread_switch_us: 5.0,
             process_switch_us: 5.0,
         }

@@ -17,6 +17,6 @@ mod two_lists;
 mod w_tinylfu;
 
 pub use self::compare::{PolicyName, Replayed, Score};
-pub use self::flash::{Flash, FlashLimits};
+pub use self::flash::{Flash, FlashLimits, Found};
 pub use self::lru::Lru;
 pub use self::two_lists::TwoLists;

@@ -10,7 +10,7 @@ mod predict;
 mod site;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flash_rig::Facts;
 use flash_sim::Parameters;
@@ -23,7 +23,7 @@ use crate::scenario::Draft;
 use crate::testbed::Testbed;
 use flash_cli::Failure;
 
-use self::cell::{Grid, QUICK, Validation, WHOLE};
+use self::cell::{Cell, FreeDisk, Grid, Validation};
 use self::site::Site;
 
 pub(crate) fn run(flags: &flags::Validate) -> Result<(), Failure> {
@@ -37,8 +37,23 @@ pub(crate) fn run(flags: &flags::Validate) -> Result<(), Failure> {
                 .parameters()
         }
     };
-    let grid = if flags.quick { QUICK } else { WHOLE };
-    let validation = validate(flash, disk, &grid, parameters)?;
+    let mut grid = if flags.quick { Grid::quick() } else { Grid::whole() };
+    if !flags.data_set_mb.is_empty() {
+        grid.data_sets_mb.clone_from(&flags.data_set_mb);
+    }
+    if !flags.architecture.is_empty() {
+        grid.architectures.clone_from(&flags.architecture);
+    }
+    let mut cells = Vec::new();
+    let (facts, disk) = match flags.measured.is_empty() {
+        true => measured(flash, disk, &grid, &mut cells)?,
+        false => recalled(&flags.measured, &mut cells)?,
+    };
+    for cell in &mut cells {
+        let site = Site::new(cell.data_set_mb);
+        cell.predicted = predict::figures((&parameters, &disk), &site, cell, grid.simulated_requests)?;
+    }
+    let validation = Validation { facts, disk, parameters, cells };
     let text = table::markdown(&validation);
     print(&text);
     let folder = output::folder(&flags.out)?;
@@ -51,21 +66,27 @@ fn read(path: &Path) -> Result<Parameters, Failure> {
     Ok(Draft::read(&path.display().to_string(), &output::read(path)?)?.with(&[])?.parameters())
 }
 
-fn validate(
+/// Measures servers on this machine.
+fn measured(
     flash: Option<&Path>,
     disk: Option<&Path>,
     grid: &Grid,
-    parameters: Parameters,
-) -> Result<Validation, Failure> {
+    cells: &mut Vec<Cell>,
+) -> Result<(Facts, FreeDisk), Failure> {
     let sites: Vec<Site> = grid.data_sets_mb.iter().map(|&mb| Site::new(mb)).collect();
     let testbed = Testbed::take(flash, disk)?;
-    let mut cells = measure::cells(&testbed, grid, &sites)?;
-    let facts = Facts::collect(&testbed.folder("tree")?, Path::new("."));
-    drop(testbed);
-    eprintln!("predicting");
-    for cell in &mut cells {
-        let site = sites.iter().find(|site| site.data_set_mb == cell.data_set_mb).expect("it was served");
-        cell.predicted = predict::figures(&parameters, site, cell, grid.simulated_requests)?;
+    let disk = measure::cells(&testbed, grid, &sites, cells)?;
+    Ok((Facts::collect(&testbed.folder("tree")?, Path::new(".")), disk))
+}
+
+/// Takes what earlier runs measured.
+fn recalled(files: &[PathBuf], cells: &mut Vec<Cell>) -> Result<(Facts, FreeDisk), Failure> {
+    let mut last = None;
+    for path in files {
+        let validation: Validation = serde_json::from_str(&output::read(path)?)
+            .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+        cells.extend(validation.cells);
+        last = Some((validation.facts, validation.disk));
     }
-    Ok(Validation { facts, parameters, cells })
+    Ok(last.expect("there is a file"))
 }

@@ -62,10 +62,16 @@ fn what_cannot_be_is_said_on_one_line() {
     let bad = folder.path().join("bad.toml");
     fs::write(&bad, "[costs]\nhand_off_us = -1\n").expect("room");
     let bad = bad.to_str().expect("plain words");
+    let good = folder.path().join("good.toml");
+    fs::write(&good, "[costs]\nhand_off_us = 1\nmore_us = { mt = 2 }\n").expect("room");
+    let good = good.to_str().expect("plain words");
     for (code, part, words) in [
         (2, "line 2", &["validate", "--parameters", bad][..]),
         (1, "/no/such/file", &["validate", "--parameters", "/no/such/file"]),
         (1, "/no/such/flash", &["calibrate", "--flash", "/no/such/flash"]),
+        (1, "/no/such/run", &["validate", "--parameters", good, "--measured", "/no/such/run"]),
+        (1, "good.toml: expected", &["validate", "--parameters", good, "--measured", good]),
+        (2, "expected mp, mt, sped", &["validate", "--architecture", "sped,apache"]),
         (2, "--fast", &["calibrate", "--fast"]),
     ] {
         let output = flash_sim(words);

@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ use super::effort::Effort;
 use super::rounds::Rounds;
 
 const FILE_BYTES: u64 = 256 << 20;
+/// Enough for a disk that has no cache of its own.
+const SMALL_FILE_BYTES: u64 = 64 << 20;
 pub(crate) const SMALL_BYTES: u64 = 4 << 10;
 pub(crate) const LARGE_BYTES: u64 = 1 << 20;
 const SMALL_READS: u32 = 400;
@@ -38,23 +40,39 @@ pub(crate) struct DiskTimes {
 
 /// Reads at random from a file that is made in the folder.
 pub(crate) fn measure(folder: &Path, effort: Effort) -> Result<DiskTimes> {
-    let path = folder.join("disk");
-    make(&path).with_context(|| path.display().to_string())?;
-    let mut times = DiskTimes::default();
-    for round in 0..effort.rounds {
-        times.small_us.add(alone(&path, round, SMALL_BYTES, SMALL_READS)?);
-        times.large_us.add(alone(&path, round, LARGE_BYTES, LARGE_READS)?);
-        times.crowded_per_s.add(crowded(&path, round)?);
-    }
+    let path = make(folder, FILE_BYTES)?;
+    let times = read(&path, effort)?;
     fs::remove_file(&path)?;
     Ok(times)
 }
 
-fn make(path: &Path) -> Result<()> {
+/// Makes a smaller file, which will be [read] elsewhere.
+pub(crate) fn make_small(folder: &Path) -> Result<PathBuf> {
+    make(folder, SMALL_FILE_BYTES)
+}
+
+/// Reads at random from a file.
+pub(crate) fn read(path: &Path, effort: Effort) -> Result<DiskTimes> {
+    let mut times = DiskTimes::default();
+    for round in 0..effort.rounds {
+        times.small_us.add(alone(path, round, SMALL_BYTES, SMALL_READS)?);
+        times.large_us.add(alone(path, round, LARGE_BYTES, LARGE_READS)?);
+        times.crowded_per_s.add(crowded(path, round)?);
+    }
+    Ok(times)
+}
+
+fn make(folder: &Path, bytes: u64) -> Result<PathBuf> {
+    let path = folder.join("disk");
+    write(&path, bytes).with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
+fn write(path: &Path, bytes: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let content = Content::new(1, "disk");
     let mut piece = vec![0; LARGE_BYTES as usize];
-    for offset in (0..FILE_BYTES).step_by(piece.len()) {
+    for offset in (0..bytes).step_by(piece.len()) {
         content.fill(offset, &mut piece);
         file.write_all(&piece)?;
     }
@@ -93,6 +111,7 @@ fn crowded(path: &Path, round: u64) -> Result<f64> {
 /// Reads pieces of a file, here and there, without the page cache.
 struct Reader {
     file: File,
+    file_bytes: u64,
     bytes: u64,
     buffer: Vec<u8>,
     random: flash_traffic::sample::Generator,
@@ -104,11 +123,12 @@ impl Reader {
         let file = OpenOptions::new().read(true).custom_flags(direct).open(path);
         let file = file.with_context(|| format!("{}: reading past the page cache", path.display()))?;
         let buffer = vec![0; bytes as usize + ALIGNED];
-        Ok(Reader { file, bytes, buffer, random: generator(seed, bytes) })
+        let file_bytes = file.metadata()?.len();
+        Ok(Reader { file, file_bytes, bytes, buffer, random: generator(seed, bytes) })
     }
 
     fn read(&mut self) -> Result<()> {
-        let place = self.random.random_range(0..FILE_BYTES / self.bytes) * self.bytes;
+        let place = self.random.random_range(0..self.file_bytes / self.bytes) * self.bytes;
         let start = self.buffer.as_ptr().align_offset(ALIGNED);
         let buffer = &mut self.buffer[start..start + self.bytes as usize];
         self.file.read_exact_at(buffer, place).context("reading from the disk")

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::Calibration;
 use super::costs::{costs, disk, disk_requests_at_once, line, memory};
 use super::disk::READERS;
-use super::requests::{ARCHITECTURES, SIZES_BYTES};
+use super::requests::{ARCHITECTURES, CLIENTS, COLD_BYTES, FEW, SIZES_BYTES};
+use super::rounds::Rounds;
+use flash_sim::parameters::{ByArchitecture, Costs};
 
 /// How wide comments become.
 const WIDE: usize = 110;
@@ -45,6 +47,15 @@ impl File {
     }
 }
 
+/// What files of each size took, and what the line through them says.
+fn sizes(sized: &[Rounds]) -> String {
+    let line = line(sized);
+    let sizes = SIZES_BYTES.iter().zip(sized);
+    let sizes =
+        sizes.map(|(&bytes, us)| format!("{} KiB {us} us (by the line {:.2})", bytes >> 10, line.us(bytes)));
+    sizes.collect::<Vec<_>>().join(", ")
+}
+
 impl Calibration {
     /// The file's text.
     pub(crate) fn text(&self) -> String {
@@ -57,7 +68,8 @@ impl Calibration {
         ));
         file.comment(
             "Figures in comments are medians of all rounds, with the least and the most in brackets. Times of requests are \
-             processor time of the whole server, on one processor, its clients on another; it ran with --file-cache descriptor.",
+             processor time of the whole server, on one processor, its clients on another. Unless said, many files are asked for \
+             in turn.",
         );
         self.machine(&mut file);
         self.costs(&mut file);
@@ -90,9 +102,9 @@ impl Calibration {
     }
 
     fn costs(&self, file: &mut File) {
-        let (costs, line) = (costs(&self.requests, &self.turns), line(&self.requests));
+        let costs = costs(&self.requests, &self.turns);
         let (requests, turns) = (&self.requests, &self.turns);
-        let smallest = &requests.sized[0];
+        let (smallest, smallest_paged) = (&requests.sized[0], &requests.paged[0]);
         file.section("costs");
         file.comment(&format!(
             "A request of 1 KiB with a connection for each, {} us, against {smallest} us; round by round.",
@@ -109,24 +121,22 @@ impl Calibration {
         ));
         file.value("path_lookup_us", costs.path_lookup_us);
         file.comment(&format!(
-            "A request of 1 KiB with --path-cache 0, {} us, against {smallest} us.",
+            "A request of 1 KiB with --file-cache-bytes 0 --path-cache 0, {} us, against {smallest_paged} us.",
             requests.nameless
         ));
         file.value("translate_us", costs.translate_us);
-        file.comment(&format!(
-            "Asking whether a file is in memory: 1 KiB, {smallest} us, against --residency assumed, {} us.",
-            requests.assumed
-        ));
+        file.comment("Whether a file is in memory is asked for each window.");
         file.value("data_lookup_us", costs.data_lookup_us);
-        let sizes = SIZES_BYTES
-            .iter()
-            .zip(&requests.sized)
-            .map(|(&bytes, us)| format!("{} KiB {us} us (by the line {:.2})", bytes >> 10, line.us(bytes)));
-        file.comment(&format!(
-            "A line through sped's kept connections: {}.",
-            sizes.collect::<Vec<_>>().join(", ")
-        ));
+        file.comment(&format!("A line through sped's kept connections: {}.", sizes(&requests.sized)));
         file.value("transmit_us_per_512_bytes", costs.transmit_us_per_512_bytes);
+        file.comment(&format!(
+            "The same from the page cache, with --file-cache-bytes 0: {}. What it takes more for a file, and for 512 bytes.",
+            sizes(&requests.paged)
+        ));
+        file.value("page_window_us", costs.page_window_us);
+        file.comment("And for each 512 bytes.");
+        file.line(&format!("page_us_per_512_bytes = {:.5}", costs.page_us_per_512_bytes));
+        self.reading(file, &costs);
         let (inline, helped) = (&requests.inline, &requests.helped);
         file.comment(&format!(
             "amped --path-cache 0 --offload always, {} us, {} jobs and {} switches a request, against --offload needed, {} us, \
@@ -141,13 +151,47 @@ impl Calibration {
         file.value("thread_switch_us", costs.thread_switch_us);
         file.comment(&format!("The same between processes: {} us.", turns.process_switch_us));
         file.value("process_switch_us", costs.process_switch_us);
+        file.comment(&format!(
+            "What clients took of their own processor, of which they have one: {}.",
+            sizes(&requests.clients)
+        ));
+        file.value("client_us", costs.client_us);
+        file.comment("And for each 512 bytes.");
+        file.line(&format!("client_us_per_512_bytes = {:.5}", costs.client_us_per_512_bytes));
         let others =
             ARCHITECTURES.iter().zip(&requests.architectures).map(|(name, us)| format!("{name} {us} us"));
         file.comment(&format!(
-            "For comparison, 1 KiB on kept connections: {}. Costs above are sped's; what others take more should follow from \
-             hand-offs and switches.",
+            "A few files of 1 KiB: {}. Costs above are sped's. What others take more than sped is here, without the hand-offs and \
+             switches of their models under the same load.",
             others.collect::<Vec<_>>().join(", ")
         ));
+        let ByArchitecture { mp, mt, amped, pipelined } = costs.more_us;
+        let taken_over = costs.take_over_us;
+        file.line(&format!(
+            "more_us = {{ mp = {mp:.3}, mt = {mt:.3}, amped = {amped:.3}, pipelined = {pipelined:.3} }}"
+        ));
+        file.comment(&format!(
+            "The same with {FEW} threads or processes for {CLIENTS} clients: mt {} us, mp {} us.",
+            requests.crowded_mt, requests.crowded_mp
+        ));
+        file.line(&format!("take_over_us = {{ mp = {:.3}, mt = {:.3} }}", taken_over.mp, taken_over.mt));
+    }
+
+    fn reading(&self, file: &mut File, costs: &Costs) {
+        let cold = &self.requests.cold;
+        if cold.iter().any(Rounds::is_empty) {
+            file.comment("What the processor does for a disk's reads is not known without root.");
+        } else {
+            let cold = COLD_BYTES.iter().zip(cold).map(|(&bytes, us)| format!("{} KiB {us} us", bytes >> 10));
+            file.comment(&format!(
+                "Cold files, each asked for once, with less memory than they have together: {}. What it takes more than the page \
+                 cache and looking a name up.",
+                cold.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        file.value("read_us", costs.read_us);
+        file.comment("And for each 512 bytes.");
+        file.line(&format!("read_us_per_512_bytes = {:.5}", costs.read_us_per_512_bytes));
     }
 
     fn memory(&self, file: &mut File) {
@@ -203,6 +247,14 @@ mod tests {
             (read.costs.translate_us, costs.translate_us),
             (read.costs.data_lookup_us, costs.data_lookup_us),
             (read.costs.transmit_us_per_512_bytes, costs.transmit_us_per_512_bytes),
+            (read.costs.page_window_us, 3.0),
+            (read.costs.page_us_per_512_bytes, 0.05),
+            (read.costs.read_us, 10.0),
+            (read.costs.client_us, 6.0),
+            (read.costs.client_us_per_512_bytes, 0.02),
+            (read.costs.read_us_per_512_bytes, 0.2),
+            (read.costs.more_us.mt, costs.more_us.mt),
+            (read.costs.take_over_us.mp, 30.0),
             (read.costs.hand_off_us, costs.hand_off_us),
             (read.costs.thread_switch_us, costs.thread_switch_us),
             (read.costs.process_switch_us, costs.process_switch_us),

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flash_load::{Keep, Until, Urls};
-use flash_rig::Running;
+use flash_rig::{Limits, Running};
 use flash_traffic::content::Content;
+use rustix::process::geteuid;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::effort::Effort;
 use super::rounds::Rounds;
@@ -17,12 +19,21 @@ use crate::testbed::{Clients, Testbed};
 
 /// Of the files that are asked for.
 pub(crate) const SIZES_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
-/// The architectures, all asked for the smallest file.
+/// How many there are of each size: together far more than processors' caches hold, as on a site.
+pub(crate) const FILES: [u32; SIZES_BYTES.len()] = [2_000, 2_000, 320, 32];
+/// The architectures, all asked for a few of the smallest files, so that each of many processes has them in its cache.
 pub(crate) const ARCHITECTURES: [&str; 5] = ["sped", "amped", "mt", "mp", "pipelined"];
-const CLIENTS: u32 = 16;
+pub(crate) const FEW_FILES: u32 = 32;
+pub(crate) const CLIENTS: u32 = 16;
+/// What a server without copies has. Content is in the kernel's cache alone.
+const PAGES: &str = "--file-cache-bytes 0";
+/// Cold files, of two sizes, and the memory of the server that is asked for them: the kernel has to find room for each.
+pub(crate) const COLD_BYTES: [u64; 2] = [SIZES_BYTES[1], SIZES_BYTES[2]];
+const COLD_FILES: [u32; 2] = [6_000, 1_000];
+const COLD_MEMORY_BYTES: u64 = 48 << 20;
 const WARM_UP: Duration = Duration::from_millis(60);
 /// Threads and processes are weighed by the difference that so many make.
-const FEW: u32 = 8;
+pub(crate) const FEW: u32 = 8;
 const MANY: u32 = 72;
 /// Files are weighed by the difference that so many make, a folder of them.
 const WEIGHED_FILES: u32 = 4_000;
@@ -32,19 +43,26 @@ const WEIGHINGS_MAX: u64 = 3;
 /// Microseconds of processor time for a request, unless something else is said.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
-    /// By `SIZES_BYTES`, on connections that stay.
+    /// By `SIZES_BYTES`, on connections that stay, from copies in the server's memory.
     pub sized: [Rounds; SIZES_BYTES.len()],
+    /// What clients took of their own processor meanwhile.
+    pub clients: [Rounds; SIZES_BYTES.len()],
+    /// The same from the kernel's page cache.
+    pub paged: [Rounds; SIZES_BYTES.len()],
     /// The smallest, with a connection for each.
     pub connecting: Rounds,
-    /// The smallest, without asking whether it is in memory.
-    pub assumed: Rounds,
-    /// The smallest, its name looked up and its file opened anew, by the loop itself.
+    /// The smallest from the page cache, its name looked up and its file opened anew, by the loop itself.
     pub nameless: Rounds,
+    /// By `COLD_BYTES`, from the disk, each once, and room made for it. Without root, there is none.
+    pub cold: [Rounds; COLD_BYTES.len()],
     pub inline: Helped,
     /// The same done by helpers.
     pub helped: Helped,
-    /// The smallest, by `ARCHITECTURES`.
+    /// Few of the smallest, by `ARCHITECTURES`.
     pub architectures: [Rounds; ARCHITECTURES.len()],
+    /// The same, by mt and mp with half as many threads or processes as there are clients.
+    pub crowded_mt: Rounds,
+    pub crowded_mp: Rounds,
     /// Of one that served from memory, and of one that read a large file from the disk.
     pub thread_bytes: Rounds,
     pub reading_thread_bytes: Rounds,
@@ -68,6 +86,7 @@ pub(crate) struct Helped {
 /// A request's share of what was used.
 struct Cost {
     us: f64,
+    client_us: f64,
     switches: f64,
     jobs: f64,
 }
@@ -80,6 +99,12 @@ pub(crate) fn measure(testbed: &Testbed, effort: Effort, say: impl Fn(&str)) -> 
     for round in 1..=effort.rounds {
         say(&format!("requests, round {round} of {}", effort.rounds));
         asker.round(&mut all)?;
+    }
+    if geteuid().is_root() {
+        say("cold files");
+        for _ in 0..effort.rounds.min(WEIGHINGS_MAX) {
+            asker.cold(&mut all)?;
+        }
     }
     say("memory");
     for _ in 0..effort.rounds.min(WEIGHINGS_MAX) {
@@ -95,11 +120,24 @@ fn make(site: &Path) -> Result<()> {
         Content::new(1, &name).fill(0, &mut content);
         fs::write(site.join(name), content).with_context(|| site.display().to_string())
     };
-    for bytes in SIZES_BYTES {
-        write(bytes.to_string(), bytes)?;
+    let folder = |name: &str, files: u32, bytes: u64| -> Result<()> {
+        fs::create_dir_all(site.join(name))?;
+        (0..files).try_for_each(|number| write(format!("{name}/{number}"), bytes))
+    };
+    for (bytes, files) in SIZES_BYTES.into_iter().zip(FILES) {
+        folder(&bytes.to_string(), files, bytes)?;
     }
-    fs::create_dir_all(site.join("many"))?;
-    (0..WEIGHED_FILES).try_for_each(|number| write(format!("many/{number}"), 64))
+    for (bytes, files) in COLD_BYTES.into_iter().zip(COLD_FILES) {
+        folder(&format!("cold-{bytes}"), files, bytes)?;
+    }
+    folder("many", WEIGHED_FILES, 64)
+}
+
+/// Files of one size.
+fn files(bytes: u64) -> Vec<String> {
+    let (_, number) =
+        SIZES_BYTES.into_iter().zip(FILES).find(|(of, _)| *of == bytes).expect("it is one of them");
+    (0..number).map(|number| format!("/{bytes}/{number}")).collect()
 }
 
 struct Asker<'a> {
@@ -114,31 +152,59 @@ impl Asker<'_> {
     fn round(&self, all: &mut Requests) -> Result<()> {
         let [smallest, ..] = SIZES_BYTES;
         let mut sped = self.start("sped")?;
-        for (rounds, bytes) in all.sized.iter_mut().zip(SIZES_BYTES) {
-            rounds.add(self.cost(&mut sped, bytes, Keep::Open)?.us);
+        for ((rounds, clients), bytes) in all.sized.iter_mut().zip(&mut all.clients).zip(SIZES_BYTES) {
+            let cost = self.cost(&mut sped, files(bytes), Keep::Open)?;
+            rounds.add(cost.us);
+            clients.add(cost.client_us);
         }
-        all.connecting.add(self.cost(&mut sped, smallest, Keep::Requests(1))?.us);
+        all.connecting.add(self.cost(&mut sped, files(smallest), Keep::Requests(1))?.us);
         drop(sped);
-        let cost = |words: &str| self.cost(&mut self.start(words)?, smallest, Keep::Open);
-        all.assumed.add(cost("sped --residency assumed")?.us);
-        all.nameless.add(cost("sped --path-cache 0")?.us);
-        // Equal jobs would be done once for all clients, who ask for one file.
-        let helped = "amped --path-cache 0 --single-flight off --offload";
-        all.inline.add(&cost(&format!("{helped} needed"))?);
-        all.helped.add(&cost(&format!("{helped} always"))?);
+        let mut sped = self.start(&format!("sped {PAGES}"))?;
+        for (rounds, bytes) in all.paged.iter_mut().zip(SIZES_BYTES) {
+            rounds.add(self.cost(&mut sped, files(bytes), Keep::Open)?.us);
+        }
+        drop(sped);
+        let cost = |words: &str, files: Vec<String>| self.cost(&mut self.start(words)?, files, Keep::Open);
+        all.nameless.add(cost(&format!("sped {PAGES} --path-cache 0"), files(smallest))?.us);
+        let helped = format!("amped {PAGES} --path-cache 0 --single-flight off --offload");
+        all.inline.add(&cost(&format!("{helped} needed"), files(smallest))?);
+        all.helped.add(&cost(&format!("{helped} always"), files(smallest))?);
+        let few = || files(smallest).into_iter().take(FEW_FILES as usize).collect();
         for (rounds, architecture) in all.architectures.iter_mut().zip(ARCHITECTURES) {
-            rounds.add(cost(architecture)?.us);
+            rounds.add(cost(architecture, few())?.us);
+        }
+        all.crowded_mt.add(cost(&format!("mt --threads {FEW} --threads-max {FEW}"), few())?.us);
+        all.crowded_mp.add(cost(&format!("mp --processes {FEW} --processes-max {FEW}"), few())?.us);
+        Ok(())
+    }
+
+    /// Asks a server with little memory once for each of many files that no memory holds.
+    fn cold(&self, all: &mut Requests) -> Result<()> {
+        for ((rounds, bytes), number) in all.cold.iter_mut().zip(COLD_BYTES).zip(COLD_FILES) {
+            let limits = Limits { memory_bytes: Some(COLD_MEMORY_BYTES), ..Limits::default() };
+            let group = self.testbed.machine.group(&limits, None)?;
+            let words = format!("sped {PAGES} --path-cache 0");
+            let mut server = self.testbed.start(&words, &self.site, Some(&group))?;
+            flash_rig::empty_caches()?;
+            let targets = (0..number).map(|number| format!("/cold-{bytes}/{number}"));
+            // The kernel knows the names of files that were read lately, whose pages it has given up.
+            for target in targets.clone() {
+                fs::metadata(self.site.join(&target[1..]))?;
+            }
+            let before = server.process.usage()?;
+            self.ask_all(&mut server, 4, targets, number / 4)?;
+            let used = server.process.usage()?.since(&before);
+            rounds.add(used.cpu_ns as f64 / 1e3 / f64::from(number));
         }
         Ok(())
     }
 
-    /// Content is in the kernel's cache alone, so that files of all sizes are sent in the same way.
     fn start(&self, words: &str) -> Result<Running> {
-        self.testbed.start(&format!("{words} --file-cache descriptor"), &self.site, None)
+        self.testbed.start(words, &self.site, None)
     }
 
-    fn cost(&self, server: &mut Running, bytes: u64, keep: Keep) -> Result<Cost> {
-        let workload = Arc::new(Urls::new([format!("/{bytes}")], "one"));
+    fn cost(&self, server: &mut Running, files: Vec<String>, keep: Keep) -> Result<Cost> {
+        let workload = Arc::new(Urls::new(files, "calibration"));
         let clients = |time| Clients {
             workload: workload.clone(),
             number: CLIENTS,
@@ -152,12 +218,15 @@ impl Asker<'_> {
         };
         let jobs_before = jobs(server)?;
         let before = server.process.usage()?;
+        let clients_before = own_processor_time();
         let report = self.testbed.ask(server, clients(self.asked))?;
+        let client_time = own_processor_time() - clients_before;
         let used = server.process.usage()?.since(&before);
         let jobs = jobs(server)?.saturating_sub(jobs_before);
         let requests = report.requests as f64;
         Ok(Cost {
             us: used.cpu_ns as f64 / 1e3 / requests,
+            client_us: client_time.as_secs_f64() * 1e6 / requests,
             switches: (used.voluntary_switches + used.involuntary_switches) as f64 / requests,
             jobs: jobs as f64 / requests,
         })
@@ -167,22 +236,22 @@ impl Asker<'_> {
     fn weigh(&self, all: &mut Requests) -> Result<()> {
         let [smallest, .., largest] = SIZES_BYTES;
         for (words, bytes, rounds) in [
-            ("mt --threads", smallest, &mut all.thread_bytes),
+            ("mt --file-cache descriptor --threads", smallest, &mut all.thread_bytes),
             // Every name looked up anew, its file is read into memory, as one is that the disk has to bring.
-            ("mt --path-cache 0 --threads", largest, &mut all.reading_thread_bytes),
-            ("mp --processes", smallest, &mut all.process_bytes),
+            ("mt --file-cache descriptor --path-cache 0 --threads", largest, &mut all.reading_thread_bytes),
+            ("mp --file-cache descriptor --processes", smallest, &mut all.process_bytes),
         ] {
             let weight = |number: u32| -> Result<f64> {
                 let mut server = self.start(&format!("{words} {number}"))?;
                 // Each has one connection to serve, so that it has touched what it will.
-                self.ask_all(&mut server, number, [format!("/{bytes}")], 8)?;
+                self.ask_all(&mut server, number, [format!("/{bytes}/0")], 8)?;
                 Ok(server.process.memory()?.pss_anonymous_bytes as f64)
             };
             rounds.add((weight(MANY)? - weight(FEW)?) / f64::from(MANY - FEW));
         }
         // Whoever made the files left the kernel's books of them in its memory.
         let emptied = flash_rig::empty_caches().is_ok();
-        let mut server = self.start("sped")?;
+        let mut server = self.start("sped --file-cache descriptor")?;
         let weight = |server: &Running| -> Result<(f64, f64)> {
             Ok((server.process.memory()?.pss_anonymous_bytes as f64, slab_bytes()?))
         };
@@ -223,6 +292,12 @@ impl Helped {
         self.jobs.add(cost.jobs);
         self.switches.add(cost.switches);
     }
+}
+
+/// Of this process, which is the clients.
+fn own_processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Of all the kernel's small objects.

@@ -11,6 +11,10 @@ impl Rounds {
         self.0.push(figure);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn median(&self) -> f64 {
         let (sorted, middle) = (self.sorted(), self.0.len() / 2);
         match sorted.len() % 2 {

@@ -46,6 +46,10 @@ impl WaitQueue {
         self.first == END
     }
 
+    pub fn len(&self) -> u64 {
+        self.length.value()
+    }
+
     /// Joins at the end.
     pub fn push(&mut self, links: &mut Links, who: u32, now: Time) {
         links.entries[who as usize] = Link { next: END, since: now };

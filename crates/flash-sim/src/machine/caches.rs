@@ -4,8 +4,8 @@ use super::content::{ContentCache, Weights};
 use super::memory::Division;
 use crate::engine::{Time, from_ms};
 use crate::model::{Cache, Model};
-use crate::parameters::{Caches as Whose, Parameters};
-use crate::policy::Lru;
+use crate::parameters::{Architecture, Caches as Whose, Parameters};
+use crate::policy::{Found, Lru};
 
 /// All data caches and all pathname caches.
 #[derive(Debug)]
@@ -31,8 +31,12 @@ impl Caches {
         let data_bytes = (division.caches_bytes / f64::from(division.data_caches)) as u64;
         let server = &parameters.server;
         let file_cache_bytes = server.file_cache_mb.map(|mb| (mb * 1e6) as u64);
-        let flash = (file_cache_bytes, server.path_entries as usize, parameters.machine.processors as usize);
-        let data = || ContentCache::new(server.content, data_bytes, flash);
+        let flash = (file_cache_bytes, server.path_entries as usize);
+        let parts = match parameters.architecture {
+            Architecture::Mp => (1, model.processes as usize),
+            _ => (parameters.machine.processors as usize, 1),
+        };
+        let data = || ContentCache::new(server.content, data_bytes, flash, parts);
         Caches {
             data: (0..division.data_caches).map(|_| data()).collect(),
             path: (0..path_caches).map(|_| Lru::new(parameters.server.path_entries.into())).collect(),
@@ -45,20 +49,20 @@ impl Caches {
         self.bytes[file as usize]
     }
 
-    /// Whether the process finds the file, which is the newest from now on.
-    pub(super) fn touch(&mut self, cache: Cache, process: u32, file: u32, now: Time) -> bool {
-        match cache {
-            Cache::Path => pick(&mut self.path, process).touch(file),
-            Cache::Data => {
-                let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
-                pick(&mut self.data, process).touch(file, weights)
-            }
-        }
+    /// Whether the process knows the name, which is the newest from now on.
+    pub(super) fn knows_name(&mut self, process: u32, file: u32) -> bool {
+        pick(&mut self.path, process).touch(file)
+    }
+
+    /// Where the process finds the content.
+    pub(super) fn look(&mut self, process: u32, file: u32, now: Time) -> Found {
+        let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
+        pick(&mut self.data, process).look(process, file, weights)
     }
 
     /// The same, but leaves no trace.
     pub(super) fn has_content(&self, process: u32, file: u32) -> bool {
-        self.data[process as usize % self.data.len()].contains(file)
+        self.data[process as usize % self.data.len()].contains(process, file)
     }
 
     pub(super) fn keep(&mut self, cache: Cache, process: u32, file: u32, now: Time) {
@@ -66,7 +70,7 @@ impl Caches {
             Cache::Path => pick(&mut self.path, process).insert(file, |_| 1),
             Cache::Data => {
                 let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
-                pick(&mut self.data, process).keep(file, weights);
+                pick(&mut self.data, process).keep(process, file, weights);
             }
         }
     }
@@ -84,7 +88,7 @@ impl Caches {
             let process = number as u32 % processes;
             let now = from_ms(number as f64 / 10.0);
             self.keep(Cache::Path, process, file, now);
-            if !self.touch(Cache::Data, process, file, now) {
+            if self.look(process, file, now).is_left_to_helpers() {
                 self.keep(Cache::Data, process, file, now);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::engine::Time;
 use crate::parameters::Content;
-use crate::policy::{Flash, FlashLimits, Lru, TwoLists};
+use crate::policy::{Flash, FlashLimits, Found, Lru, TwoLists};
 
 /// A page of the page cache.
 const PAGE_BYTES: u64 = 4096;
@@ -43,11 +43,12 @@ impl Weights<'_> {
 }
 
 impl ContentCache {
-    /// Of so many bytes; copies in the heap may take `file_cache_bytes` of them, for so many loops.
+    /// Of so many bytes. Flash's copies may take `file_cache_bytes` of them.
     pub(super) fn new(
         content: Content,
         capacity: u64,
-        (file_cache_bytes, entries_max, threads): (Option<u64>, usize, usize),
+        (file_cache_bytes, entries_max): (Option<u64>, usize),
+        (threads, processes): (usize, usize),
     ) -> ContentCache {
         let usual = FlashLimits::usual(capacity);
         let file_cache_bytes = file_cache_bytes.unwrap_or(usual.file_cache_bytes);
@@ -55,39 +56,42 @@ impl ContentCache {
             Content::Lru => ContentCache::Lru(Lru::new(capacity)),
             Content::PageCache => ContentCache::PageCache(TwoLists::new(capacity)),
             Content::Flash => {
-                let limits = FlashLimits { file_cache_bytes, entries_max, threads, ..usual };
+                let limits = FlashLimits { file_cache_bytes, entries_max, threads, processes, ..usual };
                 ContentCache::Flash(Box::new(Flash::new(limits)))
             }
         }
     }
 
-    /// A request's look: whether it finds the file.
-    pub(super) fn touch(&mut self, file: u32, weights: Weights) -> bool {
+    /// A request's look. The papers' servers have files in their own memory, and the page cache is the kernel's.
+    pub(super) fn look(&mut self, process: u32, file: u32, weights: Weights) -> Found {
+        let found = |is_there, found| if is_there { found } else { Found::Nowhere };
         match self {
-            ContentCache::Lru(lru) => lru.touch(file),
-            ContentCache::PageCache(pages) => pages.touch(file),
+            ContentCache::Lru(lru) => found(lru.touch(file), Found::Copy),
+            ContentCache::PageCache(pages) => found(pages.touch(file), Found::Open),
             ContentCache::Flash(flash) => {
-                flash.look(file, weights.bytes(file), weights.pages(file), weights.now_ms())
+                let process = process as usize % flash.processes();
+                flash.look(process, file, (weights.bytes(file), weights.pages(file)), weights.now_ms())
             }
         }
     }
 
     /// The same, but leaves no trace.
-    pub(super) fn contains(&self, file: u32) -> bool {
+    pub(super) fn contains(&self, process: u32, file: u32) -> bool {
         match self {
             ContentCache::Lru(lru) => lru.contains(file),
             ContentCache::PageCache(pages) => pages.contains(file),
-            ContentCache::Flash(flash) => flash.contains(file),
+            ContentCache::Flash(flash) => flash.contains(process as usize % flash.processes(), file),
         }
     }
 
     /// Somebody has read the file.
-    pub(super) fn keep(&mut self, file: u32, weights: Weights) {
+    pub(super) fn keep(&mut self, process: u32, file: u32, weights: Weights) {
         match self {
             ContentCache::Lru(lru) => lru.insert(file, |file| weights.weight(file)),
             ContentCache::PageCache(pages) => pages.read(file, weights.pages(file)),
             ContentCache::Flash(flash) => {
-                flash.read(file, weights.bytes(file), weights.pages(file), weights.now_ms());
+                let process = process as usize % flash.processes();
+                flash.read(process, file, (weights.bytes(file), weights.pages(file)), weights.now_ms());
             }
         }
     }

@@ -19,8 +19,12 @@ pub(super) struct Request {
     pub(super) lane: u32,
     /// Requests so far on this connection.
     pub(super) on_connection: u32,
+    /// Its connection waited for a thread or process that is free.
+    pub(super) is_parked: bool,
     /// What the last look-up said.
     pub(super) found: bool,
+    /// Its content is sent from the page cache.
+    pub(super) is_in_pages: bool,
     /// Who waits with it for a disk or the wire, if anybody does.
     pub(super) waiter: u32,
     /// The queue that it joins if no runner waited.

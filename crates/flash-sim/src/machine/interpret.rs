@@ -9,7 +9,8 @@ use super::entities::{NONE, Runner};
 use super::{Happening, World};
 use crate::model::{Cache, Op, Read, ServiceMode, Work};
 use crate::outcome::Event;
-use crate::parameters::LockWait;
+use crate::parameters::{Content, LockWait};
+use crate::policy::Found;
 
 /// Why a runner stopped.
 enum Stop {
@@ -48,6 +49,7 @@ impl World<'_> {
                 self.pay(processor, runner);
                 return Stop::Busy;
             }
+            let wakes_nobody = op == Op::Spend(Work::HandOff) && !self.wakes(step, number);
             let request = &mut self.requests[number as usize];
             request.step = step + 1;
             match op {
@@ -58,6 +60,7 @@ impl World<'_> {
                     self.queue(number, desk);
                 }
                 Op::Spend(Work::Connection) if request.on_connection > 0 => {}
+                Op::Spend(_) if wakes_nobody => {}
                 Op::Spend(work) => self.runners[runner as usize].debt += self.prices.of(work),
                 Op::Lock(lock) => {
                     if !self.lock(lock, runner) {
@@ -72,6 +75,7 @@ impl World<'_> {
                 Op::IfFound(_) => {}
                 Op::Wait(read) => {
                     if self.is_needed(read, runner) {
+                        self.pay_for_read(read, runner, number);
                         self.requests[number as usize].waiter = runner;
                         self.wait_for_disk(number);
                         return Stop::Left;
@@ -79,19 +83,20 @@ impl World<'_> {
                 }
                 Op::Submit(read) => {
                     if self.is_needed(read, runner) {
+                        self.pay_for_read(read, runner, number);
                         self.leave(runner, number);
                         self.wait_for_disk(number);
                     }
                 }
-                Op::Keep(cache) => {
-                    let file = request.file;
-                    let now = self.now();
-                    self.caches.keep(cache, self.runners[runner as usize].process, file, now);
-                }
+                Op::Keep(cache) => self.keep(cache, runner, number),
                 Op::Send => {
                     request.window_bytes = request.bytes_left.min(self.parameters.server.window_bytes.into());
                     request.bytes_left -= request.window_bytes;
-                    self.runners[runner as usize].debt += self.prices.send(request.window_bytes);
+                    let (bytes, from_pages) = (request.window_bytes, request.is_in_pages);
+                    self.runners[runner as usize].debt += self.prices.send(bytes);
+                    if from_pages {
+                        self.runners[runner as usize].debt += self.prices.page_window(bytes);
+                    }
                 }
                 Op::Travel => {
                     if self.travel(number) {
@@ -159,6 +164,9 @@ impl World<'_> {
         }
         let request = self.desks[desk].line.pop(&mut self.request_links, now)?;
         self.runners[number as usize].request = request;
+        if self.requests[request as usize].is_parked {
+            self.runners[number as usize].debt += self.prices.take_over;
+        }
         self.in_hands.add(1, now);
         let role = self.runners[number as usize].role;
         self.tell(request, |model| Event::Taken { role: model.roles[role].name.into() });
@@ -181,17 +189,65 @@ impl World<'_> {
     fn look(&mut self, cache: Cache, runner: u32, number: u32) {
         let (process, now) = (self.runners[runner as usize].process, self.now());
         let request = &mut self.requests[number as usize];
-        request.found = self.caches.touch(cache, process, request.file, now);
-        let hits = match cache {
-            Cache::Path => &mut self.tally.path,
-            Cache::Data => &mut self.tally.data,
-        };
-        hits.count(request.found);
-        let found = request.found;
+        let file = request.file;
+        match cache {
+            Cache::Path => {
+                // Flash has names and contents in one cache, which is looked at next.
+                let is_flash = self.parameters.server.content == Content::Flash;
+                request.found = is_flash || self.caches.knows_name(process, file);
+                self.tally.path.count(request.found);
+            }
+            Cache::Data => {
+                let found = self.caches.look(process, file, now);
+                request.found = !found.is_left_to_helpers();
+                request.is_in_pages = request.found && found.is_in_pages();
+                self.tally.data.count(found != Found::Nowhere);
+                if found == Found::Named {
+                    self.runners[runner as usize].debt += self.prices.of(Work::Translate);
+                }
+            }
+        }
+        let found = self.requests[number as usize].found;
         self.tell(number, |_| match found {
             true => Event::Hit { cache },
             false => Event::Miss { cache },
         });
+    }
+
+    /// Somebody has found the name, or has the content: a copy of it, which is made of pages in the page cache where there is one.
+    fn keep(&mut self, cache: Cache, runner: u32, number: u32) {
+        let (process, now) = (self.runners[runner as usize].process, self.now());
+        let file = self.requests[number as usize].file;
+        if cache == Cache::Data {
+            let copying = self.prices.page_window(self.caches.bytes(file));
+            self.runners[runner as usize].debt += match self.parameters.server.content {
+                Content::Lru => 0,
+                Content::PageCache => copying,
+                // Its names are in the same cache.
+                Content::Flash => self.prices.of(Work::Translate) + copying,
+            };
+        }
+        self.caches.keep(cache, process, file, now);
+    }
+
+    /// The processor works for a disk's reads as well.
+    fn pay_for_read(&mut self, read: Read, runner: u32, number: u32) {
+        let request = &self.requests[number as usize];
+        let bytes = match read {
+            Read::Directory => 0,
+            Read::Content => self.caches.bytes(request.file),
+        };
+        let disk = &self.parameters.machine.disks[request.file as usize % self.disks.len()];
+        self.runners[runner as usize].debt += self.prices.read_work(disk, bytes);
+    }
+
+    /// Whether handing a request to the role of the next step wakes a runner. One that is awake finds it without help. A ring in the
+    /// kernel is always told.
+    fn wakes(&self, step: u32, request: u32) -> bool {
+        match self.model.program[step as usize + 1] {
+            Op::On(role) => !self.desks[self.desk_of(role, request) as usize].asleep.is_empty(),
+            _ => true,
+        }
     }
 
     /// Whether a runner's request has to ask a disk. Directories are mostly in memory.
@@ -239,16 +295,5 @@ impl World<'_> {
             LockWait::Sleep | LockWait::Handed => self.ready(next),
             LockWait::Spin => self.kicked.push(self.runners[next as usize].processor),
         }
-    }
-
-    /// The last byte is with the client.
-    fn answer(&mut self, client: u32) {
-        let request = &self.requests[client as usize];
-        self.tally.answered(request.began, self.now(), self.caches.bytes(request.file));
-        self.tell(client, |_| Event::Done);
-        if client == self.followed {
-            self.followed = NONE;
-        }
-        self.answered.push(client);
     }
 }

@@ -54,6 +54,8 @@ enum Happening {
     LinkDone { request: u32 },
     /// The window of this request has been on the wire for its time.
     Arrived { request: u32 },
+    /// The clients' processor has done what it does for a response.
+    Received { client: u32 },
 }
 
 /// One run.
@@ -80,7 +82,7 @@ struct World<'a> {
     occupied: Level,
     /// Requests that a runner has.
     in_hands: Level,
-    /// Requests that wait for a disk or the wire without a runner.
+    /// Requests that wait for a disk, the wire or the clients' processor without a runner.
     travelling: Level,
     run_queues: Vec<RunQueue>,
     /// Processors that got work from another processor.
@@ -91,6 +93,8 @@ struct World<'a> {
     disks: Vec<Station>,
     throttles: Vec<Throttle>,
     link: Option<Station>,
+    /// Whose time clients need for a response, if they need any.
+    clients_processor: Option<Station>,
 
     next_lane: u32,
     tally: Tally,
@@ -125,6 +129,7 @@ impl World<'_> {
                 Happening::DiskDone { disk, request } => self.disk_done(disk, request),
                 Happening::LinkDone { request } => self.link_done(request),
                 Happening::Arrived { request } => self.waited(request),
+                Happening::Received { client } => self.received(client),
             }
             self.follow_up();
         }
@@ -219,6 +224,46 @@ impl World<'_> {
             0 => self.waited(request),
             time => self.events.after(time, Happening::Arrived { request }),
         }
+    }
+
+    /// The last byte is with the clients' machine.
+    fn answer(&mut self, client: u32) {
+        let now = self.now();
+        match &mut self.clients_processor {
+            None => self.know_answer(client),
+            Some(processor) => {
+                self.travelling.add(1, now);
+                if processor.arrive(&mut self.request_links, client, now) {
+                    self.receive(client);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, client: u32) {
+        let time = self.prices.client(self.caches.bytes(self.requests[client as usize].file));
+        self.events.after(time, Happening::Received { client });
+    }
+
+    fn received(&mut self, client: u32) {
+        let now = self.now();
+        self.travelling.remove(1, now);
+        let processor = self.clients_processor.as_mut().expect("it has received this");
+        if let Some(next) = processor.depart(&mut self.request_links, now) {
+            self.receive(next);
+        }
+        self.know_answer(client);
+    }
+
+    /// The client has its response.
+    fn know_answer(&mut self, client: u32) {
+        let request = &self.requests[client as usize];
+        self.tally.answered(request.began, self.now(), self.caches.bytes(request.file));
+        self.tell(client, |_| Event::Done);
+        if client == self.followed {
+            self.followed = NONE;
+        }
+        self.answered.push(client);
     }
 
     /// A request's wait is over. The runner that waited with it continues, or the request queues for a runner.

@@ -13,10 +13,17 @@ pub(super) struct Prices {
     data_lookup: Time,
     hand_off: Time,
     connection: Time,
+    pub(super) take_over: Time,
     thread_switch: Time,
     process_switch: Time,
     send_window_us: f64,
     transmit_us_per_packet: f64,
+    page_window_us: f64,
+    page_us_per_packet: f64,
+    read_us: f64,
+    read_us_per_packet: f64,
+    client_us: f64,
+    client_us_per_packet: f64,
     transmit: Transmit,
     link_mbit_s: Option<f64>,
 }
@@ -25,17 +32,24 @@ impl Prices {
     pub(super) fn new(parameters: &Parameters) -> Prices {
         let costs = &parameters.costs;
         Prices {
-            read_request: from_us(costs.read_request_us),
+            read_request: from_us(costs.read_request_us + costs.more_us.of(parameters.architecture)),
             path_lookup: from_us(costs.path_lookup_us),
             translate: from_us(costs.translate_us),
             send_header: from_us(costs.send_header_us),
             data_lookup: from_us(costs.data_lookup_us),
             hand_off: from_us(costs.hand_off_us),
             connection: from_us(costs.connection_us),
+            take_over: from_us(costs.take_over_us.of(parameters.architecture)),
             thread_switch: from_us(costs.thread_switch_us),
             process_switch: from_us(costs.process_switch_us),
             send_window_us: costs.send_window_us,
             transmit_us_per_packet: costs.transmit_us_per_512_bytes,
+            page_window_us: costs.page_window_us,
+            page_us_per_packet: costs.page_us_per_512_bytes,
+            read_us: costs.read_us,
+            read_us_per_packet: costs.read_us_per_512_bytes,
+            client_us: costs.client_us,
+            client_us_per_packet: costs.client_us_per_512_bytes,
             transmit: parameters.server.transmit,
             link_mbit_s: parameters.machine.link_mbit_s,
         }
@@ -86,9 +100,25 @@ impl Prices {
         }
     }
 
+    /// Time of the clients' processor for a response.
+    pub(super) fn client(&self, bytes: u64) -> Time {
+        from_us(self.client_us + packets(bytes) * self.client_us_per_packet)
+    }
+
     /// Time of the link, if there is one.
     pub(super) fn link(&self, bytes: u64) -> Time {
         self.link_mbit_s.map_or(0, |mbit_s| from_us(bytes as f64 * 8.0 / mbit_s))
+    }
+
+    /// Processor time for taking a window from the page cache.
+    pub(super) fn page_window(&self, bytes: u64) -> Time {
+        from_us(self.page_window_us + packets(bytes) * self.page_us_per_packet)
+    }
+
+    /// Processor time for bringing so many bytes from a disk into the page cache.
+    pub(super) fn read_work(&self, disk: &Disk, bytes: u64) -> Time {
+        let (reads, _) = self.read(disk, bytes);
+        from_us(reads as f64 * self.read_us + packets(bytes) * self.read_us_per_packet)
     }
 
     /// How many reads of the disk bring so many bytes, and how long they take.
@@ -100,6 +130,10 @@ impl Prices {
 
     /// In packets of 512 bytes, as the paper counts.
     fn transmit_us(&self, bytes: u64) -> f64 {
-        bytes.div_ceil(512) as f64 * self.transmit_us_per_packet
+        packets(bytes) * self.transmit_us_per_packet
     }
+}
+
+fn packets(bytes: u64) -> f64 {
+    bytes.div_ceil(512) as f64
 }

@@ -26,7 +26,11 @@ impl World<'_> {
             queue.ordinary.reset(now);
         }
         self.locks.iter_mut().for_each(|lock| lock.reset(now));
-        self.disks.iter_mut().chain(&mut self.link).for_each(|station| station.reset(now));
+        self.disks
+            .iter_mut()
+            .chain(&mut self.link)
+            .chain(&mut self.clients_processor)
+            .for_each(|station| station.reset(now));
     }
 
     pub(super) fn outcome(self) -> Outcome {
@@ -109,7 +113,8 @@ impl World<'_> {
     fn checks(&self, now: Time) -> Checks {
         let links = &self.request_links;
         debug_assert!(self.desks.iter().all(|desk| desk.line.obeys_little(links, now)));
-        debug_assert!(self.disks.iter().chain(&self.link).all(|it| it.line().obeys_little(links, now)));
+        let mut stations = self.disks.iter().chain(&self.link).chain(&self.clients_processor);
+        debug_assert!(stations.all(|it| it.line().obeys_little(links, now)));
         let links = &self.runner_links;
         debug_assert!(self.locks.iter().all(|lock| lock.line.obeys_little(links, now)));
         debug_assert!(self.run_queues.iter().all(|queue| {

@@ -40,6 +40,11 @@ impl World<'_> {
         place.line.push(&mut self.request_links, request, now);
         let awake = place.asleep.pop();
         let role = place.role;
+        let request_now = &mut self.requests[request as usize];
+        request_now.is_parked = self.prices.take_over > 0
+            && request_now.on_connection > 0
+            && self.model.roles[role].mode == ServiceMode::OneAtATime
+            && place.line.len() > free_at(&self.runners, desk);
         self.tell(request, |model| Event::Queued { role: model.roles[role].name.into() });
         if let Some(runner) = awake {
             self.ready(runner);
@@ -112,4 +117,9 @@ impl World<'_> {
             }
         }
     }
+}
+
+/// How many runners of a desk have no request, whether they sleep or are about to look for one.
+fn free_at(runners: &[Runner], desk: u32) -> u64 {
+    runners.iter().filter(|runner| runner.desk == desk && runner.request == NONE).count() as u64
 }

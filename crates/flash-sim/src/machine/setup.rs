@@ -61,7 +61,9 @@ impl<'a> World<'a> {
             lane: 0,
             // As though a connection had just ended.
             on_connection: parameters.costs.requests_per_connection - 1,
+            is_parked: false,
             found: false,
+            is_in_pages: false,
             waiter: NONE,
             desk: NONE,
             read: Read::Content,
@@ -73,6 +75,7 @@ impl<'a> World<'a> {
         });
         let locks = locks.max().unwrap_or(0);
         let at_once = u64::from(parameters.machine.disk_requests_at_once);
+        let clients_work = prices.client(1) > 0;
         // A processor has at most one event to come, and so has a request.
         let events = (processors + clients) as usize;
         Ok(World {
@@ -106,6 +109,7 @@ impl<'a> World<'a> {
                 .map(|disk| Throttle::new(disk.reads_per_s_max))
                 .collect(),
             link: parameters.machine.link_mbit_s.map(|_| Station::new(1)),
+            clients_processor: clients_work.then(|| Station::new(1)),
             next_lane: 0,
             tally: Tally::new(parameters.run.measured_requests.get()),
             followed: NONE,

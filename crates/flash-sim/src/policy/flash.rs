@@ -24,7 +24,8 @@ use super::two_lists::TwoLists;
 
 #[derive(Debug)]
 pub struct Flash {
-    paths: PathCache<BuildHasherDefault<Fnv>>,
+    /// Of each process.
+    paths: Vec<PathCache<BuildHasherDefault<Fnv>>>,
     pages: TwoLists,
     /// Of heap and page cache together.
     memory_bytes: u64,
@@ -42,6 +43,8 @@ pub struct FlashLimits {
     pub entries_max: usize,
     /// Loops.
     pub threads: usize,
+    /// They share the bounds, and the page cache. What is there serves all of them, so copies of several processes do not replace it.
+    pub processes: usize,
 }
 
 /// `--revalidate`.
@@ -55,61 +58,112 @@ const ENTRIES_MAX: usize = 6000;
 const FILE_CACHE_SHARE: u64 = 4;
 const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
 
+/// What a request's look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A copy in the heap.
+    Copy,
+    /// A file that is open, and whose pages are in memory.
+    Open,
+    /// A file whose pages are in memory, and whose name had to be looked up.
+    Named,
+    /// The same, but it is worth a copy, which a helper makes: giving up pages may wait.
+    ToCopy,
+    /// A disk has to be asked.
+    Nowhere,
+}
+
+impl Found {
+    /// Whether it takes what a loop does not do.
+    pub fn is_left_to_helpers(self) -> bool {
+        matches!(self, Found::ToCopy | Found::Nowhere)
+    }
+
+    /// Whether the bytes are in the page cache, and nowhere else.
+    pub fn is_in_pages(self) -> bool {
+        matches!(self, Found::Open | Found::Named | Found::ToCopy)
+    }
+}
+
 impl FlashLimits {
     /// What Flash takes by itself of so much memory.
     pub fn usual(memory_bytes: u64) -> FlashLimits {
         let file_cache_bytes = (memory_bytes / FILE_CACHE_SHARE).min(FILE_CACHE_BYTES_MAX);
-        FlashLimits { memory_bytes, file_cache_bytes, entries_max: ENTRIES_MAX, threads: 1 }
+        FlashLimits { memory_bytes, file_cache_bytes, entries_max: ENTRIES_MAX, threads: 1, processes: 1 }
     }
 }
 
 impl Flash {
     pub fn new(limits: FlashLimits) -> Flash {
-        let FlashLimits { memory_bytes, file_cache_bytes, entries_max, threads } = limits;
+        let FlashLimits { memory_bytes, file_cache_bytes, entries_max, threads, processes } = limits;
         let limits = CacheLimits {
-            entries_max,
-            bytes_max: file_cache_bytes,
+            entries_max: entries_max / processes,
+            bytes_max: file_cache_bytes / processes as u64,
             // Nothing but small files, whose copies take no descriptor, and open ones.
             descriptors_max: usize::MAX / 2,
             threads,
         };
-        let paths = PathCache::with_hasher(limits, BuildHasherDefault::default());
+        let paths = || PathCache::with_hasher(limits, BuildHasherDefault::default());
+        let paths = std::iter::repeat_with(paths).take(processes).collect();
         Flash { paths, pages: TwoLists::new(memory_bytes), memory_bytes, requests: 0 }
     }
 
-    /// A request's look. Whether the bytes can be sent without a disk. `bytes` is the file's size, `pages_bytes` what it takes in the
-    /// page cache.
-    pub fn look(&mut self, file: u32, bytes: u64, pages_bytes: u64, now_ms: u64) -> bool {
+    /// A request's look, in one of the processes. `bytes` is the file's size, `pages_bytes` what it takes in the page cache.
+    pub fn look(
+        &mut self,
+        process: usize,
+        file: u32,
+        (bytes, pages_bytes): (u64, u64),
+        now_ms: u64,
+    ) -> Found {
         let name = format!("/{file}");
         let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
-        match self.paths.get(SITE, &path, 0) {
-            Some(entry) if is_copy(&entry) => true,
-            Some(entry) if entry.age_ms(now_ms) < REVALIDATE_MS => self.pages.touch(file),
-            Some(_) | None if self.pages.contains(file) => {
-                self.find(file, &path, (bytes, pages_bytes), now_ms);
-                true
+        let known = self.paths[process].get(SITE, &path, 0);
+        match &known {
+            Some(entry) if is_copy(entry) => return Found::Copy,
+            Some(entry) if is_fresh(entry, now_ms) => {
+                return if self.pages.touch(file) { Found::Open } else { Found::Nowhere };
             }
-            Some(_) | None => false,
+            Some(_) | None if !self.pages.contains(file) => return Found::Nowhere,
+            Some(_) | None => {}
+        }
+        if self.is_worth_a_copy(process, &path, bytes) {
+            return Found::ToCopy;
+        }
+        self.pages.touch(file);
+        match known {
+            Some(entry) => entry.checked(now_ms),
+            None => self.find(process, file, &path, (bytes, pages_bytes), now_ms),
+        }
+        Found::Named
+    }
+
+    /// A helper has the file's bytes, from the disk or the page cache.
+    pub fn read(&mut self, process: usize, file: u32, (bytes, pages_bytes): (u64, u64), now_ms: u64) {
+        let name = format!("/{file}");
+        let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
+        match self.paths[process].peek(SITE, &path) {
+            // Only a window was missing. Its name is not looked up.
+            Some(entry) if is_fresh(&entry, now_ms) => self.pages.read(file, pages_bytes),
+            Some(_) | None => self.find(process, file, &path, (bytes, pages_bytes), now_ms),
         }
     }
 
-    /// A helper has read the file from the disk.
-    pub fn read(&mut self, file: u32, bytes: u64, pages_bytes: u64, now_ms: u64) {
+    /// Whether a request would not need a disk.
+    pub fn contains(&self, process: usize, file: u32) -> bool {
         let name = format!("/{file}");
         let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
-        self.find(file, &path, (bytes, pages_bytes), now_ms);
+        self.pages.contains(file)
+            || self.paths[process].peek(SITE, &path).is_some_and(|entry| is_copy(&entry))
     }
 
-    /// Whether a request would not need a disk.
-    pub fn contains(&self, file: u32) -> bool {
-        let name = format!("/{file}");
-        let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
-        self.pages.contains(file) || self.paths.peek(SITE, &path).is_some_and(|entry| is_copy(&entry))
+    pub fn processes(&self) -> usize {
+        self.paths.len()
     }
 
     /// Entries, and files in the page cache.
     pub fn len(&self) -> u64 {
-        self.paths.entries() as u64 + self.pages.len()
+        self.paths.iter().map(|paths| paths.entries() as u64).sum::<u64>() + self.pages.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -118,22 +172,38 @@ impl Flash {
 
     /// What copies and pages take.
     pub fn used(&self) -> u64 {
-        self.paths.used_bytes() + self.pages.used()
+        self.copies_bytes() + self.pages.used()
+    }
+
+    fn copies_bytes(&self) -> u64 {
+        self.paths.iter().map(PathCache::used_bytes).sum()
+    }
+
+    fn is_worth_a_copy(&self, process: usize, path: &SitePath<'_>, bytes: u64) -> bool {
+        let paths = &self.paths[process];
+        bytes <= paths.file_bytes_max() && paths.worth(SITE, path).of_content(bytes)
     }
 
     /// Finds the file on the disk or in the page cache, and keeps what is worth it.
-    fn find(&mut self, file: u32, path: &SitePath<'_>, (bytes, pages_bytes): (u64, u64), now_ms: u64) {
-        let worth = self.paths.worth(SITE, path);
-        let is_copied = bytes <= self.paths.file_bytes_max() && worth.of_content(bytes);
-        if is_copied {
+    fn find(
+        &mut self,
+        process: usize,
+        file: u32,
+        path: &SitePath<'_>,
+        (bytes, pages_bytes): (u64, u64),
+        now_ms: u64,
+    ) {
+        let worth = self.paths[process].worth(SITE, path);
+        let is_copied = self.is_worth_a_copy(process, path, bytes);
+        if is_copied && self.paths.len() == 1 {
             self.pages.forget(file);
         } else {
             self.pages.read(file, pages_bytes);
         }
         if is_copied || worth.open {
-            self.paths.insert(SITE, path, &entry(bytes, is_copied, now_ms));
+            self.paths[process].insert(SITE, path, &entry(bytes, is_copied, now_ms));
         }
-        self.pages.resize(self.memory_bytes.saturating_sub(self.paths.used_bytes()));
+        self.pages.resize(self.memory_bytes.saturating_sub(self.copies_bytes()));
     }
 }
 
@@ -141,12 +211,16 @@ impl Cache for Flash {
     fn request(&mut self, file: u32, bytes: u64) -> bool {
         self.requests += 1;
         let now_ms = self.requests / REQUESTS_PER_MS;
-        let is_hit = self.look(file, bytes, bytes, now_ms);
-        if !is_hit {
-            self.read(file, bytes, bytes, now_ms);
+        let found = self.look(0, file, (bytes, bytes), now_ms);
+        if found.is_left_to_helpers() {
+            self.read(0, file, (bytes, bytes), now_ms);
         }
-        is_hit
+        found != Found::Nowhere
     }
+}
+
+fn is_fresh(entry: &Entry, now_ms: u64) -> bool {
+    entry.age_ms(now_ms) < REVALIDATE_MS
 }
 
 fn is_copy(entry: &Entry) -> bool {

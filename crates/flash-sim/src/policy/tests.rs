@@ -139,13 +139,19 @@ fn pages_make_room_for_what_else_needs_memory() {
 
 #[test]
 fn flash_keeps_one_copy_of_what_is_requested_again() {
-    let limits =
-        FlashLimits { memory_bytes: 8 << 20, file_cache_bytes: 2 << 20, entries_max: 1000, threads: 1 };
+    let limits = FlashLimits {
+        memory_bytes: 8 << 20,
+        file_cache_bytes: 2 << 20,
+        entries_max: 1000,
+        threads: 1,
+        processes: 1,
+    };
     let mut flash = Flash::new(limits);
     let bytes = 50_000;
-    assert!(!flash.look(7, bytes, bytes, 0));
-    flash.read(7, bytes, bytes, 0);
-    assert!(flash.contains(7) && flash.look(7, bytes, bytes, 1));
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 0), Found::Nowhere);
+    flash.read(0, 7, (bytes, bytes), 0);
+    assert!(flash.contains(0, 7));
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 1), Found::Copy);
     // There is room, so it has a copy, and no pages beside that.
     assert!(flash.used() >= bytes && flash.used() < 2 * bytes, "{}", flash.used());
     // A scan of a thousand files takes what room there is, and leaves what was requested again.
@@ -153,7 +159,7 @@ fn flash_keeps_one_copy_of_what_is_requested_again() {
         assert!(!flash.request(file, bytes));
         assert!(flash.used() <= 8 << 20);
     }
-    assert!(flash.contains(7));
+    assert!(flash.contains(0, 7));
 }
 
 #[test]
@@ -162,4 +168,24 @@ fn the_same_requests_have_the_same_score() {
     for policy in PolicyName::ALL {
         assert_eq!(policy.score(&replayed, 200 * BYTES), policy.score(&replayed, 200 * BYTES), "{policy:?}");
     }
+}
+
+#[test]
+fn processes_have_copies_of_their_own_and_share_the_page_cache() {
+    let limits = FlashLimits {
+        memory_bytes: 8 << 20,
+        file_cache_bytes: 2 << 20,
+        entries_max: 1000,
+        threads: 1,
+        processes: 2,
+    };
+    let mut flash = Flash::new(limits);
+    let bytes = 50_000;
+    flash.read(0, 7, (bytes, bytes), 0);
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 1), Found::Copy);
+    // What one has copied is in the page cache as before, where the other one finds it.
+    assert_eq!(flash.look(1, 7, (bytes, bytes), 1), Found::ToCopy);
+    flash.read(1, 7, (bytes, bytes), 1);
+    assert_eq!(flash.look(1, 7, (bytes, bytes), 2), Found::Copy);
+    assert!(flash.used() >= 3 * bytes && flash.used() < 4 * bytes, "{}", flash.used());
 }

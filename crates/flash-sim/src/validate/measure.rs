@@ -2,30 +2,39 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use flash_load::{Keep, Until};
-use flash_rig::{Disk, Image, Limits, Running, empty_caches, make_image};
+use flash_rig::{Cgroup, Disk, Image, Limits, Running, empty_caches, make_image};
 use flash_sim::Architecture;
 use flash_traffic::tree::{Progress, make_site};
 use flash_traffic::{Catalogue, Workload as _};
 use rustix::process::geteuid;
 
 use super::cell::{
-    Cell, Figures, Grid, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS,
+    Cell, Figures, FreeDisk, Grid, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND,
 };
 use super::site::{SEED, Site};
+use crate::calibrate::{Effort, costs, disk};
 use crate::testbed::{Clients, Testbed};
 
+/// In the image.
+const DISK_FILE: &str = "disk";
 /// Who fill the caches, and for how long at most.
 const SWEEPERS: u32 = 32;
 const SWEEP_MAX: Duration = Duration::from_secs(20);
 /// Until the queues have settled, and frequencies are known, before each measurement.
-const WARM_UP: Duration = Duration::from_secs(4);
+const WARM_UP: Duration = Duration::from_secs(6);
 
 /// All of them measured; nothing is predicted yet.
-pub(super) fn cells(testbed: &Testbed, grid: &Grid, sites: &[Site]) -> Result<Vec<Cell>> {
+pub(super) fn cells(
+    testbed: &Testbed,
+    grid: &Grid,
+    sites: &[Site],
+    cells: &mut Vec<Cell>,
+) -> Result<FreeDisk> {
     if !geteuid().is_root() {
         bail!("limits of memory and of reads, and cold caches, need root");
     }
@@ -35,29 +44,42 @@ pub(super) fn cells(testbed: &Testbed, grid: &Grid, sites: &[Site]) -> Result<Ve
     let image = image(testbed, sites)?;
     let disk = Disk::below(image.mountpoint())?;
     let _read_ahead = testbed.machine.read_ahead(&disk, READ_AHEAD_KB)?;
+    say("the disk".into());
+    let times = disk::read(&image.mountpoint().join(DISK_FILE), Effort::WHOLE)?;
+    let free_disk =
+        FreeDisk { disk: costs::disk(&times), requests_at_once: costs::disk_requests_at_once(&times) };
     let served = Served { testbed, image: &image, disk };
-    let mut cells = Vec::new();
     for site in sites {
-        for architecture in Architecture::ALL {
+        for &architecture in &grid.architectures {
             say(format!("{}, {} MB", architecture.name(), site.data_set_mb));
-            served.measure(grid, site, architecture, &mut cells)?;
+            served.measure(grid, site, architecture, cells)?;
         }
     }
-    Ok(cells)
+    Ok(free_disk)
 }
 
-/// All sites on a disk of their own.
+/// All sites on a disk of their own, and a file to measure it by.
 fn image(testbed: &Testbed, sites: &[Site]) -> Result<Image> {
     let (tree, mountpoint) = (testbed.folder("tree")?, testbed.folder("mounted")?);
     let files = sites.iter().flat_map(|site| site.workload.catalogue().files.clone()).collect();
     let catalogue = Catalogue { files, classes: vec!["files".into()] };
     let made = make_site(&tree, &catalogue, SEED, "flash sim validate", &Progress::default())?;
     let image = tree.with_file_name("image");
+    let disk_bytes = fs::metadata(disk::make_small(&tree)?)?.len();
     // A quarter more, for what the filesystem itself takes and the last block of each file.
-    let mebibytes = (made.bytes / 4 * 5) >> 20;
+    let mebibytes = ((made.bytes + disk_bytes) / 4 * 5) >> 20;
     make_image(&tree, &image, 64 + mebibytes as u32)?;
     fs::remove_dir_all(&tree)?;
     testbed.machine.image(&image, &mountpoint)
+}
+
+/// Of one server under one load.
+struct Measured {
+    figures: Figures,
+    /// Requests without a right answer.
+    failed: u64,
+    /// As in [`Cell`].
+    server_mb: f64,
 }
 
 struct Served<'a> {
@@ -82,14 +104,8 @@ impl Served<'_> {
         };
         let group = self.testbed.machine.group(&limits, &self.disk)?;
         empty_caches()?;
-        let runners = match architecture {
-            Architecture::Mt => format!("--threads {RUNNERS} --threads-max {RUNNERS}"),
-            Architecture::Mp => format!("--processes {RUNNERS} --processes-max {RUNNERS}"),
-            _ => String::new(),
-        };
-        let words = format!("{} {runners} --path-cache {PATH_ENTRIES}", architecture.name());
+        let words = format!("{} --path-cache {PATH_ENTRIES}", architecture.name());
         let mut server = self.testbed.start(&words, self.image.mountpoint(), Some(&group))?;
-        let server_mb = server.process.memory()?.pss_anonymous_bytes as f64 / 1e6;
         let sweep = Clients {
             workload: Arc::new(site.sweep(MEMORY_BYTES)),
             number: SWEEPERS,
@@ -98,8 +114,9 @@ impl Served<'_> {
             until: Until::Time(SWEEP_MAX),
         };
         self.testbed.try_ask(&mut server, sweep)?;
-        for &clients in grid.clients {
-            let (measured, failed) = self.figures(&mut server, site, clients, grid.measured)?;
+        for &clients in &grid.clients {
+            let Measured { figures: measured, failed, server_mb } =
+                self.figures(&mut server, &group, site, clients, grid.measured)?;
             let data_set_mb = site.data_set_mb;
             cells.push(Cell {
                 architecture,
@@ -114,14 +131,14 @@ impl Served<'_> {
         Ok(())
     }
 
-    /// And how many requests failed.
     fn figures(
         &self,
         server: &mut Running,
+        group: &Cgroup,
         site: &Site,
         number: u32,
         time: Duration,
-    ) -> Result<(Figures, u64)> {
+    ) -> Result<Measured> {
         let clients = |warm_up, until| Clients {
             workload: site.workload.clone(),
             number,
@@ -132,8 +149,19 @@ impl Served<'_> {
         self.testbed.try_ask(server, clients(Duration::ZERO, WARM_UP))?;
         let (reads, used) = (self.reads()?, server.process.usage()?);
         let begun = Instant::now();
-        let report = self.testbed.try_ask(server, clients(Duration::ZERO, time))?;
+        // What threads, processes and sockets take is gone when the load is.
+        let memory = thread::scope(|scope| {
+            let halfway = scope.spawn(|| {
+                thread::sleep(time / 2);
+                group.memory()
+            });
+            let report = self.testbed.try_ask(server, clients(Duration::ZERO, time));
+            (report, halfway.join().expect("reading does not panic"))
+        });
+        let (report, memory) = (memory.0?, memory.1?);
         let seconds = begun.elapsed().as_secs_f64();
+        let copies_bytes = server.cache_used_bytes()?.unwrap_or(0);
+        let server_bytes = memory.used_bytes.saturating_sub(memory.cached_bytes + copies_bytes);
         let (reads, used) = (self.reads()? - reads, server.process.usage()?.since(&used));
         let ms = |us: f64| us / 1e3;
         let figures = Figures {
@@ -144,7 +172,7 @@ impl Served<'_> {
             busy: used.cpu_ns as f64 / 1e9 / seconds,
             reads_per_request: reads as f64 / report.requests as f64,
         };
-        Ok((figures, report.errors_total))
+        Ok(Measured { figures, failed: report.errors_total, server_mb: server_bytes as f64 / 1e6 })
     }
 
     /// Reads that the disk has done: the first number of its statistics.

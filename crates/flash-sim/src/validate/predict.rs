@@ -2,26 +2,28 @@
 
 use std::num::NonZeroU32;
 
-use flash_sim::parameters::Content;
+use flash_sim::parameters::{Content, Disk, Memory};
 use flash_sim::{Architecture, Demand, Outcome, Parameters, simulate};
 
 use super::cell::{
-    AMPED_HELPERS, Cell, FILE_CACHE_BYTES, Figures, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB,
-    READS_PER_SECOND, RUNNERS,
+    AMPED_HELPERS, Cell, FILE_CACHE_BYTES, Figures, FreeDisk, HELPER_READ_KB, MEMORY_BYTES, PATH_ENTRIES,
+    PROCESSES, READ_AHEAD_KB, READS_PER_SECOND, THREADS,
 };
 use super::site::{SEED, Site};
 use flash_cli::Failure;
 
+/// What each worker has of the file cache for itself, before the one that all share.
+const OWN_SHARE: f64 = 1.0 / 8.0;
 /// Clients stay.
 const REQUESTS_PER_CONNECTION: u32 = 1_000_000;
 
 pub(super) fn figures(
-    calibrated: &Parameters,
+    (calibrated, disk): (&Parameters, &FreeDisk),
     site: &Site,
     cell: &Cell,
     requests: u32,
 ) -> Result<Figures, Failure> {
-    let parameters = parameters(calibrated, cell, requests);
+    let parameters = parameters((calibrated, disk), cell, requests);
     let demand =
         Demand { workload: site.workload.clone(), popularity: Some(site.popularity()), follow: None };
     let outcome = simulate(&parameters, &demand).map_err(|error| {
@@ -31,35 +33,38 @@ pub(super) fn figures(
 }
 
 /// What was measured of costs and memory, on the machine that the real server had.
-fn parameters(calibrated: &Parameters, cell: &Cell, requests: u32) -> Parameters {
+fn parameters((calibrated, disk): (&Parameters, &FreeDisk), cell: &Cell, requests: u32) -> Parameters {
     let mut parameters = calibrated.clone();
     parameters.architecture = cell.architecture;
     let machine = &mut parameters.machine;
     machine.processors = 1;
     machine.memory_mb = (MEMORY_BYTES as f64 / 1e6 - cell.server_mb).max(1.0);
-    for disk in &mut machine.disks {
-        disk.block_kb = Some(f64::from(READ_AHEAD_KB) * 1.024);
-        disk.reads_per_s_max = Some(READS_PER_SECOND.into());
-    }
+    // All that the server took is subtracted already.
+    parameters.memory = Memory { data_entry_bytes: 0.0, helper_mb: 0.0, thread_kb: 0.0 };
+    machine.disk_requests_at_once = disk.requests_at_once;
+    let read_kb = match cell.architecture {
+        Architecture::Amped | Architecture::Pipelined => HELPER_READ_KB,
+        _ => READ_AHEAD_KB,
+    };
+    machine.disks = vec![Disk {
+        block_kb: Some(f64::from(read_kb) * 1.024),
+        reads_per_s_max: Some(READS_PER_SECOND.into()),
+        ..disk.disk
+    }];
     let file_cache_mb = FILE_CACHE_BYTES as f64 / 1e6;
-    match cell.architecture {
-        // Each process has copies of its own, of what others have in the page cache too.
-        Architecture::Mp => {
-            parameters.server.content = Content::PageCache;
-            machine.memory_mb = (machine.memory_mb - file_cache_mb).max(1.0);
-        }
-        _ => {
-            parameters.server.content = Content::Flash;
-            parameters.server.file_cache_mb = Some(file_cache_mb);
-        }
+    parameters.server.content = Content::Flash;
+    parameters.server.file_cache_mb = Some(file_cache_mb);
+    if cell.architecture == Architecture::Mp {
+        // Its processes do not tell what their copies take, so that was measured with the server.
+        machine.memory_mb += file_cache_mb * (1.0 - OWN_SHARE);
     }
     parameters.server.helpers_per_processor = match cell.architecture {
         Architecture::Amped => AMPED_HELPERS,
         _ => 1,
     };
     parameters.server.path_entries = PATH_ENTRIES;
-    parameters.server.processes_per_processor = RUNNERS;
-    parameters.server.threads_per_processor = RUNNERS;
+    parameters.server.processes_per_processor = PROCESSES;
+    parameters.server.threads_per_processor = THREADS;
     parameters.costs.requests_per_connection = REQUESTS_PER_CONNECTION;
     parameters.run.seed = SEED;
     parameters.run.clients = cell.clients;
@@ -83,6 +88,8 @@ mod tests {
     use flash_sim::parameters::Costs;
 
     use super::*;
+
+    const DISK: FreeDisk = FreeDisk { disk: Disk::FAST, requests_at_once: 1 };
 
     fn cell(architecture: Architecture, data_set_mb: u32) -> Cell {
         let none = Figures {
@@ -113,7 +120,7 @@ mod tests {
         calibrated.memory.helper_mb = 0.08;
         let of = |mb| {
             let cell = cell(Architecture::Amped, mb);
-            figures(&calibrated, &Site::new(mb), &cell, 20_000).expect("it can be simulated")
+            figures((&calibrated, &DISK), &Site::new(mb), &cell, 20_000).expect("it can be simulated")
         };
         let (fits, does_not) = (of(40), of(400));
         // A copy that leaves the heap is nowhere else, so a few files are read again.
@@ -129,10 +136,10 @@ mod tests {
         let mut calibrated = Parameters::default();
         calibrated.costs.read_request_us = 7.0;
         calibrated.machine.processors = 9;
-        let parameters = parameters(&calibrated, &cell(Architecture::Mp, 40), 10);
+        let parameters = parameters((&calibrated, &DISK), &cell(Architecture::Mp, 40), 10);
         assert_eq!((parameters.machine.processors, parameters.costs.read_request_us), (1, 7.0));
-        assert!((parameters.machine.memory_mb - (132.217_728 - 33.554_432)).abs() < 1e-9);
+        assert!((parameters.machine.memory_mb - (132.217_728 + 29.360_128)).abs() < 1e-9);
         assert_eq!(parameters.machine.disks[0].reads_per_s_max, Some(2000.0));
-        assert_eq!(parameters.server.processes_per_processor, RUNNERS);
+        assert_eq!(parameters.server.processes_per_processor, PROCESSES);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use flash_sim::Architecture;
+use flash_sim::parameters::Disk;
 
 use super::cell::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
 
@@ -55,6 +56,14 @@ pub(super) fn markdown(validation: &Validation) -> String {
         facts.processor.as_deref().unwrap_or("unknown processors"),
         facts.kernel,
         MEMORY_BYTES >> 20
+    ));
+    line("");
+    let Disk { access_ms, transfer_mbit_s, .. } = validation.disk.disk;
+    line(&format!(
+        "Its disk takes {:.0} µs and {:.0} µs for 128 KiB more, for {} requests at a time.",
+        access_ms * 1e3,
+        f64::from(128 << 13) / transfer_mbit_s,
+        validation.disk.requests_at_once
     ));
     line("");
     line("Each pair is measured, then predicted.");
@@ -116,6 +125,7 @@ mod tests {
     use flash_sim::Parameters;
 
     use super::*;
+    use crate::validate::cell::FreeDisk;
 
     fn figures(requests_per_s: f64) -> Figures {
         Figures {
@@ -144,7 +154,8 @@ mod tests {
             cells.extend([cell(architecture, 80.0), cell(architecture, 140.0)]);
         }
         let facts = Facts::collect(Path::new("."), Path::new("."));
-        let page = markdown(&Validation { facts, parameters: Parameters::default(), cells });
+        let disk = FreeDisk { disk: Disk::FAST, requests_at_once: 1 };
+        let page = markdown(&Validation { facts, disk, parameters: Parameters::default(), cells });
         assert!(page.contains("| 40 | 8 | mp | 100 · 80 | -20 % | 10.00 · 12.50 | "), "{page}");
         assert!(page.contains("| 40 | 8 | sped | 100 · 140 | +40 % | 10.00 · 7.14 | "), "{page}");
         // (20 + 40) / 2, and (25 + 29) / 2.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::Event;
-use crate::parameters::{Disk, Transmit};
+use crate::parameters::{Content, Disk, Transmit};
 
 const CONNECTION_US: f64 = 129.0;
 const SWITCH_US: f64 = 5.0;
@@ -137,4 +137,103 @@ fn a_name_that_has_to_be_translated_takes_its_time() {
         let parts = CONNECTION_US + lookups_us(architecture) + 480.0 + switches * SWITCH_US;
         assert_close(architecture, outcome.latency.mean_ms * 1e3, parts + missed);
     }
+}
+
+/// The page cache and a disk's reads take the processor where they are used: 10 and 1 µs, and 100 and 2 µs.
+fn paged(architecture: Architecture, content: Content) -> Parameters {
+    let mut parameters = parameters(architecture, 1, 1);
+    parameters.server.content = content;
+    parameters.machine.memory_mb = 4.0;
+    parameters.memory = crate::parameters::Memory { data_entry_bytes: 0.0, helper_mb: 0.0, thread_kb: 0.0 };
+    parameters.costs.page_window_us = 10.0;
+    parameters.costs.page_us_per_512_bytes = 1.0;
+    parameters.costs.read_us = 100.0;
+    parameters.costs.read_us_per_512_bytes = 2.0;
+    parameters.machine.disks = vec![Disk { access_ms: 1.0, transfer_mbit_s: 1e9, ..Disk::SLOW }];
+    parameters
+}
+
+#[test]
+fn each_window_is_taken_from_the_page_cache() {
+    for (content, windows) in [(Content::Lru, 0.0), (Content::PageCache, 3.0)] {
+        let mut parameters = paged(Architecture::Sped, content);
+        parameters.server.window_bytes = 4096;
+        let us = latency_us(&mut parameters, false);
+        // Eight packets, eight, and four.
+        let pages = windows * 10.0 + if windows > 0.0 { 20.0 } else { 0.0 };
+        assert_close(Architecture::Sped, us, CONNECTION_US + lookups_us(Architecture::Sped) + 480.0 + pages);
+    }
+}
+
+#[test]
+fn the_processor_works_for_reads_of_the_disk() {
+    for architecture in [Architecture::Mt, Architecture::Sped, Architecture::Amped] {
+        let mut parameters = paged(architecture, Content::PageCache);
+        let us = latency_us(&mut parameters, true);
+        let switches = if architecture == Architecture::Amped { 2.0 } else { 0.0 };
+        let reading = 1000.0 + 100.0 + 20.0 * 2.0;
+        // What was read is copied once, and is sent from that copy.
+        let copying = 10.0 + 20.0;
+        let parts = CONNECTION_US + lookups_us(architecture) + 480.0 + reading + copying;
+        assert!((us - parts - switches * SWITCH_US).abs() < 0.1, "{architecture:?}: {us}, {parts}");
+    }
+}
+
+#[test]
+fn what_an_architecture_takes_more_is_its_own() {
+    let mut parameters = parameters(Architecture::Mt, 1, 1);
+    parameters.costs.more_us.mt = 7.0;
+    let us = latency_us(&mut parameters, false);
+    assert_close(Architecture::Mt, us, CONNECTION_US + lookups_us(Architecture::Mt) + 480.0 + 7.0);
+    parameters.architecture = Architecture::Sped;
+    let us = latency_us(&mut parameters, false);
+    assert_close(Architecture::Sped, us, CONNECTION_US + lookups_us(Architecture::Sped) + 480.0);
+}
+
+#[test]
+fn only_those_who_sleep_are_woken() {
+    // One client finds all five threads of the pipeline asleep; of many clients, most find them awake.
+    let us = |clients| {
+        let mut parameters = parameters(Architecture::Pipelined, 1, clients);
+        parameters.costs.hand_off_us = 100.0;
+        parameters.costs.thread_switch_us = 0.0;
+        let outcome = outcome(&parameters, &zipf([10_000], 1.0));
+        outcome.processors.busy * 1e6 / outcome.requests_per_s - CONNECTION_US - 6.16 - 13.5 - 480.0
+    };
+    let (one, many) = (us(1), us(64));
+    assert!((one - 400.0).abs() < 1.0 && many < 100.0, "{one}, {many}");
+}
+
+#[test]
+fn all_clients_share_a_processor() {
+    let mut one = parameters(Architecture::Sped, 1, 1);
+    one.costs.client_us = 50.0;
+    one.costs.client_us_per_512_bytes = 100.0;
+    let us = latency_us(&mut one, false);
+    let parts = CONNECTION_US + lookups_us(Architecture::Sped) + 480.0;
+    assert_close(Architecture::Sped, us, parts + 50.0 + 20.0 * 100.0);
+    // With many of them, it is the slowest part, and the server's processor is idle meanwhile.
+    let many = Parameters { run: parameters(Architecture::Sped, 1, 16).run, ..one };
+    let outcome = outcome(&many, &zipf([10_000], 1.0));
+    assert!((outcome.requests_per_s * 2050.0 / 1e6 - 1.0).abs() < 1e-3, "{outcome:?}");
+    assert!((outcome.processors.busy / (parts / 2050.0) - 1.0).abs() < 0.01, "{outcome:?}");
+}
+
+#[test]
+fn a_connection_that_nobody_waits_for_is_taken_over() {
+    // Two clients of one process; then there is one for each of them.
+    let us = |processes, per_connection| {
+        let mut parameters = parameters(Architecture::Mp, 1, 2);
+        parameters.server.processes_per_processor = processes;
+        parameters.costs.process_switch_us = 0.0;
+        parameters.costs.connection_us = 0.0;
+        parameters.costs.requests_per_connection = per_connection;
+        parameters.costs.take_over_us.mp = 40.0;
+        let outcome = outcome(&parameters, &zipf([10_000], 1.0));
+        outcome.processors.busy * 1e6 / outcome.requests_per_s
+    };
+    let free = 6.16 + 13.5 + 480.0;
+    assert!((us(1, u32::MAX) - free - 40.0).abs() < 0.1, "{}", us(1, u32::MAX));
+    assert!((us(2, u32::MAX) - free).abs() < 0.1, "{}", us(2, u32::MAX));
+    assert!((us(1, 1) - free).abs() < 0.1, "a new connection is accepted: {}", us(1, 1));
 }
