@@ -6,6 +6,7 @@ mod cached;
 mod client;
 mod dataset;
 mod figures;
+mod first_pass;
 mod hot_cold;
 mod idle;
 mod options;
@@ -107,6 +108,12 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         hot_cold::print(&outcomes);
         bars.extend(hot_cold::bars(&outcomes));
         json.insert("hot_cold".into(), hot_cold::json(&outcomes));
+    }
+    if options.wants("first-pass") {
+        let passes = first_pass::run(&place, &bench.join("first-pass"), &servers, options.rounds)?;
+        first_pass::print(&passes);
+        bars.extend(first_pass::bars(&passes));
+        json.insert("first_pass".into(), first_pass::json(&passes));
     }
     if options.wants("programs") {
         let outcomes = programs::run(&place, &servers, options.rounds, options.quick)?;

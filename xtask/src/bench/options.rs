@@ -14,7 +14,7 @@ cargo xtask bench [OPTIONS]    processor time per request, beside the peers that
   --rounds N         rounds, each server once in each (default 3)
   --seconds N        measured seconds per server and case (default 3)
   --only A,B         some of: 1k 10k 100k 1m close-1k 304-1k 404-new idle tls hot-cold
-                     programs why, and cached for the first seven
+                     first-pass programs why, and cached for the first seven
   --peers A,B        some of: nginx nginx-copy nginx-threads h2o lighttpd caddy apache, or none
                      (default: all that are installed)
   --archs A,B        some of: amped uring sped pipelined mt mp (default: all)
@@ -83,7 +83,7 @@ fn only(list: &str) -> Result<Vec<String>> {
     for name in list.split(',') {
         match name {
             "cached" => names.extend(CELLS.iter().map(|cell| cell.name.to_owned())),
-            "idle" | "tls" | "hot-cold" | "programs" | "why" => names.push(name.to_owned()),
+            "idle" | "tls" | "hot-cold" | "first-pass" | "programs" | "why" => names.push(name.to_owned()),
             _ if CELLS.iter().any(|cell| cell.name == name) => names.push(name.to_owned()),
             _ => bail!("--only {name}: no such case\n{HELP}"),
         }
