@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -28,6 +29,36 @@
 #endif
 
 #define FLASH_PAGE_BYTES 4096
+#define FLASH_ROOTS_MAX 64
+
+/* A connection to the daemon, and the roots that it has told. */
+struct flash_link {
+    int s; /* -1: none */
+    unsigned roots_count, roots_told;
+    struct flash_known_root {
+        int folder;
+        unsigned flags;
+        size_t path_bytes;
+        char *path; /* NULL: not told yet */
+    } roots[FLASH_ROOTS_MAX];
+};
+
+/* A message of the daemon. */
+union flash_message {
+    struct flash_answer answer;
+    struct flash_hello hello;
+    struct flash_root root;
+    char bytes[FLASH_MESSAGE_BYTES_MAX];
+};
+
+/* What a look at the connection has brought. */
+enum flash_heard {
+    FLASH_SILENT,   /* nothing, for now */
+    FLASH_TOLD,     /* something of the roots */
+    FLASH_ANSWERED, /* an answer */
+    FLASH_GONE,     /* the daemon is gone */
+    FLASH_UNFIT,    /* it refuses this asker, speaks another version, or a root has come without its folder */
+};
 
 /* Whether a window is in memory. */
 enum flash_residency {
@@ -112,11 +143,77 @@ static inline ssize_t flash_receive(int s, void *buffer, size_t bytes, int *desc
     return length;
 }
 
-/* Whether a message is an answer of this version. */
-static inline int flash_is_answer(const struct flash_answer *answer, ssize_t length)
+/* Forgets the roots, and closes the connection unless that is done. */
+static inline void flash_disconnect(struct flash_link *link)
 {
-    return length == (ssize_t) sizeof(*answer) && answer->version == FLASH_HELPER_VERSION
-           && answer->kind >= FLASH_FILE && answer->kind <= FLASH_REFUSED;
+    if (link->s != -1) {
+        close(link->s);
+    }
+    for (unsigned i = 0; i < FLASH_ROOTS_MAX; i++) {
+        if (link->roots[i].path != NULL) {
+            close(link->roots[i].folder);
+            free(link->roots[i].path);
+        }
+    }
+    memset(link, 0, sizeof(*link));
+    link->s = -1;
+}
+
+/* Takes a root with its folder. Returns whether it is one. */
+static inline int flash_take_root(struct flash_link *link, const struct flash_root *told, ssize_t length, int folder)
+{
+    char *path = NULL;
+    if (told->root < link->roots_count && folder != -1 && length == (ssize_t) sizeof(*told) + told->path_bytes) {
+        path = malloc(told->path_bytes + 1);
+    }
+    if (path == NULL) {
+        if (folder != -1) {
+            close(folder);
+        }
+        return 0;
+    }
+    struct flash_known_root *root = &link->roots[told->root];
+    if (root->path != NULL) {
+        close(root->folder);
+        free(root->path);
+    } else {
+        link->roots_told++;
+    }
+    *root = (struct flash_known_root) {folder, told->flags, told->path_bytes, path};
+    memcpy(path, told + 1, told->path_bytes);
+    return 1;
+}
+
+/* Receives one message. With an answer, its descriptor is the caller's. */
+static inline enum flash_heard flash_hear(struct flash_link *link, union flash_message *message, int *descriptor)
+{
+    ssize_t length = flash_receive(link->s, message, sizeof(*message), descriptor);
+    const struct flash_answer *answer = &message->answer;
+    if (length <= 0) {
+        return length == -1 ? FLASH_SILENT : FLASH_GONE;
+    }
+    if (length >= (ssize_t) sizeof(message->root) && message->root.kind == FLASH_ROOT) {
+        return flash_take_root(link, &message->root, length, *descriptor) ? FLASH_TOLD : FLASH_UNFIT;
+    }
+    /* Number 0 is nobody's: the daemon says why it closes the connection. */
+    if (length == (ssize_t) sizeof(*answer) && answer->version == FLASH_HELPER_VERSION && answer->kind >= FLASH_FILE
+        && answer->kind <= FLASH_REFUSED && answer->id != 0 && (*descriptor == -1 || answer->kind <= FLASH_WINDOW)) {
+        return FLASH_ANSWERED;
+    }
+    if (*descriptor != -1) {
+        close(*descriptor);
+    }
+    if (length == (ssize_t) sizeof(message->hello) && message->hello.kind == FLASH_HELLO
+        && message->hello.version == FLASH_HELPER_VERSION && message->hello.roots <= FLASH_ROOTS_MAX) {
+        link->roots_count = message->hello.roots;
+        return FLASH_TOLD;
+    }
+    return FLASH_UNFIT;
+}
+
+static inline int flash_knows_roots(const struct flash_link *link)
+{
+    return link->roots_count > 0 && link->roots_told == link->roots_count;
 }
 
 static inline int flash_is_later(const struct timespec *time, const struct timespec *other)
@@ -131,16 +228,16 @@ static inline int flash_is_later(const struct timespec *time, const struct times
  */
 static inline int flash_open(int root, const char *path, int *access_times, struct stat *stat)
 {
+    /* Only its owner may leave a file's time of access as it is. Files of a site mostly have one owner. */
+    static __thread int is_owner = 1;
     struct open_how how = {
-        .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOATIME,
+        .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (is_owner ? O_NOATIME : 0),
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_CACHED,
     };
-    int is_noted = 0;
     int file = syscall(SYS_openat2, root, *path == '\0' ? "." : path, &how, sizeof(how));
-    if (file == -1 && errno == EPERM) {
-        /* Only the owner may leave the time of access as it is. */
+    if (file == -1 && errno == EPERM && is_owner) {
+        is_owner = 0;
         how.flags &= ~O_NOATIME;
-        is_noted = *access_times;
         file = syscall(SYS_openat2, root, *path == '\0' ? "." : path, &how, sizeof(how));
     }
     if (file == -1) {
@@ -159,9 +256,12 @@ static inline int flash_open(int root, const char *path, int *access_times, stru
         errno = EAGAIN;
         return -1;
     }
-    *access_times = is_noted && S_ISREG(stat->st_mode)
+    *access_times = *access_times && !(how.flags & O_NOATIME) && S_ISREG(stat->st_mode)
                     && (!flash_is_later(&stat->st_atim, &stat->st_mtim) || !flash_is_later(&stat->st_atim, &stat->st_ctim)
                         || time(NULL) - stat->st_atime >= 23 * 3600);
+    if (!is_owner && stat->st_uid == geteuid()) {
+        is_owner = 1;
+    }
     return file;
 }
 
@@ -205,32 +305,68 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
 }
 
 /*
- * Pieces of files that were in memory when this process last read them, of files whose pages the kernel does not tell of. A read
- * with RWF_NOWAIT would start to read an absent page from the disk, and may wait for room in its queue. So it is tried for these
- * pieces alone.
+ * Pieces of files that were in memory when this process last looked, and when that was. A piece that was looked at a moment ago
+ * is still there: the kernel evicts what was used longer ago. So hot files cost no further calls.
+ *
+ * Of files of other users, whose pages the kernel does not tell, only pieces that were once seen are tried. A read with
+ * RWF_NOWAIT would start to read an absent page from the disk, and may wait for room in its queue.
  */
-#define FLASH_SEEN_PIECES 16384
-#define FLASH_SEEN_BYTES (64 << 10)
+#define FLASH_PIECES 16384
+#define FLASH_PIECE_BYTES (64 << 10)
+#define FLASH_RUN_BYTES_MAX (1 << 20) /* of pieces that were seen lately */
+#define FLASH_TICK_MS_LOG2 2
+#define FLASH_TICKS 0xffffff
+#define FLASH_LATELY_TICKS 5 /* about 20 ms */
+
+enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY };
+
+/* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
+static uint64_t flash_seen_alone[FLASH_PIECES];
+static uint64_t *flash_seen = flash_seen_alone;
+
+/* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
+static inline void *flash_share_seen(void)
+{
+    void *at = mmap(NULL, sizeof(flash_seen_alone), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    flash_seen = at == MAP_FAILED ? flash_seen_alone : at;
+    return at == MAP_FAILED ? NULL : at;
+}
 
 static inline uint64_t flash_piece(const struct flash_stamp *stamp, uint64_t start)
 {
-    uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device ^ (uint64_t) stamp->modified_ns;
-    return (piece ^ (start / FLASH_SEEN_BYTES + 1)) * 0xff51afd7ed558ccd | 1;
+    /* Whole seconds, because nginx's cache of open files knows no more. */
+    uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000;
+    return (piece ^ (start / FLASH_PIECE_BYTES + 1)) * 0xff51afd7ed558ccd | (FLASH_TICKS + 1);
 }
 
-/* Of each process its own. Threads may lose an entry to each other, which costs a question. */
-static uint64_t flash_seen[FLASH_SEEN_PIECES];
-
-static inline int flash_was_resident(const struct flash_stamp *stamp, uint64_t start)
+static inline uint64_t flash_now(void)
 {
-    uint64_t piece = flash_piece(stamp, start);
-    return __atomic_load_n(&flash_seen[piece >> 50], __ATOMIC_RELAXED) == piece;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return ((uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000) >> FLASH_TICK_MS_LOG2;
 }
 
-static inline void flash_note_resident(const struct flash_stamp *stamp, uint64_t start, int resident)
+static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
 {
     uint64_t piece = flash_piece(stamp, start);
-    __atomic_store_n(&flash_seen[piece >> 50], resident ? piece : 0, __ATOMIC_RELAXED);
+    uint64_t seen = __atomic_load_n(&flash_seen[piece >> 50], __ATOMIC_RELAXED);
+    if ((seen ^ piece) & ~(uint64_t) FLASH_TICKS) {
+        return FLASH_NEVER;
+    }
+    return ((flash_now() - seen) & FLASH_TICKS) <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
+}
+
+/* Notes what a look at a window has shown: of an absent one of all pieces, of one in memory of those that are whole in it. */
+static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, uint64_t end, int is_resident)
+{
+    for (uint64_t at = start / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES; at < end; at += FLASH_PIECE_BYTES) {
+        uint64_t piece = flash_piece(stamp, at);
+        int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
+        if (is_whole || !is_resident) {
+            piece = is_resident ? (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS) : 0;
+            __atomic_store_n(&flash_seen[flash_piece(stamp, at) >> 50], piece, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 /* Reads a window if all of it is in the page cache. Returns whether it was. */
@@ -238,6 +374,55 @@ static inline int flash_read_now(int file, void *buffer, size_t bytes, uint64_t 
 {
     struct iovec part = {.iov_base = buffer, .iov_len = bytes};
     return preadv2(file, &part, 1, (off_t) start, RWF_NOWAIT) == (ssize_t) bytes;
+}
+
+/* The same, but an absent page is not touched. The daemon may just have loaded the window. */
+static inline int flash_read_resident(int file, const struct flash_stamp *stamp, void *buffer, size_t bytes, uint64_t start,
+                                      int is_loaded)
+{
+    enum flash_memory memory = flash_recall(stamp, start);
+    if (memory != FLASH_LATELY && !is_loaded) {
+        enum flash_residency residency = flash_resident(file, start, bytes);
+        if (residency == FLASH_ABSENT || (residency == FLASH_UNTOLD && memory == FLASH_NEVER)) {
+            return 0;
+        }
+    }
+    int is_read = flash_read_now(file, buffer, bytes, start);
+    flash_note(stamp, start, start + bytes, is_read);
+    return is_read;
+}
+
+/* How many bytes of a window can be sent from the page cache without a wait. 0: the daemon has to read them. */
+static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, uint64_t start, uint64_t bytes, int is_loaded)
+{
+    static __thread char unused[FLASH_PIECE_BYTES];
+    uint64_t end = start + (bytes < FLASH_RUN_BYTES_MAX ? bytes : FLASH_RUN_BYTES_MAX), at = start;
+    while (at < end && flash_recall(stamp, at) == FLASH_LATELY) {
+        at = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+    }
+    if (at > start) {
+        return (at < end ? at : end) - start;
+    }
+    end = end - start > FLASH_WINDOW_BYTES_MAX ? start + FLASH_WINDOW_BYTES_MAX : end;
+    enum flash_residency residency = flash_resident(file, start, end - start);
+    if (residency != FLASH_UNTOLD) {
+        int is_resident = residency == FLASH_RESIDENT && flash_is_complete(file, start, end - start);
+        flash_note(stamp, start, end, is_resident);
+        return is_resident ? end - start : 0;
+    }
+    while (at < end && (is_loaded || flash_recall(stamp, at) != FLASH_NEVER)) {
+        /* The whole piece, so that it is known for the next time. */
+        uint64_t from = is_loaded ? at : at / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES;
+        uint64_t to = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+        to = is_loaded && to > end ? end : to > stamp->size ? stamp->size : to;
+        int is_resident = flash_read_now(file, unused, to - from, from);
+        flash_note(stamp, from, to, is_resident);
+        if (!is_resident) {
+            break;
+        }
+        at = to;
+    }
+    return (at < end ? at : end) - start;
 }
 
 /* A question about a path, with the stamp of no file. */

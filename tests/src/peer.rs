@@ -58,7 +58,7 @@ impl Kind {
         folder.join(name)
     }
 
-    /// Serves a folder, with the words of the module's directive.
+    /// Serves a folder, with more directives.
     pub fn start(self, root: &Path, helper: &Path, words: &str) -> Peer {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ports = [free(), free()];
@@ -109,7 +109,7 @@ impl Kind {
                  types {{ text/html html; text/plain txt; }}\n  default_type application/octet-stream;\n\
                  client_body_temp_path {work}/b;\n  proxy_temp_path {work}/p;\n  fastcgi_temp_path {work}/f;\n\
                  uwsgi_temp_path {work}/u;\n  scgi_temp_path {work}/s;\n  root {root};\n  error_page 404 /404.html;\n\
-                 server {{ listen 127.0.0.1:{with}; flash_static unix:{helper} {words}; }}\n\
+                 server {{ listen 127.0.0.1:{with}; flash_static unix:{helper}; {words} }}\n\
                  server {{ listen 127.0.0.1:{without}; gzip_static on; }}\n}}\n"
             ),
             Self::Apache(mpm) => {

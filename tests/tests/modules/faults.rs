@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_helper::protocol::{Hello, Root};
+use flash_helper::protocol::{AnswerKind, Hello, Question, QuestionKind, Root};
+use flash_tests::asker::find;
 use flash_tests::peer::{Kind, Peer, ask, whole};
 use flash_tests::{PATIENCE, connect, read_all, site};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketType};
@@ -103,6 +104,8 @@ fn a_worker_sends_no_page_that_is_still_being_read() {
         // The names stay in memory, and the pages do not.
         (0..4).for_each(|n| assert_eq!(peer.get(&cold(n)).status, 200));
         (0..4).for_each(|n| flash_rig::drop_pages(&root.path().join(n.to_string())).unwrap());
+        // A worker does not look again for what it saw a moment ago.
+        thread::sleep(Duration::from_millis(100));
         image.disk().rule("read delay fixed:400ms").unwrap();
         let ends = AtomicBool::new(false);
         let longest = thread::scope(|scope| {
@@ -125,6 +128,29 @@ fn a_worker_sends_no_page_that_is_still_being_read() {
         });
         assert!(longest < Duration::from_millis(150), "{kind:?} waited for the disk: {longest:?}");
     }
+}
+
+#[test]
+fn a_window_that_is_in_memory_needs_no_helper_of_a_hung_disk() {
+    let Some((image, root)) = slow_site("") else { return };
+    let beside = folder();
+    let daemon = daemon(&root, &beside, &["--disk-deadline", "1s"]);
+    let (mut asker, mut other) = (daemon.asker(), daemon.asker());
+    let file = fs::File::open(root.path().join("a.txt")).unwrap();
+    let load = Question { kind: QuestionKind::Load, window: 0..10, ..find("") };
+    // The first read sets the time of access.
+    assert_eq!(asker.answer_about(&load, Some(file.as_fd())).0.kind, AnswerKind::Window);
+    image.disk().rule("hang").unwrap();
+    let cold: Vec<u64> = (0..20).map(|n| other.ask(&find(&cold(n)), None)).collect();
+    thread::sleep(Duration::from_millis(100));
+    let asked = Instant::now();
+    let answer = asker.answer_about(&load, Some(file.as_fd())).0;
+    let took = asked.elapsed();
+    // What hangs could not be ended.
+    cold.iter().for_each(|_| drop(other.receive()));
+    image.disk().clear();
+    assert_eq!((answer.kind, answer.window), (AnswerKind::Window, 0..10));
+    assert!(took < Duration::from_millis(500), "{took:?}");
 }
 
 #[test]
@@ -153,12 +179,16 @@ fn a_root_that_could_not_be_taken_is_told_again() {
     for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
         let beside = folder();
         let impostor = Impostor::listen(beside.path());
-        let peer = kind.start(root.path(), &impostor.path, "deadline=1s");
+        let peer = kind.start(root.path(), &impostor.path, "flash_deadline 1s;");
         // As from a kernel that had no room for the descriptor.
-        let asker = impostor.greet();
-        let path = root.path().to_str().unwrap().into();
-        send(&asker, &Root { flags: 0, number: 0, path }.encode());
-        assert_eq!(peer.get("/a.txt").status, 503, "{kind:?}");
+        let asker = thread::scope(|scope| {
+            let client = scope.spawn(|| peer.get("/a.txt").status);
+            let asker = impostor.greet();
+            let path = root.path().to_str().unwrap().into();
+            send(&asker, &Root { flags: 0, number: 0, path }.encode());
+            assert_eq!(client.join().unwrap(), 503, "{kind:?}");
+            asker
+        });
         drop(impostor);
         let _daemon = daemon(&root, &beside, &[]);
         wait_for("it asks again", &peer, || peer.get("/a.txt").status == 200);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use flash_slowdisk::SlowDisk;
 use flash_tests::peer::{Kind, Peer, ask};
 use flash_tests::{connect, read_all, reply, site};
+use rustix::fs::{Advice, fadvise};
 
 use super::{cold, daemon, folder, kinds, make_site, slow_site};
 
@@ -55,7 +56,7 @@ fn a_large_file_within_a_page_comes_whole_to_a_slow_client() {
     let _disk = SlowDisk::mount(behind.path(), root.path(), "").unwrap();
     for kind in of_nginx() {
         let daemon = daemon(&root, &beside, &[]);
-        let peer = kind.start(root.path(), &daemon.socket, "; ssi on");
+        let peer = kind.start(root.path(), &daemon.socket, "ssi on;");
         let (mut stream, mut bytes) = begun(&peer, "/page.html", "");
         // What the sockets hold is full, and more windows wait.
         thread::sleep(Duration::from_millis(500));
@@ -72,11 +73,13 @@ fn a_compressed_response_whose_daemon_is_lost_ends_once() {
             let Some((image, root)) = slow_site("") else { return true };
             let beside = folder();
             let daemon = daemon(&root, &beside, &[]);
-            let words = "fallback=block; gzip on; gzip_types *; gzip_min_length 1";
+            let words = "flash_fallback block; gzip on; gzip_types *; gzip_min_length 1;";
             let peer = kind.start(root.path(), &daemon.socket, words);
-            // The first window is in memory, and the next one is not, unless the kernel has read it ahead.
+            // The first window is in memory, and the next one is not. What the kernel is still reading ahead stays.
             let file = fs::File::open(root.path().join(&cold(1)[1..])).unwrap();
             drop(ask(peer.with, "GET", &cold(1), "Range: bytes=0-10\r\n"));
+            thread::sleep(Duration::from_millis(100));
+            fadvise(&file, 256 << 10, None, Advice::DontNeed).unwrap();
             image.disk().rule("read delay fixed:300ms").unwrap();
             let (mut stream, mut bytes) = begun(&peer, &cold(1), "Accept-Encoding: gzip\r\n");
             drop(file);
@@ -101,7 +104,7 @@ fn a_compressed_copy_that_is_older_than_its_file_or_no_file_is_not_sent() {
     fs::write(root.path().join("page.html"), b"changed").unwrap();
     for kind in of_nginx() {
         let daemon = daemon(&root, &beside, &[]);
-        let peer = kind.start(root.path(), &daemon.socket, "precompressed");
+        let peer = kind.start(root.path(), &daemon.socket, "flash_precompressed on;");
         for _ in 0..2 {
             for (path, coding, bytes) in
                 [("/page.html", None, 7), ("/middle", None, 200_000), ("/a.txt", Some("gzip"), 7)]

@@ -132,7 +132,7 @@ impl Daemon {
 }
 
 /// Whether a window is in memory. Pages that are still being read count for the first look, and not for the second.
-fn is_complete(file: BorrowedFd<'_>, window: Range<u64>) -> bool {
+pub(super) fn is_complete(file: BorrowedFd<'_>, window: Range<u64>) -> bool {
     let bytes = window.end - window.start;
     cachestat::holds(file, window.clone()).is_ok_and(|held| held)
         && Residency::new(file, window.end).is_ok_and(|look| look.resident_bytes(window) == bytes)
