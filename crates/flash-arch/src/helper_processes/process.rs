@@ -32,7 +32,8 @@ pub(super) struct Process {
     present: Weak<Generation>,
     /// Its supervisor process, which would end before it otherwise, and end it.
     _supervisor: Arc<SupervisorProcess>,
-    /// Takes the root, and then a socket for each thread. The process ends when this is closed.
+    /// Takes the root, and then a socket for each thread. No send waits, because other jobs wait for it. The process ends when
+    /// this is closed.
     control: OwnedFd,
     /// How many of its threads the server uses.
     threads: AtomicUsize,
@@ -91,7 +92,7 @@ impl Process {
             is_lost: AtomicBool::new(false),
             is_alone: AtomicBool::new(false),
         };
-        match ipc::send(&process.control, b"", &[root.as_fd()]) {
+        match ipc::try_send(&process.control, b"", &[root.as_fd()]) {
             // It has ended already, which its thread will tell.
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(process),
             Err(error) => Err(error.into()),
@@ -101,7 +102,7 @@ impl Process {
     /// Starts another thread. If the process has ended, it is lost, which the thread's clock tells too.
     pub(super) fn thread(self: &Arc<Self>) -> io::Result<ProcessThread> {
         let (socket, theirs) = ipc::pair()?;
-        match ipc::send(&self.control, b"", &[theirs.as_fd()]) {
+        match ipc::try_send(&self.control, b"", &[theirs.as_fd()]) {
             Ok(()) => {}
             Err(Errno::PIPE | Errno::CONNRESET) => self.is_lost.store(true, Ordering::Relaxed),
             Err(error) => return Err(error.into()),

@@ -102,7 +102,8 @@ impl HelperProcesses {
 
     fn idle(&self, purpose: Purpose) -> Option<ProcessThread> {
         let mut helpers = self.helpers.lock();
-        let place = helpers.idle.iter().rposition(|thread| thread.process().is_for(purpose))?;
+        let is_usable = |process: &Process| process.is_for(purpose) && !process.is_lost();
+        let place = helpers.idle.iter().rposition(|thread| is_usable(thread.process()))?;
         Some(helpers.idle.remove(place))
     }
 

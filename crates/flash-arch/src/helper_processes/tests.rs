@@ -345,6 +345,18 @@ fn a_process_that_speaks_unasked_is_asked_no_more() {
 }
 
 #[test]
+fn a_process_that_has_answered_nonsense_is_asked_no_more_by_any_thread() {
+    let bench = Bench::new(&[Manner::TalksNonsense, Manner::Helps]);
+    let executors = [(); 3].map(|()| bench.executor());
+    let mut threads = [(); 2].map(|()| bench.thread(Device::ELSEWHERE).unwrap());
+    assert!(threads.iter_mut().all(|thread| thread.clock().is_some()));
+    threads.into_iter().for_each(|thread| bench.processes.keep(thread));
+    assert_found(&bench.find(&executors[0], None));
+    let (one, another) = (bench.thread(Device::ELSEWHERE).unwrap(), bench.thread(Device::ELSEWHERE).unwrap());
+    assert!(Arc::ptr_eq(one.process(), another.process()), "the idle thread of the first is not taken");
+}
+
+#[test]
 fn helpers_retire_with_the_hands_that_they_serve() {
     let bench = Bench::new(&[Manner::Helps]);
     let (first, second) = (bench.executor(), bench.executor());
