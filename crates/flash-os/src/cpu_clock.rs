@@ -87,6 +87,7 @@ mod tests {
         assert!(clock.get().ns().unwrap() <= own.ns().unwrap());
         clock.set(own);
         assert_eq!(clock.get(), own);
+        thread::sleep(Duration::from_millis(20));
         assert!(own.is_runnable(), "this thread runs, and the first one waits for it");
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let clock = CpuClock::of_process(child.id());
