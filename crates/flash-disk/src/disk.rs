@@ -110,6 +110,24 @@ impl Disk {
         self.sites.is_present(site)
     }
 
+    /// The same sites and listings for another thread of a helper process. Each thread [answers](Self::answer) with the memory that
+    /// its request allows.
+    #[must_use]
+    pub fn for_another_thread(&self) -> Self {
+        Self {
+            sites: Arc::clone(&self.sites),
+            settings: self.settings.clone(),
+            copies: Arc::clone(&self.copies),
+            listings: Arc::clone(&self.listings),
+            list_step: self.list_step,
+            senders_wait: self.senders_wait,
+            learner: None,
+            closer: None,
+            remote_closer: None,
+            spool: None,
+        }
+    }
+
     /// From now on only other processes look for files, see [`remote`](crate::remote). This process sends what they
     /// have opened.
     pub fn leave_to_others(&mut self) {

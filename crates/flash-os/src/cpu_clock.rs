@@ -1,6 +1,7 @@
 //! The processor time of a thread or a process, as others can read it: it tells one that runs from one that waits.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The clock of a thread of this process, or of another process. It may outlive both.
@@ -49,15 +50,26 @@ impl CpuClock {
         (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Whether the thread, or the first thread of the process, runs or waits for a processor. It is not in a call that sleeps
+    /// Whether the thread, or a thread of the process, runs or waits for a processor. It is not in a call that sleeps
     /// then. False if /proc cannot be read, as in a sandbox.
     pub fn is_runnable(self) -> bool {
         // The kernel's form of a clock has the number's complement above three bits.
         let number = !(self.0 >> 3);
-        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        // The name before it is in parentheses, and may contain anything.
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+        if self.0 & OF_THREAD != 0 {
+            return is_runnable(Path::new(&format!("/proc/{number}")));
+        }
+        let threads = fs::read_dir(format!("/proc/{number}/task"));
+        threads.is_ok_and(|mut threads| threads.any(|thread| thread.is_ok_and(|it| is_runnable(&it.path()))))
     }
+}
+
+/// The bit of clocks of threads (linux/posix-timers.h).
+const OF_THREAD: libc::clockid_t = 4;
+
+fn is_runnable(folder: &Path) -> bool {
+    let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+    // The name before it is in parentheses, and may contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 #[cfg(test)]
@@ -75,6 +87,8 @@ mod tests {
         assert!(clock.get().ns().unwrap() <= own.ns().unwrap());
         clock.set(own);
         assert_eq!(clock.get(), own);
+        thread::sleep(Duration::from_millis(20));
+        assert!(own.is_runnable(), "this thread runs, and the first one waits for it");
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let clock = CpuClock::of_process(child.id());
         assert!(clock.ns().is_some() && own.ns().is_some());

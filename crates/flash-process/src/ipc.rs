@@ -38,7 +38,7 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Descriptors that a message may have: the pidfds of programs that start at the same time are the most.
 pub const DESCRIPTORS_MAX: usize = 16;
 /// The longest message in a packet. Sockets take three times as much, unless their system was told otherwise.
-const PACKET_BYTES_MAX: usize = 64 << 10;
+pub const PACKET_BYTES_MAX: usize = 64 << 10;
 /// What a packet's first byte says.
 const INLINE: u8 = 0;
 const IN_MEMFD: u8 = 1;

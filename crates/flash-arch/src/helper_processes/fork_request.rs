@@ -8,8 +8,8 @@ use flash_process::codec::{Reader, Writer};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkRequest {
-    /// A helper process of this number, for the root of the site whose descriptor comes first. It answers on the socket until that
-    /// is closed.
+    /// A helper process of this number, for the root of the site whose descriptor comes first. It takes a socket for each thread, and
+    /// ends when its own is closed.
     Helper { number: usize, site: usize },
     /// Open the folder of the site. The reply is its descriptor and real path, or an error's number.
     Root { site: usize },

@@ -1,16 +1,21 @@
 //! A helper process. It confines itself, and then answers requests until the server closes the socket.
 //!
-//! It has one socket, and the root that the server sends first. A malformed request ends it, because its server never sends one.
+//! It has one socket, and the root that the server sends first. Then a socket comes for each thread, whose requests it answers one
+//! after the other. A malformed request ends the thread, because its server never sends one.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::thread;
 
 use flash_disk::{Disk, Opened, SiteRoot, real_path};
 use flash_process::ipc;
 use rustix::io::Errno;
 
 use crate::helpers::HELPER_NICE;
+
+/// As much as a helper thread of the server has.
+const STACK_BYTES: usize = 256 << 10;
 
 pub(super) fn run(
     number: usize,
@@ -27,8 +32,20 @@ pub(super) fn run(
     let Some(message) = ipc::receive(socket, &mut buffer)? else { return Ok(()) };
     let root = message.descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
     let real_path = real_path(&root)?;
-    let mut disk = open((root, real_path))?;
+    let disk = open((root, real_path))?;
     confine(&disk.root())?;
+    while let Some(message) = ipc::receive(socket, &mut buffer)? {
+        let socket = message.descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+        let mut disk = disk.for_another_thread();
+        // If no thread can be started, the socket closes, and the server repeats the job elsewhere.
+        let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || answer(&mut disk, &socket));
+    }
+    Ok(())
+}
+
+/// The body of a thread.
+fn answer(disk: &mut Disk, socket: &OwnedFd) -> io::Result<()> {
+    let mut buffer = ipc::buffer();
     // Its processor time tells the server whether it works or waits for a disk.
     ipc::send(socket, &std::process::id().to_ne_bytes(), &[])?;
     while let Some(message) = ipc::receive(socket, &mut buffer)? {

@@ -1,7 +1,7 @@
 //! Where helpers' jobs are executed: in the helper thread itself, or in a helper process that it asks.
 //!
-//! With processes (New-Flash's design) the thread only waits for a reply. Another process walks the path, opens and reads the
-//! file, and passes the open file back. If a process dies during a job, another process repeats the job.
+//! With processes (New-Flash's design) the thread only waits for a reply. A thread of another process walks the path, opens and
+//! reads the file, and passes the open file back. If a process dies, its jobs are repeated, each in a process of its own.
 //! [`helpers`](crate::helpers) decides which jobs there are, and which threads wait for them.
 
 mod fork_request;
@@ -19,7 +19,7 @@ use flash_observe::ErrorLog;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 pub use self::helper_site::SiteOpeners;
-use self::process::Reply;
+use self::process::{ProcessThread, Reply};
 pub use self::processes::HelperProcesses;
 pub use self::roles::HelperRoles;
 
@@ -146,27 +146,27 @@ fn ask(
     device: Device,
 ) -> Option<Outcome> {
     let log_lost = |what: std::fmt::Arguments<'_>| error_log.log_limited(&processes.lost, what);
-    for _ in 0..TRIES_MAX {
-        let mut process =
-            match processes.process(root, |idle| log_lost(format_args!("{idle} ended: replaced"))) {
-                Ok(process) => process,
-                Err(error) => {
-                    error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
-                    return Some(job.failed(Failure::Overloaded).into());
-                }
-            };
-        let Some(its_clock) = process.clock() else {
-            log_lost(format_args!("{process} ended during a {}: replaced", job.name()));
+    for tries in 0..TRIES_MAX {
+        let ended = |idle: &ProcessThread| log_lost(format_args!("{idle} ended: replaced"));
+        let mut thread = match processes.thread(root, device, tries > 0, ended) {
+            Ok(thread) => thread,
+            Err(error) => {
+                error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
+                return Some(job.failed(Failure::Overloaded).into());
+            }
+        };
+        let Some(its_clock) = thread.clock() else {
+            log_lost(format_args!("{thread} ended during a {}: replaced", job.name()));
             continue;
         };
         clock.set(its_clock);
-        match process.ask(disk, root, job, device) {
+        match thread.ask(disk, root, job, device) {
             Reply::Answered(outcome) => {
-                processes.keep(process);
+                processes.keep(thread);
                 return outcome;
             }
             // Its next reply could be for this job, so it is never asked again.
-            Reply::Lost(why) => log_lost(format_args!("{process} {why} during a {}: replaced", job.name())),
+            Reply::Lost(why) => log_lost(format_args!("{thread} {why} during a {}: replaced", job.name())),
         }
     }
     Some(job.failed(Failure::Broken).into())

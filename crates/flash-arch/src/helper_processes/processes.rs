@@ -1,4 +1,4 @@
-//! The helper processes of a server: the idle ones, and requests for more. It also requests what needs more rights:
+//! The helper processes of a server: their idle threads, and requests for more. It also requests what needs more rights:
 //! to read the configuration again, to reopen a log, and to remove the sockets' names.
 //!
 //! The processes that fulfil requests are [roles](super::roles) of the supervisor process. If that process is killed,
@@ -8,22 +8,20 @@
 use std::any::Any;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use flash_core::root::OpenRoot;
-use flash_disk::SiteRoot;
+use flash_disk::{Device, SiteRoot};
 use flash_observe::RateLimit;
 use flash_process::{Child, SupervisorProcess, ipc};
 use parking_lot::Mutex;
-use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
 use super::helper_site::{HelperSite, SiteOpeners};
-use super::process::Process;
+use super::process::{Process, ProcessThread, Purpose};
 
 /// How often a failure of helpers is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
@@ -37,11 +35,18 @@ pub struct HelperProcesses {
     is_gone: AtomicBool,
     /// The number of threads that use helper processes.
     executors: AtomicUsize,
-    /// Helpers without a job, the last used one at the end.
-    pub(super) idle: Mutex<Vec<Process>>,
+    pub(super) helpers: Mutex<Helpers>,
     /// Limits the lines about lost helpers, and about helpers that cannot start.
     pub(super) lost: RateLimit,
     pub(super) refused: RateLimit,
+}
+
+#[derive(Default)]
+pub(super) struct Helpers {
+    /// Threads of processes without a job, the last used one at the end.
+    pub(super) idle: Vec<ProcessThread>,
+    /// Each lives as long as the server uses one of its threads.
+    pub(super) processes: Vec<Weak<Process>>,
 }
 
 impl HelperProcesses {
@@ -54,65 +59,91 @@ impl HelperProcesses {
             started: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             executors: AtomicUsize::new(0),
-            idle: Mutex::default(),
+            helpers: Mutex::default(),
             lost: RateLimit::every(LOG_EVERY),
             refused: RateLimit::every(LOG_EVERY),
         }
     }
 
-    /// A helper process for one job in this root. Calls `ended` for each idle one that has ended meanwhile.
-    pub(super) fn process(&self, root: &SiteRoot, ended: impl Fn(&Process)) -> io::Result<Process> {
-        let generation = root.generation();
-        let idle = || {
-            let mut idle = self.idle.lock();
-            let place = idle.iter().rposition(|process| process.generation() == generation)?;
-            Some(idle.remove(place))
-        };
-        while let Some(process) = idle() {
-            if process.is_waiting() {
-                return Ok(process);
+    /// A thread of a helper process for one job in this root. Calls `ended` for each idle one that has ended meanwhile.
+    ///
+    /// A job that was lost with its process gets another one `alone`: if it ends that one too, it takes no other job along.
+    pub(super) fn thread(
+        &self,
+        root: &SiteRoot,
+        device: Device,
+        alone: bool,
+        ended: impl Fn(&ProcessThread),
+    ) -> io::Result<ProcessThread> {
+        let purpose = Purpose::new(root, device);
+        let alone = alone && !self.is_gone.load(Ordering::Relaxed);
+        while let Some(thread) = (!alone).then(|| self.idle(purpose)).flatten() {
+            if thread.is_waiting() {
+                return Ok(thread);
             }
-            ended(&process);
+            ended(&thread);
         }
         self.retire();
+        // Two that look at once would start two processes.
+        let mut helpers = self.helpers.lock();
+        while let Some(process) = helpers.with_room(purpose).filter(|_| !alone) {
+            let thread = process.thread()?;
+            // A process that has ended has no room any more.
+            if !process.is_lost() {
+                return Ok(thread);
+            }
+        }
+        let process = Arc::new(self.start(root, device)?);
+        process.set_alone(alone);
+        helpers.processes.retain(|process| process.strong_count() > 0);
+        helpers.processes.push(Arc::downgrade(&process));
+        process.thread()
+    }
+
+    fn idle(&self, purpose: Purpose) -> Option<ProcessThread> {
+        let mut helpers = self.helpers.lock();
+        let is_usable = |process: &Process| process.is_for(purpose) && !process.is_lost();
+        let place = helpers.idle.iter().rposition(|thread| is_usable(thread.process()))?;
+        Some(helpers.idle.remove(place))
+    }
+
+    fn start(&self, root: &SiteRoot, device: Device) -> io::Result<Process> {
         let opener: Arc<dyn Any + Send + Sync> = root.opener();
         let site = opener.downcast::<HelperSite>().map_err(|_| ErrorKind::Unsupported)?;
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let socket = site.request_helper(number);
-        let is_gone = matches!(&socket, Err(error) if error.kind() == ErrorKind::NotConnected);
+        let control = site.request_helper(number);
+        let is_gone = matches!(&control, Err(error) if error.kind() == ErrorKind::NotConnected);
         self.is_gone.store(is_gone, Ordering::Relaxed);
-        let socket = socket?;
-        // The helper opens nothing before it has this.
-        match ipc::send(&socket, b"", &[root.as_fd()]) {
-            // It has ended already, which its clock will tell.
-            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {
-                Ok(Process::new(number, root, socket, Arc::clone(&site.supervisor)))
-            }
-            Err(error) => Err(error.into()),
-        }
+        Process::new(number, (root, device), control?, Arc::clone(&site.supervisor))
     }
 
-    /// Keeps a helper for the next job in its root, if its site still has that. Ends the one that has been idle longest if there are
-    /// too many. A helper is confined to its own root.
-    pub(super) fn keep(&self, process: Process) {
-        if !process.is_current() {
+    /// Keeps a thread for the next job in its root, if its site still has that. Ends the one that has been idle longest if there are
+    /// too many. A process that had one job alone is kept only if no other has room.
+    pub(super) fn keep(&self, thread: ProcessThread) {
+        if !thread.process().is_current() {
             return;
         }
-        let mut idle = self.idle.lock();
-        idle.push(process);
-        let excess = self.take_excess(&mut idle);
-        drop((idle, excess));
+        let mut helpers = self.helpers.lock();
+        if thread.process().is_alone() {
+            if helpers.with_room(thread.process().purpose()).is_some() {
+                return drop((helpers, thread));
+            }
+            thread.process().set_alone(false);
+        }
+        helpers.idle.push(thread);
+        let excess = self.take_excess(&mut helpers.idle);
+        drop((helpers, excess));
     }
 
-    /// Ends the idle helpers of earlier roots.
+    /// Ends the idle threads of earlier roots, and of processes that are lost.
     pub(super) fn retire(&self) {
-        let mut idle = self.idle.lock();
-        let old: Vec<Process> = idle.extract_if(.., |process| !process.is_current()).collect();
-        drop((idle, old));
+        let mut helpers = self.helpers.lock();
+        let old: Vec<_> = helpers.idle.extract_if(.., |thread| !thread.process().is_current()).collect();
+        drop((helpers, old));
     }
 
-    /// Takes out as many idle helpers as there are more than threads that use them, unless they could not be replaced.
-    fn take_excess(&self, idle: &mut Vec<Process>) -> Vec<Process> {
+    /// Takes out as many idle threads as there are more than executors, unless they could not be replaced.
+    fn take_excess(&self, idle: &mut Vec<ProcessThread>) -> Vec<ProcessThread> {
         let excess = match self.is_gone.load(Ordering::Relaxed) {
             true => 0,
             false => idle.len().saturating_sub(self.executors.load(Ordering::Relaxed)),
@@ -127,9 +158,9 @@ impl HelperProcesses {
     /// Counts one thread less, and ends a helper that is not needed any more.
     pub(super) fn remove_executor(&self) {
         self.executors.fetch_sub(1, Ordering::Relaxed);
-        let mut idle = self.idle.lock();
-        let excess = self.take_excess(&mut idle);
-        drop((idle, excess));
+        let mut helpers = self.helpers.lock();
+        let excess = self.take_excess(&mut helpers.idle);
+        drop((helpers, excess));
     }
 
     /// Opens a log that this process may not open.
@@ -182,5 +213,13 @@ impl HelperProcesses {
     /// The socket of the process that will fulfil the request.
     fn request(&self, request: &ForkRequest) -> io::Result<OwnedFd> {
         self.supervisor.request(&request.to_bytes())
+    }
+}
+
+impl Helpers {
+    /// A process that takes a job more.
+    fn with_room(&self, purpose: Purpose) -> Option<Arc<Process>> {
+        let mut processes = self.processes.iter().filter_map(Weak::upgrade);
+        processes.find(|process| process.is_for(purpose) && process.has_room())
     }
 }

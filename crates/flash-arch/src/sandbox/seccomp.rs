@@ -78,10 +78,6 @@ const SERVER: &[c_long] = &[
     libc::SYS_poll,
     libc::SYS_pipe2,
     libc::SYS_mincore,
-    libc::SYS_clone3,
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_sched_getaffinity,
     libc::SYS_sched_getattr,
     libc::SYS_sched_setattr,
     libc::SYS_getpriority,
@@ -94,6 +90,10 @@ const SERVER: &[c_long] = &[
     libc::SYS_fallocate,
     libc::SYS_ftruncate,
 ];
+
+/// What starting a thread takes, beside [`threads_only`].
+const THREADS: &[c_long] =
+    &[libc::SYS_clone3, libc::SYS_set_robust_list, libc::SYS_rseq, libc::SYS_sched_getaffinity];
 
 /// What a helper does: walks and reads. Landlock decides where.
 const HELPER: &[c_long] = &[
@@ -112,11 +112,8 @@ const HELPER: &[c_long] = &[
 const SOCKET_TYPE: u64 = 0xf;
 
 pub(super) fn server() -> Result<Rules, BackendError> {
-    let mut rules = of(&[EVERYBODY, SERVER])?;
-    rules.insert(
-        libc::SYS_clone,
-        vec![argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?],
-    );
+    let mut rules = of(&[EVERYBODY, THREADS, SERVER])?;
+    threads_only(&mut rules)?;
     // The last one tells whether the terminal is still there.
     let ioctls = [libc::FIONBIO, libc::TIOCOUTQ, libc::TCGETS];
     rules.insert(
@@ -136,7 +133,16 @@ pub(super) fn server() -> Result<Rules, BackendError> {
 }
 
 pub(super) fn helper() -> Result<Rules, BackendError> {
-    of(&[EVERYBODY, HELPER])
+    let mut rules = of(&[EVERYBODY, THREADS, HELPER])?;
+    threads_only(&mut rules)?;
+    Ok(rules)
+}
+
+/// Threads can be started, and processes cannot.
+fn threads_only(rules: &mut Rules) -> Result<(), BackendError> {
+    let is_thread = argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?;
+    rules.insert(libc::SYS_clone, vec![is_thread]);
+    Ok(())
 }
 
 /// The daemon does what both do: it accepts, and its threads walk and read.

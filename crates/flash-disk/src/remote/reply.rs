@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 use flash_core::entry::{Entry, Resource, Variants};
-use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Stamp, Window};
+use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, OpenFile, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
@@ -16,6 +16,7 @@ use flash_http::media::{self, Media};
 use flash_http::negotiate::Coding;
 use flash_os::shared_heap::HeapBuf;
 use flash_process::codec::{Reader, Writer};
+use flash_process::ipc::PACKET_BYTES_MAX;
 use rustix::fs::FileType;
 
 use super::stamp;
@@ -51,6 +52,8 @@ const IN_SNAPSHOT: u8 = 1;
 const ON_DISK: u8 = 2;
 /// It is the file of the entry that the server knows.
 const KNOWN: u8 = 3;
+/// The open file, and its content for the requests that wait: a second read would make its pages seem frequent ones.
+const FOR_ONCE: u8 = 4;
 
 const FAILURES: [Failure; 4] = [Failure::Overloaded, Failure::TimedOut, Failure::Broken, Failure::NotFound];
 const TYPE_BYTES_MAX: usize = 256;
@@ -140,8 +143,16 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Resource, message: &mut Wri
         stamp::put(message, &file.stamp);
         match &file.content {
             _ if is_known(file) => message.u8(KNOWN),
-            // The page cache has the content, and the server sends it from there.
-            Content::Memory(_) if file.kept_as.is_some() => message.u8(ON_DISK),
+            Content::Memory(bytes) if file.kept_as.is_some() => {
+                // Beyond a packet the bytes would travel in a file of memory, which costs more than the read.
+                match message.bytes.len() + bytes.len() < PACKET_BYTES_MAX {
+                    true => {
+                        message.u8(FOR_ONCE);
+                        message.bytes(bytes);
+                    }
+                    false => message.u8(ON_DISK),
+                }
+            }
             Content::Memory(bytes) => {
                 message.u8(IN_HEAP);
                 message.bytes(bytes);
@@ -226,12 +237,17 @@ fn read_variants(
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
-        let (stamp, content) = match read_content(disk, stamp, message, descriptors)? {
+        let (stamp, content, open) = match read_content(disk, stamp, message, descriptors)? {
             ContentRead::Known => return known_file(find, coding, &stamp).map(Some).ok_or(Malformed),
             ContentRead::NoRoom => return Ok(None),
-            ContentRead::New(stamp, content) => (stamp, content),
+            ContentRead::New(stamp, content) => (stamp, content, None),
+            ContentRead::ForOnce(stamp, content, open) => (stamp, content, Some(open)),
         };
-        Ok(Some(Arc::new(File::new(stamp, media, coding, varies, template, content))))
+        let file = File::new(stamp, media, coding, varies, template, content);
+        Ok(Some(Arc::new(match open {
+            Some(open) => file.for_once(open),
+            None => file,
+        })))
     };
     let Some(identity) = read_file()? else { return Ok(None) };
     let mut coded: Vec<Arc<File>> = Vec::new();
@@ -287,6 +303,8 @@ fn read_media(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) ->
 enum ContentRead {
     /// With the stamp, which is read from the file itself if it is open.
     New(Stamp, Content),
+    /// The content is for the requests that wait, and the open file for the caches.
+    ForOnce(Stamp, Content, Arc<dyn OpenFile>),
     /// The server has it.
     Known,
     /// The budget has no room for a copy that the helper has made.
@@ -303,12 +321,20 @@ fn read_content(
     if kind == KNOWN {
         return Ok(ContentRead::Known);
     }
+    let bytes = match kind {
+        IN_HEAP | FOR_ONCE => {
+            let bytes = message.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
+            if bytes.len() as u64 != stamp.size || stamp.size > disk.settings.memory_file_bytes_max {
+                return Err(Malformed);
+            }
+            bytes
+        }
+        _ => &[],
+    };
+    // The request said how much room there was.
+    let held = || BudgetedBytes::new(owned(bytes), disk.copies.reserve_beyond(stamp.size)).into();
     if kind == IN_HEAP {
-        let bytes = message.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
-        let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
-        // The request said how much room there was.
-        let held = || BudgetedBytes::new(owned(bytes), disk.copies.reserve_beyond(stamp.size)).into();
-        return whole.then(|| ContentRead::New(stamp, Content::Memory(held()))).ok_or(Malformed);
+        return Ok(ContentRead::New(stamp, Content::Memory(held())));
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
     let examined = stat::examine_walked(&descriptor)?;
@@ -324,10 +350,13 @@ fn read_content(
             let snapshot = Snapshot::of_copy(descriptor, room, disk.closer.clone()).ok_or(Malformed)?;
             Ok(ContentRead::New(stamp, Content::Open(Arc::new(snapshot))))
         }
-        ON_DISK => {
-            let open = disk.open_file(descriptor, &examined);
-            // The file may have changed meanwhile, so its own stamp counts.
-            Ok(ContentRead::New(examined.stamp, Content::Open(Arc::new(open))))
+        ON_DISK | FOR_ONCE => {
+            let open = Arc::new(disk.open_file(descriptor, &examined));
+            match kind == FOR_ONCE && examined.stamp.same_content(&stamp) {
+                true => Ok(ContentRead::ForOnce(examined.stamp, Content::Memory(held()), open)),
+                // The file may have changed meanwhile, so its own stamp counts.
+                false => Ok(ContentRead::New(examined.stamp, Content::Open(open))),
+            }
         }
         _ => Err(Malformed),
     }

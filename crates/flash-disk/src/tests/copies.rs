@@ -7,10 +7,10 @@ use super::*;
 use flash_core::job::Worth;
 
 /// It takes nothing but an open file, and that only if the name is requested again.
-const OPEN: Worth = Worth { content_bytes_max: 0, open: true };
+pub(super) const OPEN: Worth = Worth { content_bytes_max: 0, open: true };
 const NOTHING: Worth = Worth { content_bytes_max: 0, open: false };
 
-fn job(name: &str, known: Option<&Arc<Entry>>, worth: Worth) -> Job {
+pub(super) fn job(name: &str, known: Option<&Arc<Entry>>, worth: Worth) -> Job {
     let (known, codings) = (known.cloned(), CodingSet::ALL);
     Job::Find(Find { site: SiteId(0), path: path(name), known, asked_ms: 0, worth, codings })
 }
@@ -89,6 +89,39 @@ fn where_memory_is_short_there_is_one_copy() {
     assert!(disk.try_now(&find_job("/a.txt", None)).is_some(), "a few pages leave by themselves");
     folder.put("b.txt", text(20_000));
     assert!(disk.try_now(&find_job("/b.txt", None)).is_none(), "a loop leaves more to a helper");
+}
+
+/// A read of the server would be the second, and the kernel would take the file for a frequent one.
+#[test]
+fn a_content_that_a_helper_process_has_read_answers_those_who_wait() {
+    let folder = Folder::new();
+    folder.put("a.txt", text(3_000));
+    folder.put("long.txt", text(100_000));
+    let mut pair = Pair::of(&folder);
+    let entry = found(pair.done(&job("/a.txt", None, OPEN)));
+    assert_eq!(content(identity(&entry)), text(3_000));
+    let kept = identity(&entry).kept_as.as_ref().expect("the caches keep it open");
+    assert_eq!(kept.memory_bytes(), 0);
+    assert!(identity(&found(pair.done(&job("/a.txt", None, NOTHING)))).kept_as.is_none());
+    let long = found(pair.done(&job("/long.txt", None, OPEN)));
+    assert!(matches!(identity(&long).content, Content::Open(_)), "it does not fit into a packet");
+    pair.here.copies = flash_core::memory_budget::Budget::new(2_999);
+    let without_room = found(pair.done(&job("/a.txt", None, OPEN)));
+    assert!(matches!(identity(&without_room).content, Content::Open(_)));
+}
+
+#[test]
+fn a_content_that_is_not_that_of_its_open_file_is_not_sent() {
+    let folder = Folder::new();
+    let path = folder.put("a.txt", text(3_000));
+    let mut pair = Pair::of(&folder);
+    let job = job("/a.txt", None, OPEN);
+    let (answer, descriptors) = pair.answer(&job);
+    fs::write(&path, [b'x'; 3_000]).unwrap();
+    let understood = pair.here.understand(&pair.here.root(), &job, &answer, descriptors);
+    let entry = found(understood.unwrap().unwrap());
+    assert!(matches!(identity(&entry).content, Content::Open(_)) && identity(&entry).kept_as.is_none());
+    assert_eq!(identity(&entry).stamp, identity(&found(pair.done(&job))).stamp);
 }
 
 #[test]

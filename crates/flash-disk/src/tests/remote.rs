@@ -10,6 +10,7 @@ use flash_core::memory_budget::Budget;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
+use super::copies;
 use super::list::{list_job, list_pages};
 use super::*;
 use crate::remote::Malformed;
@@ -312,6 +313,7 @@ fn answers(pair: &mut Pair) -> Vec<(Job, Vec<u8>, Vec<OwnedFd>)> {
         find_job("/large.bin", Some(&large)),
         find_job("/none", None),
         find_job("/listed/none", None),
+        copies::job("/small.txt", None, copies::OPEN),
         load(&variants(&large).identity, 0..1 << 20),
         names("/listed/", None, 0),
         names("/listed/", Some(&open), 0),
