@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use bytes::Bytes;
 use flash_os::cachestat;
-use flash_os::shared_heap::HeapBuf;
+use flash_os::unset_buf::UnsetBuf;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::blocking::Blocking;
@@ -43,8 +43,8 @@ pub(crate) fn read(
     blocking: Blocking,
 ) -> ReadResult<Bytes> {
     let buffer = match blocking.waits() {
-        true => Some(HeapBuf::unset(length)),
-        false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_unset(length),
+        true => Some(UnsetBuf::new(length)),
+        false if may_be_read_now(file, offset..offset + length as u64) => UnsetBuf::try_new(length),
         false => None,
     };
     let Some(mut buffer) = buffer else { return ReadResult::WouldBlock };

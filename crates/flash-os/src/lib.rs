@@ -26,4 +26,5 @@ pub mod signals;
 pub mod spawn;
 pub mod tcp;
 pub mod thread_usage;
+pub mod unset_buf;
 pub mod user;

@@ -19,12 +19,8 @@ use dlmalloc::{Allocator, Dlmalloc};
 
 use crate::mpsc::Queue;
 
-mod unset_buf;
-
-pub use self::unset_buf::UnsetBuf;
-
 /// A buffer that owns its bytes, as a box does.
-pub struct HeapBuf(NonNull<[u8]>);
+pub struct HeapBuf(pub(crate) NonNull<[u8]>);
 
 struct Heap {
     memory: Dlmalloc<Pages>,
@@ -36,7 +32,7 @@ struct Heap {
 struct Pages;
 
 /// Memory of the heap that no buffer owns.
-struct Free(NonNull<[u8]>);
+pub(crate) struct Free(pub(crate) NonNull<[u8]>);
 
 /// Free pages are returned after so many allocations of threads that may block.
 const ALLOCATIONS_PER_TRIM: u32 = 64;
@@ -61,9 +57,18 @@ unsafe impl Send for Free {}
 impl HeapBuf {
     /// A buffer of zeros. May block while other threads allocate or free.
     pub fn zeroed(bytes: usize) -> Self {
-        let free = heap().take(bytes);
-        free.zeroed()
+        take(bytes).zeroed()
     }
+}
+
+/// Memory for so many bytes. May block.
+pub(crate) fn take(bytes: usize) -> Free {
+    heap().take(bytes)
+}
+
+/// The same; `None` if the heap is locked by another thread, or has no free memory for it.
+pub(crate) fn try_take(bytes: usize) -> Option<Free> {
+    try_heap()?.try_take(bytes)
 }
 
 impl From<&[u8]> for HeapBuf {
@@ -269,10 +274,10 @@ mod tests {
         let _alone = ALONE.lock();
         let block = HeapBuf::zeroed(100);
         let heap = HEAP.lock();
-        assert!(HeapBuf::try_unset(1).is_none());
+        assert!(try_take(1).is_none());
         drop(block);
         drop(heap);
-        assert!(HeapBuf::try_unset(1).is_some());
+        assert!(try_take(1).is_some());
         assert_eq!(DROPPED.drain().count(), 0, "what was dropped meanwhile is back");
     }
 
@@ -281,9 +286,9 @@ mod tests {
         const BYTES: usize = 64 << 20;
         let _alone = ALONE.lock();
         let before = resident_bytes();
-        assert!(HeapBuf::try_unset(BYTES).is_none());
+        assert!(try_take(BYTES).is_none());
         drop(HeapBuf::zeroed(BYTES));
-        let buffer = HeapBuf::try_unset(BYTES);
+        let buffer = try_take(BYTES);
         assert!(buffer.is_some(), "what was dropped is still there");
         drop(buffer);
         // Other tests may free memory of their own meanwhile.

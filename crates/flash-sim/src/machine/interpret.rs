@@ -214,7 +214,7 @@ impl World<'_> {
         });
     }
 
-    /// Somebody has found the name, or has the content: a copy of it, which is made of pages in the page cache where there is one.
+    /// Somebody has found the name, or has the content. If it gets a copy, that is made of its pages in the page cache.
     fn keep(&mut self, cache: Cache, runner: u32, number: u32) {
         let (process, now) = (self.runners[runner as usize].process, self.now());
         let file = self.requests[number as usize].file;

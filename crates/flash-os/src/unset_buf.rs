@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{Free, HeapBuf, heap, try_heap};
+use crate::shared_heap::{self, Free, HeapBuf};
 
 /// A buffer that is filled from its start on.
 #[derive(Debug)]
@@ -16,23 +16,19 @@ pub struct UnsetBuf {
     set: usize,
 }
 
-impl HeapBuf {
+impl UnsetBuf {
     /// A buffer to be filled. May block while other threads allocate or free.
-    pub fn unset(bytes: usize) -> UnsetBuf {
-        let free = heap().take(bytes);
-        UnsetBuf::new(free)
+    pub fn new(bytes: usize) -> Self {
+        Self::of(shared_heap::take(bytes))
     }
 
     /// The same; `None` if the heap is locked by another thread, or has no free memory for it.
-    pub fn try_unset(bytes: usize) -> Option<UnsetBuf> {
-        let free = try_heap()?.try_take(bytes)?;
-        Some(UnsetBuf::new(free))
+    pub fn try_new(bytes: usize) -> Option<Self> {
+        shared_heap::try_take(bytes).map(Self::of)
     }
-}
 
-impl UnsetBuf {
-    fn new(free: Free) -> Self {
-        Self { buffer: ManuallyDrop::new(HeapBuf(free.0)), set: 0 }
+    fn of(Free(bytes): Free) -> Self {
+        Self { buffer: ManuallyDrop::new(HeapBuf(bytes)), set: 0 }
     }
 
     /// Reads what is missing from the file, whose range for the whole buffer begins at `offset`. Returns how many bytes came, which is
@@ -91,7 +87,7 @@ mod tests {
         let file = File::open(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         let read = |bytes, offset| {
-            let mut buffer = HeapBuf::unset(bytes);
+            let mut buffer = UnsetBuf::new(bytes);
             while buffer.read(&file, offset, ReadWriteFlags::empty()).unwrap() > 0 {}
             buffer.whole()
         };
@@ -99,6 +95,6 @@ mod tests {
         assert_eq!(*read(0, 1).unwrap(), *b"");
         assert!(read(10, 1).is_none(), "the file is shorter");
         let write_only = File::options().write(true).open("/dev/null").unwrap();
-        assert_eq!(HeapBuf::unset(1).read(&write_only, 0, ReadWriteFlags::empty()), Err(Errno::BADF));
+        assert_eq!(UnsetBuf::new(1).read(&write_only, 0, ReadWriteFlags::empty()), Err(Errno::BADF));
     }
 }
