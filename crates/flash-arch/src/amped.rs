@@ -55,10 +55,14 @@ impl Dispatch for Asymmetric {
             Job::Find(find) => Some(find.clone()),
             Job::Load(_) | Job::List(_) | Job::Folder(_) | Job::Spool(_) => None,
         };
-        let server = &shared.configuration().server;
-        if let Some(known) = find.as_ref().and_then(|find| server.serves_meanwhile(find, now_ms)) {
-            // If the look is refused, the entry is soon too old, and a request waits for the next look.
-            let _ = self.helpers.submit(job, None);
+        let revalidate_ms = shared.configuration().server.settings.revalidate_ms;
+        if let Some(known) = find.as_ref().and_then(|find| find.serves_meanwhile(now_ms, revalidate_ms)) {
+            if known.age_ms(now_ms) < revalidate_ms {
+                self.helpers.submit_if_idle(job);
+            } else {
+                // If the look is refused, the entry is soon too old, and a request waits for the next look.
+                let _ = self.helpers.submit(job, None);
+            }
             return Some(Done::Found(Arc::clone(known)).into());
         }
         let waiter = Waiter { completions: Arc::clone(&self.completions), token, exchange, client };

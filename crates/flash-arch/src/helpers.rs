@@ -77,16 +77,30 @@ impl Helpers {
 
     /// Submits a job, or returns why it was refused. Never waits.
     pub(crate) fn submit(&self, job: Job, waiter: Option<Waiter>) -> Result<(), SubmitError> {
+        self.with_pool(job, |pool, job| pool.submit(Submission { job, waiter, came: Instant::now() }))
+    }
+
+    /// Submits a job that may be left undone, such as a copy of a file that is served meanwhile. It is dropped if others wait, so there
+    /// are never many.
+    pub(crate) fn submit_if_idle(&self, job: Job) {
+        self.with_pool(job, |pool, job| {
+            if !pool.has_waiting() {
+                let _ = pool.submit(Submission { job, waiter: None, came: Instant::now() });
+            }
+        });
+    }
+
+    /// Does something with the pool of the job's device.
+    fn with_pool<T>(&self, job: Job, then: impl FnOnce(&Pool, Job) -> T) -> T {
         let device = self.shared.disk.device_for(&job);
-        let submission = Submission { job, waiter, came: Instant::now() };
         let others = self.others.load();
         if let Some(pools) = others.iter().find(|pools| pools.are_of(device)) {
-            return pools.of(&submission.job).submit(submission);
+            return then(pools.of(&job), job);
         }
         if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.push(device) {
             self.watchdog.notify();
         }
-        self.common.of(&submission.job).submit(submission)
+        then(self.common.of(&job), job)
     }
 
     /// The body of the thread that opens pools and looks whether devices answer. No loop may do that, because it

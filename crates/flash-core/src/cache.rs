@@ -168,7 +168,15 @@ impl<S: BuildHasher> PathCache<S> {
         let name = Name { hash, site, path };
         let compressed = shard.get(name).and_then(|old| entry.with_compressed_of(old)).map(Arc::new);
         let entry = compressed.as_ref().unwrap_or(entry);
-        shard.insert(name, entry, (&self.room(), &self.frequencies), &mut evicted);
+        let earlier = shard.get(name).filter(|old| old.is_of_same_files(entry)).map(Arc::clone);
+        let limits = (&self.room(), &self.frequencies);
+        if !shard.insert(name, entry, limits, &mut evicted)
+            && let Some(earlier) = earlier
+        {
+            // There is no room for a copy. What was there without one is as good as before.
+            earlier.checked(entry.checked_ms());
+            shard.insert(name, &earlier, limits, &mut evicted);
+        }
         drop((shard, evicted));
         true
     }

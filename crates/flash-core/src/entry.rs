@@ -241,6 +241,12 @@ impl Entry {
             .then(|| self.with_compressed(own, other.compressed.with_files(Arc::clone)))
     }
 
+    /// Whether it has the same versions of the same files, found in the same root.
+    pub(crate) fn is_of_same_files(&self, other: &Self) -> bool {
+        let stamps = |entry: &Self| entry.found_files().map(|file| file.stamp).collect::<Vec<_>>();
+        self.generation == other.generation && self.variants().is_some() && stamps(self) == stamps(other)
+    }
+
     /// The same entry with other files.
     fn with_files(&self, other: impl Fn(&Arc<File>) -> Arc<File>) -> Self {
         let resource = match &self.resource {

@@ -202,7 +202,7 @@ impl Find {
     }
 
     /// The cached entry, if it may answer requests until the job is done.
-    pub(crate) fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
+    pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
         let is_young = |known: &&Arc<Entry>| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
         self.known.as_ref().filter(is_young).filter(|known| known.has_looked_for(|| self.codings))
     }

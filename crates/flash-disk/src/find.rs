@@ -98,7 +98,9 @@ impl Disk {
             .map(|known| &**known)
             .filter(of_this_root)
             .and_then(variants_of);
-        let codings = find.codings.union(known.map_or(CodingSet::EMPTY, |known| known.looked_for));
+        // Also of an entry whose file gets a copy now.
+        let looked_for = find.known.as_deref().filter(of_this_root).and_then(variants_of);
+        let codings = find.codings.union(looked_for.map_or(CodingSet::EMPTY, |known| known.looked_for));
         let by_folder = !codings_of(site, name, codings).is_empty();
         let walk = Walk { blocking, by_folder, compares: known.is_some() };
         let place = match site.settings.deny.cover(&find.path) {

@@ -252,6 +252,10 @@ mod tests {
     /// The heap is one for all tests.
     static ALONE: Mutex<()> = Mutex::new(());
 
+    fn try_buffer(bytes: usize) -> Option<HeapBuf> {
+        try_take(bytes).map(|Free(bytes)| HeapBuf(bytes))
+    }
+
     #[test]
     fn blocks_are_zero_and_ones_own() {
         let _alone = ALONE.lock();
@@ -274,10 +278,10 @@ mod tests {
         let _alone = ALONE.lock();
         let block = HeapBuf::zeroed(100);
         let heap = HEAP.lock();
-        assert!(try_take(1).is_none());
+        assert!(try_buffer(1).is_none());
         drop(block);
         drop(heap);
-        assert!(try_take(1).is_some());
+        assert!(try_buffer(1).is_some());
         assert_eq!(DROPPED.drain().count(), 0, "what was dropped meanwhile is back");
     }
 
@@ -286,9 +290,9 @@ mod tests {
         const BYTES: usize = 64 << 20;
         let _alone = ALONE.lock();
         let before = resident_bytes();
-        assert!(try_take(BYTES).is_none());
+        assert!(try_buffer(BYTES).is_none());
         drop(HeapBuf::zeroed(BYTES));
-        let buffer = try_take(BYTES);
+        let buffer = try_buffer(BYTES);
         assert!(buffer.is_some(), "what was dropped is still there");
         drop(buffer);
         // Other tests may free memory of their own meanwhile.

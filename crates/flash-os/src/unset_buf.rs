@@ -1,7 +1,7 @@
 //! A buffer of the shared heap whose bytes come from a file. Nothing is written to it before: that would take a tenth of the time of
 //! a read from the page cache.
 
-use std::mem::ManuallyDrop;
+use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
@@ -9,10 +9,9 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::shared_heap::{self, Free, HeapBuf};
 
 /// A buffer that is filled from its start on.
-#[derive(Debug)]
 pub struct UnsetBuf {
-    /// Only its first `set` bytes are set.
-    buffer: ManuallyDrop<HeapBuf>,
+    /// Only its first `set` bytes are set, so nobody looks at it before it is whole.
+    buffer: HeapBuf,
     set: usize,
 }
 
@@ -28,7 +27,7 @@ impl UnsetBuf {
     }
 
     fn of(Free(bytes): Free) -> Self {
-        Self { buffer: ManuallyDrop::new(HeapBuf(bytes)), set: 0 }
+        Self { buffer: HeapBuf(bytes), set: 0 }
     }
 
     /// Reads what is missing from the file, whose range for the whole buffer begins at `offset`. Returns how many bytes came, which is
@@ -56,20 +55,13 @@ impl UnsetBuf {
 
     /// The buffer, if all of it is set.
     pub fn whole(self) -> Option<HeapBuf> {
-        let mut this = ManuallyDrop::new(self);
-        if this.set < this.buffer.0.len() {
-            drop(ManuallyDrop::into_inner(this));
-            return None;
-        }
-        // SAFETY: it is taken once, because nothing drops `this`.
-        Some(unsafe { ManuallyDrop::take(&mut this.buffer) })
+        (self.set == self.buffer.0.len()).then_some(self.buffer)
     }
 }
 
-impl Drop for UnsetBuf {
-    fn drop(&mut self) {
-        // SAFETY: it is dropped once. A drop looks at no byte.
-        unsafe { ManuallyDrop::drop(&mut self.buffer) };
+impl fmt::Debug for UnsetBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnsetBuf({} of {} bytes)", self.set, self.buffer.0.len())
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         settings: Settings {
             disk_deadline_ms: ms(flags.disk_deadline),
             revalidate_ms: ms(flags.revalidate),
+            // Askers send local files themselves.
+            copies_content: false,
             ..Settings::default()
         },
         hosts: Hosts::new(sites.into_iter().map(|site| (site, Vec::new())).collect()),

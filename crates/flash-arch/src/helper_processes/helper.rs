@@ -35,7 +35,8 @@ pub(super) fn run(
     let disk = open((root, real_path))?;
     confine(&disk.root())?;
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
-        let socket = message.descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+        // Where no descriptor was free it has been closed, and the server repeats the job elsewhere, too.
+        let Some(socket) = message.descriptors.into_iter().next() else { continue };
         let mut disk = disk.for_another_thread();
         // If no thread can be started, the socket closes, and the server repeats the job elsewhere.
         let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || answer(&mut disk, &socket));

@@ -127,6 +127,11 @@ impl Pool {
         }
     }
 
+    /// Whether jobs wait for a helper.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Submits a job, or returns why it was refused. Never waits.
     pub(super) fn submit(&self, mut submission: Submission) -> Result<(), SubmitError> {
         let queued = self.waiting.load(Ordering::Relaxed);

@@ -236,15 +236,6 @@ impl Server {
         found.map_err(|known| Find { known, worth: self.paths.worth(find.site, &find.path), ..find })
     }
 
-    /// The cached entry, if it may answer requests until the job is done. A request that has a copy made waits for it: the file is
-    /// read once then, and there are no more such jobs than requests.
-    pub fn serves_meanwhile<'a>(&self, find: &'a Find, now_ms: u64) -> Option<&'a Arc<Entry>> {
-        let known = find.serves_meanwhile(now_ms, self.settings.revalidate_ms)?;
-        let is_copied =
-            self.settings.copies_content && find.worth.of_copies(known, self.paths.file_bytes_max());
-        (!is_copied).then_some(known)
-    }
-
     /// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target. The error
     /// is an entry that may not answer.
     fn search(
@@ -264,8 +255,7 @@ impl Server {
             return Err(Some(entry));
         }
         match entry.freshness(now.ms(), revalidate_ms) {
-            Freshness::Fresh if self.is_copy_due(site, path, &entry, now) => Err(Some(entry)),
-            Freshness::Fresh if self.could_be_copied(&entry) => Ok(entry),
+            Freshness::Fresh if self.claims_copy(site, path, &entry, now) => Err(Some(entry)),
             Freshness::Fresh => {
                 local.offer(site, asked, &entry, now.ms(), entry.checked_ms() + revalidate_ms);
                 Ok(entry)
@@ -275,14 +265,12 @@ impl Server {
         }
     }
 
-    /// Whether a later look may copy it. A worker's own cache would hide how often it is requested.
-    fn could_be_copied(&self, entry: &Entry) -> bool {
-        self.settings.copies_content && entry.to_copy(self.paths.file_bytes_max()).next().is_some()
-    }
-
-    /// Whether a file of the entry has become worth a copy, and this request has it made.
-    fn is_copy_due(&self, site: SiteId, path: &SitePath<'_>, entry: &Entry, now: &Now) -> bool {
-        let is_worth_it = || self.paths.worth(site, path).of_copies(entry, self.paths.file_bytes_max());
-        self.could_be_copied(entry) && entry.claim_copy(now.ms(), is_worth_it)
+    /// Whether a file of the entry has become worth a copy, and this request is the one that has it made.
+    fn claims_copy(&self, site: SiteId, path: &SitePath<'_>, entry: &Entry, now: &Now) -> bool {
+        let file_bytes_max = self.paths.file_bytes_max();
+        let is_worth_it = || self.paths.worth(site, path).of_copies(entry, file_bytes_max);
+        self.settings.copies_content
+            && entry.to_copy(file_bytes_max).next().is_some()
+            && entry.claim_copy(now.ms(), is_worth_it)
     }
 }
