@@ -230,6 +230,7 @@ static inline int flash_open(int root, const char *path, int *access_times, stru
 {
     /* Only its owner may leave a file's time of access as it is. Files of a site mostly have one owner. */
     static __thread int is_owner = 1;
+    static __thread uid_t user = (uid_t) -1;
     struct open_how how = {
         .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (is_owner ? O_NOATIME : 0),
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_CACHED,
@@ -259,9 +260,8 @@ static inline int flash_open(int root, const char *path, int *access_times, stru
     *access_times = *access_times && !(how.flags & O_NOATIME) && S_ISREG(stat->st_mode)
                     && (!flash_is_later(&stat->st_atim, &stat->st_mtim) || !flash_is_later(&stat->st_atim, &stat->st_ctim)
                         || time(NULL) - stat->st_atime >= 23 * 3600);
-    if (!is_owner && stat->st_uid == geteuid()) {
-        is_owner = 1;
-    }
+    user = user == (uid_t) -1 ? geteuid() : user;
+    is_owner |= stat->st_uid == user;
     return file;
 }
 
@@ -313,10 +313,10 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
  */
 #define FLASH_PIECES 16384
 #define FLASH_PIECE_BYTES (64 << 10)
-#define FLASH_RUN_BYTES_MAX (1 << 20) /* of pieces that were seen lately */
+#define FLASH_RUN_BYTES_MAX (1 << 20) /* what is looked at before it is sent in one call */
 #define FLASH_TICK_MS_LOG2 2
 #define FLASH_TICKS 0xffffff
-#define FLASH_LATELY_TICKS 5 /* about 20 ms */
+#define FLASH_LATELY_TICKS 12 /* about 50 ms */
 
 enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY };
 
@@ -327,6 +327,9 @@ static uint64_t *flash_seen = flash_seen_alone;
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
 static inline void *flash_share_seen(void)
 {
+    if (flash_seen != flash_seen_alone) {
+        return flash_seen;
+    }
     void *at = mmap(NULL, sizeof(flash_seen_alone), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     flash_seen = at == MAP_FAILED ? flash_seen_alone : at;
     return at == MAP_FAILED ? NULL : at;
@@ -392,23 +395,16 @@ static inline int flash_read_resident(int file, const struct flash_stamp *stamp,
     return is_read;
 }
 
-/* How many bytes of a window can be sent from the page cache without a wait. 0: the daemon has to read them. */
-static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, uint64_t start, uint64_t bytes, int is_loaded)
+/* How many bytes of a window are complete in the page cache. */
+static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uint64_t start, uint64_t bytes, int is_loaded)
 {
     static __thread char unused[FLASH_PIECE_BYTES];
-    uint64_t end = start + (bytes < FLASH_RUN_BYTES_MAX ? bytes : FLASH_RUN_BYTES_MAX), at = start;
-    while (at < end && flash_recall(stamp, at) == FLASH_LATELY) {
-        at = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
-    }
-    if (at > start) {
-        return (at < end ? at : end) - start;
-    }
-    end = end - start > FLASH_WINDOW_BYTES_MAX ? start + FLASH_WINDOW_BYTES_MAX : end;
-    enum flash_residency residency = flash_resident(file, start, end - start);
+    uint64_t end = start + bytes, at = start;
+    enum flash_residency residency = flash_resident(file, start, bytes);
     if (residency != FLASH_UNTOLD) {
-        int is_resident = residency == FLASH_RESIDENT && flash_is_complete(file, start, end - start);
+        int is_resident = residency == FLASH_RESIDENT && flash_is_complete(file, start, bytes);
         flash_note(stamp, start, end, is_resident);
-        return is_resident ? end - start : 0;
+        return is_resident ? bytes : 0;
     }
     while (at < end && (is_loaded || flash_recall(stamp, at) != FLASH_NEVER)) {
         /* The whole piece, so that it is known for the next time. */
@@ -421,6 +417,22 @@ static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, ui
             break;
         }
         at = to;
+    }
+    return (at < end ? at : end) - start;
+}
+
+/* How many bytes can be sent from the page cache without a wait. 0: the daemon has to read them. It may just have done so. */
+static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, uint64_t start, uint64_t bytes, int is_loaded)
+{
+    uint64_t end = start + (bytes < FLASH_RUN_BYTES_MAX ? bytes : FLASH_RUN_BYTES_MAX), at = start, ready = 1;
+    while (at < end && ready > 0) {
+        if (flash_recall(stamp, at) == FLASH_LATELY) {
+            at = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+        } else {
+            ready = end - at < FLASH_WINDOW_BYTES_MAX ? end - at : FLASH_WINDOW_BYTES_MAX;
+            ready = flash_look(file, stamp, at, ready, is_loaded && at == start);
+            at += ready;
+        }
     }
     return (at < end ? at : end) - start;
 }

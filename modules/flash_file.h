@@ -231,12 +231,7 @@ static inline uint64_t flash_file_ready(const struct flash_file *f, uint64_t sta
 /* Whether all of a file of moderate size is in the page cache. */
 static inline int flash_file_is_resident(const struct flash_file *f)
 {
-    uint64_t at = 0, ready = f->stamp.size <= FLASH_RUN_BYTES_MAX && f->memory == -1;
-    while (ready > 0 && at < f->stamp.size) {
-        ready = flash_file_ready(f, at, f->stamp.size - at);
-        at += ready;
-    }
-    return ready > 0 && at == f->stamp.size;
+    return f->stamp.size <= FLASH_RUN_BYTES_MAX && f->memory == -1 && flash_file_ready(f, 0, f->stamp.size) == f->stamp.size;
 }
 
 /* Reads a part of a file into a buffer, if it is in memory. */

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use flash_core::file::{File, Window};
 use flash_core::job::{self, Done, Job};
+use flash_core::site_id::SiteId;
 use rustix::fs::fstat;
 
 use super::Daemon;
@@ -33,14 +34,14 @@ impl Daemon {
         let (client, is_find) = (pending.asker.1, pending.question.kind == QuestionKind::Find);
         let window = clipped(&pending.question.window, file.size());
         let mut copy = pending.question.copy && !is_find;
+        let root = self.service.disk().site_root(SiteId(pending.question.root));
+        let notes_access = root.is_none_or(|root| root.notes_access());
         match Sent::of(file, self.service.disk()) {
             _ if window.is_empty() => return self.answer_with_window(serial, file, window),
             // No helper is needed, so a device whose helpers all hang holds up no hot file.
             Sent::Open(open)
-                if !copy
-                    && !is_find
-                    && is_complete(open.as_fd(), window.clone())
-                    && !is_access_due(&open, now.unix_ms) =>
+                if !(copy || is_find || notes_access && is_access_due(&open, now.unix_ms))
+                    && is_complete(open.as_fd(), window.clone()) =>
             {
                 return self.answer_with_window(serial, file, window);
             }
