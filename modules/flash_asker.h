@@ -321,8 +321,9 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
 enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY };
 
 /* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
-static uint64_t flash_seen_alone[FLASH_PIECES];
-static uint64_t *flash_seen = flash_seen_alone;
+/* One table for a module, however many of its files include this. */
+__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[FLASH_PIECES];
+__attribute__((weak, visibility("hidden"))) uint64_t *flash_seen = flash_seen_alone;
 
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
 static inline void *flash_share_seen(void)

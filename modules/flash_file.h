@@ -188,7 +188,8 @@ static inline int flash_file_take_window(struct flash_file *f, const struct flas
 {
     int has_memory = (answer->flags & FLASH_MEMORY) != 0, kind = answer->kind;
     uint64_t end = answer->window_start + answer->window_bytes;
-    if (kind == FLASH_WINDOW && (start < answer->window_start || start >= end)) {
+    if (kind == FLASH_WINDOW
+        && (start < answer->window_start || start >= end || answer->stamp.size < f->stamp.size)) {
         kind = FLASH_CHANGED; /* it has shrunk, and to ask again would bring the same answer */
     } else if (kind == FLASH_WINDOW && has_memory != (descriptor != -1)) {
         kind = FLASH_BUSY;

@@ -176,7 +176,7 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     }
     ngx_table_elt_t *field = ctx->conf->precompressed && r == r->main ? r->headers_in.accept_encoding : NULL;
     ngx_uint_t accepts = flash_accepts(field == NULL ? NULL : (char *) field->value.data);
-    if (accepts == 0 && flash_open_cached(ctx, &path)) {
+    if (accepts == 0 && (root->flags & FLASH_INLINE) && flash_open_cached(ctx, &path)) {
         return flash_lead_to(ctx, FLASH_FILE);
     }
     int kind = flash_file_open(&ctx->f, root, accepts);
@@ -255,8 +255,8 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
         ctx->in = ctx->in->next;
     } else {
         b->last_buf = b->last_in_chain = 0;
-        b->flush = 1;
     }
+    b->flush |= ctx->in != NULL; /* what postpone_output held back would lose its window */
     return NGX_OK;
 }
 
