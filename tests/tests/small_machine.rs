@@ -179,9 +179,15 @@ fn the_file_cache_gives_way_to_other_programs_and_comes_back() {
     let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
     for arch in ["amped", "mt"] {
         let server = Server::start_under(&wrapper, arch, folder.path(), &[]);
-        get_all(&server, arch);
-        let full = own_mebibytes(server.pid());
-        assert!(full > 32, "{arch} holds {full} MiB");
+        let until = Instant::now() + Duration::from_secs(60);
+        let full = loop {
+            get_all(&server, arch);
+            let full = own_mebibytes(server.pid());
+            if full > 32 {
+                break full;
+            }
+            assert!(Instant::now() < until, "{arch} holds {full} MiB");
+        };
         // With all that the server holds, and ten for the interpreter, it would be too much for the container.
         let more = MEBIBYTES - (group.taken_bytes() >> 20) - 4;
         let (program, more) = (need("python3", "python3"), more.to_string());

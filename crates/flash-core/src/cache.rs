@@ -262,7 +262,7 @@ impl<S: BuildHasher> PathCache<S> {
         let Some(shard) = self.shard(hash) else { return Worth::ANYTHING };
         match try_often(|| shard.0.try_read()) {
             Some(shard) => shard.worth(hash, &self.room(), &self.frequencies),
-            None => Worth { content_bytes_max: 0, open: true },
+            None => Worth { content_bytes_max: 0, free_bytes: 0, open: true },
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) enum Freshness {
 /// An entry older than this many times `--revalidate` answers no request.
 pub const STALE_AFTER: u64 = 2;
 /// How long after a look at the disk the next one may copy a file that has become worth it.
-const COPIED_AFTER_MS: u64 = 100;
+pub const COPIED_AFTER_MS: u64 = 100;
 
 /// A file, its precompressed siblings, and what Flash has compressed itself.
 #[derive(Debug)]

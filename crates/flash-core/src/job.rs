@@ -47,16 +47,23 @@ pub struct Find {
 pub struct Worth {
     /// The largest content. A file with a larger one is kept open, if at all.
     pub content_bytes_max: u64,
+    /// What there is room for. A file whose pages a loop may not read gets that at its first request.
+    pub free_bytes: u64,
     /// An open file, or a snapshot, which takes a descriptor as well.
     pub open: bool,
 }
 
 impl Worth {
-    pub const ANYTHING: Self = Self { content_bytes_max: u64::MAX, open: true };
+    pub const ANYTHING: Self = Self { content_bytes_max: u64::MAX, free_bytes: u64::MAX, open: true };
 
     /// Whether a file of the entry should be copied into memory. Larger files than this are not.
     pub(crate) fn of_copies(&self, entry: &Entry, file_bytes_max: u64) -> bool {
         entry.to_copy(file_bytes_max).any(|file| self.of_content(file.size()))
+    }
+
+    /// Whether there is room for a content of this size.
+    pub fn has_room_for(&self, size: u64) -> bool {
+        Self { content_bytes_max: self.free_bytes, ..*self }.of_content(size)
     }
 
     /// Whether a content of this size is worth a copy. One that is too large for the heap takes a descriptor.

@@ -192,12 +192,13 @@ impl Shard {
                 is_requested_again && least.is_some_and(|least| value(frequencies.of(hash), 1) > least)
             }
         };
+        let free_bytes = limits.bytes.saturating_sub(self.used.bytes);
         let content_bytes_max = match is_requested_again {
             true => self.content_bytes_max(hash, limits, frequencies),
             // A file that is requested once, as in a first pass, is sent from the page cache.
-            false => limits.bytes.saturating_sub(self.used.bytes).min(COPIED_AT_ONCE_BYTES_MAX),
+            false => free_bytes.min(COPIED_AT_ONCE_BYTES_MAX),
         };
-        Worth { content_bytes_max, open }
+        Worth { content_bytes_max, free_bytes, open }
     }
 
     /// The largest content that is worth more than what it would replace.

@@ -49,6 +49,7 @@ pub(super) fn write<'a>(
             message.u8(FIND);
             message.bytes(find.path.as_bytes());
             message.u64(find.worth.content_bytes_max);
+            message.u64(find.worth.free_bytes);
             message.u8(find.worth.open.into());
             message.u8(find.codings.bits());
             let known = find.known_to_keep(disk.settings.memory_file_bytes_max);
@@ -102,7 +103,8 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
     let job = match kind {
         FIND => {
             let path = path(message)?;
-            let worth = Worth { content_bytes_max: message.u64()?, open: message.bool()? };
+            let (content_bytes_max, free_bytes) = (message.u64()?, message.u64()?);
+            let worth = Worth { content_bytes_max, free_bytes, open: message.bool()? };
             let (codings, looked_for) = (codings(message)?, codings(message)?);
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;

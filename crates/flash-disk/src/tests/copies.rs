@@ -7,8 +7,8 @@ use super::*;
 use flash_core::job::Worth;
 
 /// It takes nothing but an open file, and that only if the name is requested again.
-pub(super) const OPEN: Worth = Worth { content_bytes_max: 0, open: true };
-const NOTHING: Worth = Worth { content_bytes_max: 0, open: false };
+pub(super) const OPEN: Worth = Worth { content_bytes_max: 0, free_bytes: 0, open: true };
+const NOTHING: Worth = Worth { content_bytes_max: 0, free_bytes: 0, open: false };
 
 pub(super) fn job(name: &str, known: Option<&Arc<Entry>>, worth: Worth) -> Job {
     let (known, codings) = (known.cloned(), CodingSet::ALL);
@@ -69,7 +69,7 @@ fn a_large_file_that_is_not_worth_a_descriptor_stays_as_it_is_known() {
     let disk = folder.disk_with(|settings| settings.memory_file_bytes_max = 1 << 20);
     let open = found(disk.run(&job("/a.bin", None, OPEN)));
     assert!(matches!(identity(&open).content, Content::Open(_)));
-    let without_descriptor = Worth { content_bytes_max: u64::MAX, open: false };
+    let without_descriptor = Worth { open: false, ..Worth::ANYTHING };
     let again = found(disk.run(&job("/a.bin", Some(&open), without_descriptor)));
     assert!(Arc::ptr_eq(&again, &open), "it would only be opened once more");
     assert!(!Arc::ptr_eq(&found(disk.run(&job("/a.bin", Some(&open), Worth::ANYTHING))), &open));

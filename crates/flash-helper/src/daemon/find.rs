@@ -19,7 +19,7 @@ use crate::answer::{
 use crate::protocol::{AnswerKind, QuestionKind, WINDOW_BYTES_MAX, flag};
 
 /// Of a local file the asker gets the file itself, so its content is not worth a copy.
-const LOCAL: Worth = Worth { content_bytes_max: 0, open: true };
+const LOCAL: Worth = Worth { content_bytes_max: 0, free_bytes: 0, open: true };
 
 impl Daemon {
     /// Looks for a question's path: in the cache, at once, or by a helper.

@@ -1,7 +1,7 @@
 //! Flash's own caches: the real path cache of `flash-core` with copies in the heap, above the kernel's page cache.
 //!
 //! A file that is worth a copy has one, and its pages are given up. What is not worth one is sent from the page cache, and the cache
-//! keeps it open. An open file can become worth a copy when it is due for its next look at the disk.
+//! keeps it open. An open file that has become worth a copy gets one at a later request.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::compressed::Compressed;
-use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::entry::{COPIED_AFTER_MS, Entry, Resource, Variants};
 use flash_core::file::{Content, File, OpenFile, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::path::SitePath;
@@ -121,7 +121,7 @@ impl Flash {
         let known = self.paths[process].get(SITE, &path, 0);
         match &known {
             Some(entry) if is_copy(entry) => return Found::Copy,
-            Some(entry) if is_fresh(entry, now_ms) => {
+            Some(entry) if is_fresh(entry, now_ms) && !self.copies(entry, process, &path, bytes, now_ms) => {
                 return if self.pages.touch(file) { Found::Open } else { Found::Nowhere };
             }
             Some(_) | None if !self.pages.contains(file) => return Found::Nowhere,
@@ -144,7 +144,11 @@ impl Flash {
         let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
         match self.paths[process].peek(SITE, &path) {
             // Only a window was missing. Its name is not looked up.
-            Some(entry) if is_fresh(&entry, now_ms) => self.pages.read(file, pages_bytes),
+            Some(entry)
+                if is_fresh(&entry, now_ms) && !self.copies(&entry, process, &path, bytes, now_ms) =>
+            {
+                self.pages.read(file, pages_bytes);
+            }
             Some(_) | None => self.find(process, file, &path, (bytes, pages_bytes), now_ms),
         }
     }
@@ -177,6 +181,13 @@ impl Flash {
 
     fn copies_bytes(&self) -> u64 {
         self.paths.iter().map(PathCache::used_bytes).sum()
+    }
+
+    /// Whether the next request has an open file copied, although its entry is not due.
+    fn copies(&self, entry: &Entry, process: usize, path: &SitePath<'_>, bytes: u64, now_ms: u64) -> bool {
+        !is_copy(entry)
+            && entry.age_ms(now_ms) >= COPIED_AFTER_MS
+            && self.is_worth_a_copy(process, path, bytes)
     }
 
     fn is_worth_a_copy(&self, process: usize, path: &SitePath<'_>, bytes: u64) -> bool {

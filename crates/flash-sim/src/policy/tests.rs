@@ -151,7 +151,10 @@ fn flash_keeps_one_copy_of_what_is_requested_again() {
     assert_eq!(flash.look(0, 7, (bytes, bytes), 0), Found::Nowhere);
     flash.read(0, 7, (bytes, bytes), 0);
     assert!(flash.contains(0, 7));
-    assert_eq!(flash.look(0, 7, (bytes, bytes), 1), Found::Copy);
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 99), Found::Open);
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 100), Found::ToCopy);
+    flash.read(0, 7, (bytes, bytes), 100);
+    assert_eq!(flash.look(0, 7, (bytes, bytes), 100), Found::Copy);
     // There is room, so it has a copy, and no pages beside that.
     assert!(flash.used() >= bytes && flash.used() < 2 * bytes, "{}", flash.used());
     // A scan of a thousand files takes what room there is, and leaves what was requested again.
@@ -181,11 +184,14 @@ fn processes_have_copies_of_their_own_and_share_the_page_cache() {
     };
     let mut flash = Flash::new(limits);
     let bytes = 50_000;
-    flash.read(0, 7, (bytes, bytes), 0);
-    assert_eq!(flash.look(0, 7, (bytes, bytes), 1), Found::Copy);
-    // What one has copied is in the page cache as before, where the other one finds it.
-    assert_eq!(flash.look(1, 7, (bytes, bytes), 1), Found::ToCopy);
-    flash.read(1, 7, (bytes, bytes), 1);
-    assert_eq!(flash.look(1, 7, (bytes, bytes), 2), Found::Copy);
+    for process in [0, 1] {
+        // What one has copied is in the page cache as before, where the other one finds it.
+        let found = flash.look(process, 7, (bytes, bytes), 0);
+        assert_eq!(found, if process == 0 { Found::Nowhere } else { Found::Named });
+        flash.read(process, 7, (bytes, bytes), 0);
+        assert_eq!(flash.look(process, 7, (bytes, bytes), 100), Found::ToCopy);
+        flash.read(process, 7, (bytes, bytes), 100);
+        assert_eq!(flash.look(process, 7, (bytes, bytes), 100), Found::Copy);
+    }
     assert!(flash.used() >= 3 * bytes && flash.used() < 4 * bytes, "{}", flash.used());
 }
