@@ -224,8 +224,8 @@ impl Disk {
                 continue;
             }
             let made = |content| file_of(site, stamp, typed_as, coding, content);
-            let is_worth_it = worth.of_content(stamp.size)
-                || (!class.reads_now() && worth.has_room_for(stamp.size));
+            let is_worth_it =
+                worth.of_content(stamp.size) || (!class.reads_now() && worth.has_room_for(stamp.size));
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
                 && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
