@@ -243,8 +243,9 @@ impl Entry {
 
     /// Whether it has the same versions of the same files, found in the same root.
     pub(crate) fn is_of_same_files(&self, other: &Self) -> bool {
-        let stamps = |entry: &Self| entry.found_files().map(|file| file.stamp).collect::<Vec<_>>();
-        self.generation == other.generation && self.variants().is_some() && stamps(self) == stamps(other)
+        let own = self.found_files().map(|file| &file.stamp);
+        let others = other.found_files().map(|file| &file.stamp);
+        self.generation == other.generation && self.variants().is_some() && own.eq(others)
     }
 
     /// The same entry with other files.
