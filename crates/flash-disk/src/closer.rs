@@ -33,8 +33,11 @@ enum Item {
     Body(Blocks),
 }
 
-/// Any long time will do, because each file posts the semaphore.
+/// Any long time will do, because the first file of an empty queue posts the semaphore.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
+
+/// How long the thread lets files gather, so that a loop that closes many wakes it seldom.
+const GATHERING: Duration = Duration::from_millis(2);
 
 impl Closer {
     pub(crate) fn start(name: &str) -> io::Result<Self> {
@@ -72,6 +75,7 @@ impl Shared {
     fn close_all(&self) {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
+            thread::sleep(GATHERING);
             self.items.drain().for_each(drop);
         }
     }
