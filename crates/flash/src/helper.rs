@@ -22,7 +22,7 @@ use flash_observe::{Destination, ErrorLog};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FollowLinks, Sandbox};
-use crate::serve::{become_user, raise_limit, user_of};
+use crate::serve::{become_user, raise_limit, user_of, usual_helpers};
 
 /// Descriptors of the daemon itself, beside its askers' and its caches'.
 const OWN: usize = 256;
@@ -87,7 +87,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         verbose: flags.verbose,
     };
     let helpers = HelperLimits {
-        helpers_max: flags.helpers_max,
+        helpers_max: flags.helpers_max.unwrap_or_else(usual_helpers),
         queue_max: flags.helper_queue_max,
         single_flight: true,
         offload: Offload::Needed,

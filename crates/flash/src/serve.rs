@@ -78,6 +78,11 @@ pub(crate) use reader::{Again, Check, Reader};
 pub(crate) use rehearsal::{Answer, Found, Rehearsal};
 pub(crate) use site_plan::Fault;
 
+/// The helpers of a device if no flag says otherwise.
+pub(crate) fn usual_helpers() -> usize {
+    shares::helpers_max(memory::available_bytes(Path::new("/")))
+}
+
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
     // Before anything else is opened.
     let (inherited, predecessor, hot_paths) = Inherited::take()?;

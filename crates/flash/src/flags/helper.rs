@@ -69,9 +69,10 @@ pub(crate) struct Helper {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
     pub helper_queue_max: usize,
 
-    /// The most helpers for each device. They start when a job would block, and end when idle
-    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = LIMITS)]
-    pub helpers_max: usize,
+    /// The most helpers for each device. They start when a job would block, and end when idle. Without this flag, 64, or one
+    /// for each 8 MiB of memory if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = LIMITS)]
+    pub helpers_max: Option<usize>,
 
     /// Paths in the cache. Each may hold a file open
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]

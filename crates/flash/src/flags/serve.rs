@@ -320,7 +320,7 @@ pub(crate) struct Serve {
     pub processes_max: Option<usize>,
 
     /// The most helpers of amped and uring for each device. They start when a job would block, and end when idle. Without this
-    /// flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
+    /// flag, 64, or one for each 8 MiB of memory if those are fewer
     #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = ARCHITECTURE)]
     pub helpers_max: Option<usize>,
 

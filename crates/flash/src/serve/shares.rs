@@ -5,22 +5,24 @@
 //! for helpers or threads. Listings may use a quarter of the file cache's size.
 
 use crate::failure::Failure;
-use crate::flags::{self, Helpers};
+use crate::flags;
 
 const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
 const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// 200,000 names of 15 bytes, in order of their sizes.
 const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
-const HELPERS_MAX: u64 = 64;
 const THREADS: usize = 64;
 const THREADS_MAX: u64 = 4096;
 const PROCESSES: u64 = 32;
 const PROCESSES_MAX: u64 = 512;
-/// The memory of a machine for each helper, thread or process. A busy helper thread, or thread of mt, holds a quarter of a
-/// mebibyte, a helper process one. A process of mp holds one, and its part of the caches.
+/// The memory of a machine for each thread or process. A busy thread of mt holds a quarter of a mebibyte. A process of mp holds one,
+/// and its part of the caches.
 const THREAD_BYTES: u64 = 1 << 20;
-const HELPER_PROCESS_BYTES: u64 = 6 << 20;
 const PROCESS_BYTES: u64 = 4 << 20;
+const HELPERS_MAX: u64 = 64;
+/// The memory of a machine for each helper. A busy one holds a quarter of a mebibyte, which other files could use. docs/decisions.md
+/// has the measurement.
+const HELPER_BYTES: u64 = 8 << 20;
 /// See [`Shares::cache_is_large`].
 const LARGE_PART: u64 = 16;
 
@@ -39,6 +41,11 @@ pub(super) fn check_counts(flags: &flags::Serve) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The helpers of a device, with so much memory, or of any amount if it is not known.
+pub(super) fn helpers_max(memory_bytes: Option<u64>) -> usize {
+    (memory_bytes.unwrap_or(u64::MAX) / HELPER_BYTES).clamp(1, HELPERS_MAX) as usize
 }
 
 /// Sizes that depend on the memory there is.
@@ -62,10 +69,6 @@ impl Shares {
     pub(super) fn new(flags: &flags::Serve, memory_bytes: Option<u64>) -> Self {
         let memory = memory_bytes.unwrap_or(u64::MAX);
         let count = |bytes_each: u64, most: u64| (memory / bytes_each).clamp(1, most) as usize;
-        let helper_bytes = match flags.helpers {
-            Helpers::Thread => THREAD_BYTES,
-            Helpers::Process => HELPER_PROCESS_BYTES,
-        };
         let threads = flags.threads.unwrap_or(THREADS);
         let usual_max = || count(THREAD_BYTES, THREADS_MAX).max(flags.threads.unwrap_or(1));
         let threads_max = flags.threads_max.unwrap_or_else(usual_max);
@@ -78,7 +81,7 @@ impl Shares {
                 .programs
                 .program_buffer_bytes
                 .unwrap_or((memory / 8).min(PROGRAM_BUFFER_BYTES_MAX)),
-            helpers_max: flags.helpers_max.unwrap_or_else(|| count(helper_bytes, HELPERS_MAX)),
+            helpers_max: flags.helpers_max.unwrap_or_else(|| helpers_max(memory_bytes)),
             threads: threads.min(threads_max),
             threads_max,
             processes: processes.min(processes_max),
@@ -125,14 +128,12 @@ mod tests {
         for memory in [None, Some(512), Some(100_000)] {
             assert_eq!(shown(shares(&[], memory)), (128, 64, 64, 32), "{memory:?}");
         }
-        assert_eq!(shown(shares(&["--helpers", "process"], Some(512))), (128, 64, 64, 32));
     }
 
     #[test]
     fn a_small_one_has_shares() {
-        assert_eq!(shown(shares(&[], Some(128))), (32, 16, 64, 32));
-        assert_eq!(shown(shares(&[], Some(64))), (16, 8, 64, 16));
-        assert_eq!(shown(shares(&["--helpers", "process"], Some(64))), (16, 8, 10, 16));
+        assert_eq!(shown(shares(&[], Some(128))), (32, 16, 16, 32));
+        assert_eq!(shown(shares(&[], Some(64))), (16, 8, 8, 16));
         assert_eq!(shown(shares(&[], Some(1))), (0, 0, 1, 1), "there is always one");
     }
 
