@@ -48,12 +48,17 @@ impl Dispatch for Asymmetric {
         let done = metrics.watch_blocking(|| self.without_helpers(&job), || blocking_call::of_job(&job));
         if let Some(outcome) = done {
             shared.configuration().server.cache_result(&job, &outcome.done);
+            if let (Job::Load(load), Done::Window(window)) = (&job, &outcome.done)
+                && let Some(ahead) = load.read_ahead(window)
+            {
+                self.helpers.submit_if_idle(Job::ReadAhead(ahead));
+            }
             return Some(outcome);
         }
         let now_ms = server_us(Instant::now()) / 1000;
         let find = match &job {
             Job::Find(find) => Some(find.clone()),
-            Job::Load(_) | Job::List(_) | Job::Folder(_) | Job::Spool(_) => None,
+            _ => None,
         };
         let revalidate_ms = shared.configuration().server.settings.revalidate_ms;
         if let Some(known) = find.as_ref().and_then(|find| find.serves_meanwhile(now_ms, revalidate_ms)) {
@@ -111,3 +116,6 @@ pub(crate) fn serve<P: Poller>(
     };
     loops::serve::<P, _>(loops, &shared, listeners, needed, control, dispatch, ready)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 
 use flash_core::file::{Content, File};
-use flash_core::job::Job;
+use flash_core::job::{Job, Load, ReadAhead};
 
 /// The longest call of the job that this thread has just done, and what the job was about.
 pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
@@ -14,7 +14,7 @@ pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
 pub(crate) fn path_of_job(job: &Job) -> Vec<u8> {
     match job {
         Job::Find(find) => find.path.as_bytes().to_vec(),
-        Job::Load(load) => path_of(&load.file),
+        Job::Load(Load { file, .. }) | Job::ReadAhead(ReadAhead { file, .. }) => path_of(file),
         Job::List(list) => list.path.as_bytes().to_vec(),
         Job::Spool(_) => b"a request's body".to_vec(),
         Job::Folder(folder) => folder.path.as_bytes().to_vec(),

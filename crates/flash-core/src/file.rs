@@ -64,6 +64,16 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
     /// Makes the beginning of a window ready for a thread that may block, also while the window is sent.
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window;
 
+    /// Whether pages that follow `offset` are neither in the page cache nor on their way, so that [`OpenFile::read_ahead`] is due.
+    /// Never blocks.
+    fn lacks_ahead(&self, _stamp: &Stamp, _offset: u64) -> bool {
+        false
+    }
+
+    /// Has the kernel bring what follows `offset` into the page cache. Does not wait for it, but may wait for room in the disk's
+    /// queue.
+    fn read_ahead(&self, _stamp: &Stamp, _offset: u64) {}
+
     /// Whether all bytes that were handed out are known to come from one version of the file. Never blocks.
     fn is_one_version_now(&self) -> bool {
         true
@@ -206,6 +216,16 @@ impl File {
         match &self.content {
             Content::Open(file) => file.wait_for_window(&self.stamp, window),
             Content::Memory(_) => Window::Failed,
+        }
+    }
+
+    pub fn lacks_ahead(&self, offset: u64) -> bool {
+        matches!(&self.content, Content::Open(file) if file.lacks_ahead(&self.stamp, offset))
+    }
+
+    pub fn read_ahead(&self, offset: u64) {
+        if let Content::Open(file) = &self.content {
+            file.read_ahead(&self.stamp, offset);
         }
     }
 

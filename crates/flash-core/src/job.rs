@@ -22,6 +22,7 @@ use crate::site_id::SiteId;
 pub enum Job {
     Find(Find),
     Load(Load),
+    ReadAhead(ReadAhead),
     List(List),
     Spool(Spool),
     /// A part of a [`List`]. The listing itself asks for it, and its helper may pass it to another process.
@@ -83,6 +84,13 @@ pub struct Load {
     pub copy: bool,
     /// Set if the window completes a response. Earlier bytes of the response come from this range.
     pub completes: Option<Box<Range<u64>>>,
+}
+
+/// Bring what follows a window of an open file into the page cache, before it is due.
+#[derive(Clone, Debug)]
+pub struct ReadAhead {
+    pub file: Arc<File>,
+    pub offset: u64,
 }
 
 /// Do the next step of a listing, or write one of its pages.
@@ -226,12 +234,22 @@ impl Find {
 impl Load {
     /// Whether this window completes the response.
     pub fn is_completed_by(&self, window: &Window) -> bool {
-        let end = match window {
-            Window::Copied(bytes) => self.window.start + bytes.len() as u64,
-            Window::Resident(range) => range.end,
-            _ => return false,
-        };
-        self.completes.is_some() && end == self.window.end
+        self.completes.is_some() && self.end_of(window) == Some(self.window.end)
+    }
+
+    /// Where the bytes of a window end in the file.
+    fn end_of(&self, window: &Window) -> Option<u64> {
+        match window {
+            Window::Copied(bytes) => Some(self.window.start + bytes.len() as u64),
+            Window::Resident(range) => Some(range.end),
+            _ => None,
+        }
+    }
+
+    /// The job that reads what follows this window, if nothing does so yet. Never blocks.
+    pub fn read_ahead(&self, window: &Window) -> Option<ReadAhead> {
+        let offset = self.end_of(window)?;
+        self.file.lacks_ahead(offset).then(|| ReadAhead { file: Arc::clone(&self.file), offset })
     }
 
     /// The result of a window. If it would mix two versions of the file, the result says that the file changed. May block.
@@ -249,7 +267,9 @@ impl Job {
     pub fn failed(&self, failure: Failure) -> Done {
         match self {
             Self::Find(find) => find.failed(failure),
-            Self::Load(_) | Self::List(_) | Self::Folder(_) | Self::Spool(_) => Done::Failed(failure),
+            Self::Load(_) | Self::ReadAhead(_) | Self::List(_) | Self::Folder(_) | Self::Spool(_) => {
+                Done::Failed(failure)
+            }
         }
     }
 
@@ -258,6 +278,7 @@ impl Job {
         match self {
             Self::Find(_) => "find",
             Self::Load(_) => "load",
+            Self::ReadAhead(_) => "read-ahead",
             Self::List(_) => "list",
             Self::Spool(_) => "spool",
             Self::Folder(_) => "folder",

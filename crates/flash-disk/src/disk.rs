@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use flash_core::file::{Content, File, OpenFile};
-use flash_core::job::{Find, Job, Load};
+use flash_core::job::{Find, Job, Load, ReadAhead};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::root::OpenRoot;
@@ -187,7 +187,7 @@ impl Disk {
             Job::Find(Find { site, .. }) | Job::Load(Load { site: Some(site), .. }) => {
                 self.sites.get(*site).map_or_else(|| self.root(), |site| site.current_owned())
             }
-            Job::Load(_) | Job::List(_) | Job::Spool(_) => self.root(),
+            Job::Load(_) | Job::ReadAhead(_) | Job::List(_) | Job::Spool(_) => self.root(),
         }
     }
 
@@ -212,7 +212,9 @@ impl Disk {
             Job::List(list) => self.device_of(list.site, &list.path),
             Job::Spool(_) => Device::SPOOL,
             Job::Folder(folder) => self.device_of(folder.site, &folder.path),
-            Job::Load(load) => self.device_of_file(&load.file).unwrap_or(Device::ELSEWHERE),
+            Job::Load(Load { file, .. }) | Job::ReadAhead(ReadAhead { file, .. }) => {
+                self.device_of_file(file).unwrap_or(Device::ELSEWHERE)
+            }
         }
     }
 

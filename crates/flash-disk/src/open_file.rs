@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
+use flash_os::cachestat;
 use flash_os::residency::Residency;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::Errno;
@@ -23,7 +24,7 @@ use self::version::{Accepted, Version};
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::read::{AHEAD_BYTES, ReadResult, read, read_exact};
+use crate::read::{AHEAD_BYTES, AHEAD_LEFT_BYTES, ReadResult, read, read_exact};
 use crate::settings::SendMode;
 use crate::stat;
 
@@ -177,8 +178,7 @@ impl file::OpenFile for OpenFile {
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
-        // The file is open for random access, so the kernel does not read ahead by itself.
-        let _ = fadvise(self, window.start, AHEAD_BYTES, Advice::WillNeed);
+        self.read_ahead(stamp, window.start);
         match self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere) {
             Window::Copied(_) if self.lends() && !copy => Window::Warmed,
             window => window,
@@ -187,10 +187,28 @@ impl file::OpenFile for OpenFile {
 
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         match self.lends() {
-            false => self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere),
+            false => {
+                if self.lacks_ahead(stamp, window.start) {
+                    self.read_ahead(stamp, window.start);
+                }
+                self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere)
+            }
             // `sendfile` waits for the disk itself.
             true if self.is_unchanged(stamp) => Window::Resident(window),
             true => Window::Changed,
+        }
+    }
+
+    fn lacks_ahead(&self, stamp: &Stamp, offset: u64) -> bool {
+        // One page tells, because what is read ahead is read in order.
+        let last = stamp.size.saturating_sub(1).min(offset + AHEAD_LEFT_BYTES);
+        offset < stamp.size && cachestat::holds(self, last..last + 1).is_ok_and(|held| !held)
+    }
+
+    fn read_ahead(&self, stamp: &Stamp, offset: u64) {
+        // The file is open for random access, so the kernel does not read ahead by itself.
+        if offset < stamp.size {
+            let _ = fadvise(self, offset, AHEAD_BYTES, Advice::WillNeed);
         }
     }
 

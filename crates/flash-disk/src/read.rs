@@ -15,6 +15,9 @@ use crate::call_timer::{Stage, timed};
 
 /// How far ahead the kernel is asked to read into the page cache, without waiting.
 pub(crate) const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
+/// The kernel is asked once more when no more than this is left of it.
+pub(crate) const AHEAD_LEFT_BYTES: u64 = 512 << 10;
+
 /// The result of a read of a certain length.
 pub(crate) enum ReadResult<T> {
     Whole(T),

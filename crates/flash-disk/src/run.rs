@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flash_core::file::Window;
-use flash_core::job::{self, Done, Failure, Find, Job, List, Outcome, Spent};
+use flash_core::job::{self, Done, Failure, Find, Job, List, Outcome, ReadAhead, Spent};
 
 use crate::blocking::Blocking;
 use crate::call_timer;
@@ -22,6 +22,7 @@ impl Disk {
             Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
                 .unwrap_or_else(|stop| find.failed(stop.failure())),
             Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
+            Job::ReadAhead(ahead) => read_ahead(ahead),
             Job::List(list) => {
                 let done =
                     self.list(list, Blocking::Anywhere, &mut |job| self.part(&job, Blocking::Anywhere));
@@ -65,8 +66,8 @@ impl Disk {
                 window => Some(Done::Window(window)),
             },
             Job::List(list) => self.list_now(list),
-            // No system call reads a folder or writes a file without waiting.
-            Job::Folder(_) | Job::Spool(_) => None,
+            // No system call reads a folder or writes a file without waiting, and a disk's queue may be full.
+            Job::ReadAhead(_) | Job::Folder(_) | Job::Spool(_) => None,
         }
     }
 
@@ -81,6 +82,7 @@ impl Disk {
         let (done, spent) = call_timer::measured(|| match job {
             Job::Find(find) => helped(find, again_if(is_busy, || self.find(find, blocking))),
             Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
+            Job::ReadAhead(ahead) => Some(read_ahead(ahead)),
             Job::List(list) => self.list(list, blocking, &mut |job| self.part(&job, blocking)),
             Job::Folder(_) => self.part(job, blocking),
             Job::Spool(spool) => Some(self.spool(spool)),
@@ -139,6 +141,11 @@ impl Disk {
         };
         done.unwrap_or_else(Done::Failed)
     }
+}
+
+fn read_ahead(ahead: &ReadAhead) -> Done {
+    ahead.file.read_ahead(ahead.offset);
+    Done::Window(Window::Warmed)
 }
 
 /// Whether a helper of that device may wait for others.

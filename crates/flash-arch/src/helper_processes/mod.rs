@@ -100,8 +100,8 @@ impl JobExecutor {
             Err(outcome) => return outcome,
         };
         match job {
-            // The spool is open in the server.
-            Job::Spool(_) => {
+            // The spool is open in the server, and reading ahead hardly waits.
+            Job::Spool(_) | Job::ReadAhead(_) => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }

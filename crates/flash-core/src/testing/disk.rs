@@ -177,7 +177,7 @@ impl Disk {
                 let page = Some(listing.page_now(list.page)?);
                 return Some(Done::Listed(Listed { listing, page }));
             }
-            Job::Folder(_) | Job::Spool(_) => return None,
+            Job::ReadAhead(_) | Job::Folder(_) | Job::Spool(_) => return None,
         };
         *self.done.entry(job.name()).or_default() += 1;
         Some(done)
@@ -190,6 +190,10 @@ impl Disk {
         match job {
             Job::Find(find) => self.find(find),
             Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
+            Job::ReadAhead(ahead) => {
+                ahead.file.read_ahead(ahead.offset);
+                Done::Window(Window::Warmed)
+            }
             Job::Spool(spool) => self.spool(spool),
             Job::List(list) => {
                 self.listings.list(list, &mut Worker(self)).expect("nothing is on another device")

@@ -71,3 +71,29 @@ fn a_whole_file_is_read_whole_or_not_at_all() {
     assert!(matches!(read(BYTES, Blocking::Anywhere), ReadResult::Whole(bytes) if *bytes == *text()));
     assert!(matches!(read(0, Blocking::Never), ReadResult::Whole(bytes) if bytes.is_empty()));
 }
+
+#[test]
+fn what_follows_is_read_before_it_is_due() {
+    let file = tempfile::NamedTempFile::new_in(".").unwrap();
+    let size = 3 << 20;
+    std::fs::write(file.path(), vec![7; size]).unwrap();
+    residency::evict(file.as_file()).unwrap();
+    if !cachestat::holds(file.as_file(), 0..1).is_ok_and(|held| !held) {
+        return eprintln!("NOT TESTED, the kernel does not tell what is cached, or keeps it");
+    }
+    let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+    let stamp = stat::examine(&descriptor).unwrap().stamp;
+    let _ = fadvise(&descriptor, 0, None, Advice::Random);
+    let open = OpenFile::new(descriptor, SendMode::Copy, false, None, None);
+    assert!(open.lacks_ahead(&stamp, 0));
+    let mebibyte = 1 << 20;
+    open.read_ahead(&stamp, 0);
+    assert!(!open.lacks_ahead(&stamp, 0) && !open.lacks_ahead(&stamp, mebibyte / 4));
+    assert!(open.lacks_ahead(&stamp, mebibyte * 3 / 4), "less than half a mebibyte is left");
+    open.read_ahead(&stamp, mebibyte * 3 / 4);
+    assert!(!open.lacks_ahead(&stamp, mebibyte));
+    open.read_ahead(&stamp, 2 * mebibyte);
+    assert!(!open.lacks_ahead(&stamp, 3 * mebibyte - 1), "it ends there");
+    assert!(!open.lacks_ahead(&stamp, 3 * mebibyte));
+    open.read_ahead(&stamp, 3 * mebibyte);
+}

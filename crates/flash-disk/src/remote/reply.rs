@@ -186,7 +186,7 @@ pub(super) fn read(
             read.map(Done::Folder).ok_or(Malformed)
         }
         // A helper process is never asked for one.
-        Job::List(_) | Job::Spool(_) => Err(Malformed),
+        Job::ReadAhead(_) | Job::List(_) | Job::Spool(_) => Err(Malformed),
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) fn write<'a>(
 ) -> Option<BorrowedFd<'a>> {
     message.u64(reserved_bytes);
     match job {
-        // The spool is open in the server only.
-        Job::Spool(_) => unreachable!("the server's own threads keep bodies"),
+        // See `JobExecutor::help`.
+        Job::Spool(_) | Job::ReadAhead(_) => unreachable!("the server's own threads do these"),
         Job::Find(find) => {
             message.u8(FIND);
             message.bytes(find.path.as_bytes());
