@@ -60,13 +60,14 @@ impl<'a> Rig<'a> {
         let sites = Sites::make(plan, extent, &place)?;
         let mut rig =
             Rig { plan, extent, place, sites, run_folder, slow: None, _read_ahead: None, notes: Vec::new() };
-        rig.mount_slow(&plan.places(extent)[0])?;
+        let first = &plan.places(extent)[0];
+        rig.mount_slow(first)?;
         if let Some(kilobytes) = plan.machine.read_ahead_kb {
             let disk = Disk::below(rig.root_of(&rig.sites.any().folder))?;
             rig._read_ahead = Some(place.machine.read_ahead(&disk, kilobytes)?);
         }
         // Tried before anything is measured, so that what is missing is known at once.
-        drop(rig.group(&rig.sites.any().folder)?);
+        drop(rig.group(first, &rig.sites.any().folder)?);
         if plan.places(extent).iter().any(|at| rig.sites.at(at).needs_php()) {
             rig.notes.push(flash_rig::php_version(&flash_rig::Php::find()?)?);
         }
@@ -126,11 +127,10 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    fn group(&self, folder: &Path) -> Result<Option<flash_rig::Cgroup>> {
-        let needs = &self.plan.machine;
+    fn group(&self, at: &At, folder: &Path) -> Result<Option<flash_rig::Cgroup>> {
         let limits = Limits {
-            memory_bytes: needs.memory_mb.map(|mb| mb << 20),
-            reads_per_second: needs.disk_reads_per_second,
+            memory_bytes: self.plan.memory_mb(at).map(|mb| mb << 20),
+            reads_per_second: self.plan.machine.disk_reads_per_second,
             ..Limits::default()
         };
         if limits == Limits::default() {
@@ -159,7 +159,7 @@ impl<'a> Rig<'a> {
             slow.disk().clear();
             slow.disk().rule(&format!("concurrent 64\nread delay fixed:{}us", (ms * 1000.0) as u64))?;
         }
-        let group = self.group(&site.folder)?;
+        let group = self.group(&cell.at, &site.folder)?;
         if self.plan.machine.cold {
             match is_root() {
                 true => empty_caches()?,
@@ -215,7 +215,7 @@ impl<'a> Rig<'a> {
         let cpus = setup.cpus;
         let beside = self.beside(&cell.at);
         let _held = cpus.on_clients(|| idle::hold(server.port, beside, |number| site.idle(number)))??;
-        self.serve(server, php.as_ref(), clients, site, setup.group, cpus)
+        self.serve(&cell.at, server, php.as_ref(), clients, site, setup.group, cpus)
     }
 
     fn clients(&self, cell: &Cell, rate: Option<f64>) -> Clients {
@@ -228,6 +228,7 @@ impl<'a> Rig<'a> {
 
     fn serve(
         &self,
+        at: &At,
         mut server: Running,
         php: Option<&Php>,
         clients: &Clients,
@@ -244,10 +245,11 @@ impl<'a> Rig<'a> {
         let memory = server.process.memory()?;
         let hit_rate = server.cache_hit_rate()?;
         let metrics = server.stop();
-        let is_short = self.plan.machine.memory_mb.is_some();
+        let memory_mb = self.plan.memory_mb(at);
+        let is_short = memory_mb.is_some();
         let mut figures = figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)?;
         figures.figures.extend(hit_rate.map(|rate| ("cache_hit_rate".to_owned(), rate)));
-        if let Some(memory_mb) = self.plan.machine.memory_mb
+        if let Some(memory_mb) = memory_mb
             && wants("optimal")
         {
             let measured = seen.answers as usize;

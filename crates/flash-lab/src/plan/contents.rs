@@ -95,6 +95,8 @@ pub struct Case {
     pub workload: Workload,
     /// The requests of a quick run.
     pub quick: Option<Workload>,
+    /// Another memory than the machine's, if that has a limit.
+    pub memory_mb: Option<u64>,
     /// Servers that cannot do this.
     #[serde(default)]
     pub without: Vec<String>,
@@ -240,15 +242,24 @@ impl Plan {
 
     /// Whether this server can do what is asked for at a place.
     pub fn can(&self, server: &str, at: &At) -> bool {
-        let case = self.cases.iter().find(|case| At::Case(case.name.clone()) == *at);
-        case.is_none_or(|case| !case.without.iter().any(|name| name == server))
+        self.case(at).is_none_or(|case| !case.without.iter().any(|name| name == server))
+    }
+
+    /// The memory of a server at a place, if it has a limit.
+    pub fn memory_mb(&self, at: &At) -> Option<u64> {
+        let usual = self.machine.memory_mb?;
+        Some(self.case(at).and_then(|case| case.memory_mb).unwrap_or(usual))
+    }
+
+    fn case(&self, at: &At) -> Option<&Case> {
+        self.cases.iter().find(|case| matches!(at, At::Case(name) if *name == case.name))
     }
 
     /// What is asked for at a place.
     pub fn workload(&self, extent: Extent, at: &At) -> Option<&Workload> {
         let quick = extent == Extent::Quick;
-        if let At::Case(name) = at {
-            let case = self.cases.iter().find(|case| case.name == *name)?;
+        if let At::Case(_) = at {
+            let case = self.case(at)?;
             return Some(case.quick.as_ref().filter(|_| quick).unwrap_or(&case.workload));
         }
         self.quick.workload.as_ref().filter(|_| quick).or(self.workload.as_ref())

@@ -38,7 +38,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{built_in, find};
+    use super::super::{Extent, built_in, find};
     use super::*;
 
     #[test]
@@ -66,5 +66,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_case_has_memory_of_its_own_where_there_is_a_limit() {
+        let (plan, _) = find("memory-short").unwrap();
+        let memory = |plan: &Plan| -> Vec<Option<u64>> {
+            let places = plan.places(Extent::Full);
+            [0, 4].map(|at| plan.memory_mb(&places[at])).into()
+        };
+        assert_eq!(memory(&plan), [Some(128), Some(256)]);
+        assert_eq!(memory(&plan.reduced().unwrap().0), [None, None]);
     }
 }

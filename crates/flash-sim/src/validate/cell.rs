@@ -30,8 +30,8 @@ pub(super) const THREADS: u32 = 64;
 /// What mp starts with so much memory: a process for each 4 MiB.
 pub(super) const PROCESSES: u32 = 32;
 
-/// Of each kind: amped may have 64 in all, a pipeline has one.
-pub(super) const AMPED_HELPERS: u32 = 32;
+/// Of each kind: amped may have 16 in all, one for each 8 MiB, and a pipeline has one.
+pub(super) const AMPED_HELPERS: u32 = 8;
 
 const CLIENTS_MAX: u32 = 64;
 
