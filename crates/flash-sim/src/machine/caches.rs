@@ -65,6 +65,12 @@ impl Caches {
         self.data[process as usize % self.data.len()].contains(process, file)
     }
 
+    /// A disk begins to read the file for the process.
+    pub(super) fn begin_read(&mut self, process: u32, file: u32, now: Time) {
+        let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
+        pick(&mut self.data, process).begin_read(file, weights);
+    }
+
     pub(super) fn keep(&mut self, cache: Cache, process: u32, file: u32, now: Time) {
         match cache {
             Cache::Path => pick(&mut self.path, process).insert(file, |_| 1),

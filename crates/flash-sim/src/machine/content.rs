@@ -84,11 +84,23 @@ impl ContentCache {
         }
     }
 
+    /// A disk begins to read the file. In the papers' caches it takes its room when it is there.
+    pub(super) fn begin_read(&mut self, file: u32, weights: Weights) {
+        match self {
+            ContentCache::Lru(_) => {}
+            ContentCache::PageCache(pages) => pages.begin_read(file, weights.pages(file)),
+            ContentCache::Flash(flash) => flash.begin_read(file, weights.pages(file)),
+        }
+    }
+
     /// Somebody has read the file.
     pub(super) fn keep(&mut self, process: u32, file: u32, weights: Weights) {
         match self {
             ContentCache::Lru(lru) => lru.insert(file, |file| weights.weight(file)),
-            ContentCache::PageCache(pages) => pages.read(file, weights.pages(file)),
+            ContentCache::PageCache(pages) => {
+                pages.end_read(file);
+                pages.read(file, weights.pages(file));
+            }
             ContentCache::Flash(flash) => {
                 let process = process as usize % flash.processes();
                 flash.read(process, file, (weights.bytes(file), weights.pages(file)), weights.now_ms());

@@ -158,6 +158,9 @@ impl World<'_> {
         let now = self.now();
         let request = &self.requests[number as usize];
         let disk = request.file % self.disks.len() as u32;
+        if request.read == Read::Content {
+            self.caches.begin_read(request.process, request.file, now);
+        }
         self.tell(number, |_| Event::WaitsForDisk { disk });
         if self.disks[disk as usize].arrive(&mut self.request_links, number, now) {
             self.read_disk(disk, number);

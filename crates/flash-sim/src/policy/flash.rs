@@ -138,8 +138,14 @@ impl Flash {
         Found::Named
     }
 
+    /// The disk begins to read the file for somebody.
+    pub fn begin_read(&mut self, file: u32, pages_bytes: u64) {
+        self.pages.begin_read(file, pages_bytes);
+    }
+
     /// A helper has the file's bytes, from the disk or the page cache.
     pub fn read(&mut self, process: usize, file: u32, (bytes, pages_bytes): (u64, u64), now_ms: u64) {
+        self.pages.end_read(file);
         let name = format!("/{file}");
         let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
         match self.paths[process].peek(SITE, &path) {

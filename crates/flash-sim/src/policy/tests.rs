@@ -138,6 +138,23 @@ fn pages_make_room_for_what_else_needs_memory() {
 }
 
 #[test]
+fn what_a_disk_reads_has_its_room_already() {
+    let mut cache = TwoLists::new(10 * BYTES);
+    (0..10).for_each(|file| _ = cache.request(file, BYTES));
+    // Two wait for the first of them.
+    [10, 10, 11].iter().for_each(|&file| cache.begin_read(file, BYTES));
+    assert_eq!(cache.used(), 8 * BYTES);
+    assert!(!cache.contains(1) && cache.contains(2) && !cache.contains(10));
+    (0..2).for_each(|_| cache.end_read(10));
+    cache.read(10, BYTES);
+    assert_eq!(cache.used(), 9 * BYTES, "the other one is still read");
+    cache.end_read(11);
+    cache.read(11, BYTES);
+    assert_eq!(cache.used(), 10 * BYTES);
+    cache.end_read(99);
+}
+
+#[test]
 fn flash_keeps_one_copy_of_what_is_requested_again() {
     let limits = FlashLimits {
         memory_bytes: 8 << 20,

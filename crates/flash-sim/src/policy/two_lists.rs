@@ -3,6 +3,8 @@
 //! It follows `mm/vmscan.c`, `mm/swap.c` and `mm/workingset.c` (6.18) for clean pages of files that nobody maps, in a cgroup without
 //! swap. A file is a unit, because servers read whole files: it stands for its folios, which lie side by side in the lists.
 
+use std::collections::BTreeMap;
+
 use super::cache::Cache;
 use super::chains::Chains;
 
@@ -16,6 +18,9 @@ pub struct TwoLists {
     files: Vec<State>,
     /// Bytes that were evicted or activated so far (`nonresident_age`).
     age: u64,
+    /// Files that a disk reads: how many wait for each, and its bytes. Their pages are locked, and cannot leave.
+    in_flight: BTreeMap<u32, (u32, u64)>,
+    in_flight_bytes: u64,
     /// Files came back and became active at once since the last time that room was made.
     has_refaults: bool,
 }
@@ -30,7 +35,15 @@ struct State {
 
 impl TwoLists {
     pub fn new(capacity: u64) -> TwoLists {
-        TwoLists { capacity, lists: Chains::new(), files: Vec::new(), age: 0, has_refaults: false }
+        TwoLists {
+            capacity,
+            lists: Chains::new(),
+            files: Vec::new(),
+            age: 0,
+            in_flight: BTreeMap::new(),
+            in_flight_bytes: 0,
+            has_refaults: false,
+        }
     }
 
     pub fn contains(&self, file: u32) -> bool {
@@ -61,6 +74,26 @@ impl TwoLists {
             self.age += self.lists.bytes_of(file);
         }
         true
+    }
+
+    /// A disk begins to read a file for somebody. Its pages take their room at once.
+    pub fn begin_read(&mut self, file: u32, bytes: u64) {
+        let (waiting, _) = self.in_flight.entry(file).or_insert((0, bytes));
+        *waiting += 1;
+        if *waiting == 1 {
+            self.in_flight_bytes += bytes;
+            self.make_room(0);
+        }
+    }
+
+    /// Somebody has what the disk has read.
+    pub fn end_read(&mut self, file: u32) {
+        let Some((waiting, bytes)) = self.in_flight.get_mut(&file) else { return };
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.in_flight_bytes -= *bytes;
+            self.in_flight.remove(&file);
+        }
     }
 
     /// A read from the disk, and of the file from the cache after it. A file that is larger than the cache does not stay.
@@ -98,7 +131,8 @@ impl TwoLists {
     }
 
     fn make_room(&mut self, bytes: u64) {
-        while self.used() + bytes > self.capacity {
+        let bytes = bytes + self.in_flight_bytes;
+        while self.used() > 0 && self.used() + bytes > self.capacity {
             self.reclaim(self.used() + bytes - self.capacity);
         }
     }

@@ -12,11 +12,11 @@ pub(super) const MEMORY_BYTES: u64 = 128 << 20;
 
 pub(super) const READS_PER_SECOND: u32 = 2_000;
 
-/// Read-ahead is how much the kernel reads of a file at a time.
+/// How much the kernel reads ahead by itself.
 pub(super) const READ_AHEAD_KB: u32 = 128;
 
-/// Helpers that read for others ask for so much of a file at once. The disk takes that in one read.
-pub(super) const HELPER_READ_KB: u32 = 1_024;
+/// Servers ask for so much of a file at once. The disk takes that in one read.
+pub(super) const READ_KB: u32 = 1_024;
 
 /// What Flash takes of the memory for copies of files, unless told otherwise.
 pub(super) const FILE_CACHE_BYTES: u64 = MEMORY_BYTES / 4;

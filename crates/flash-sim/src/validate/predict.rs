@@ -6,8 +6,8 @@ use flash_sim::parameters::{Content, Disk, Memory};
 use flash_sim::{Architecture, Demand, Outcome, Parameters, simulate};
 
 use super::cell::{
-    AMPED_HELPERS, Cell, FILE_CACHE_BYTES, Figures, FreeDisk, HELPER_READ_KB, MEMORY_BYTES, PATH_ENTRIES,
-    PROCESSES, READ_AHEAD_KB, READS_PER_SECOND, THREADS,
+    AMPED_HELPERS, Cell, FILE_CACHE_BYTES, Figures, FreeDisk, MEMORY_BYTES, PATH_ENTRIES, PROCESSES, READ_KB,
+    READS_PER_SECOND, THREADS,
 };
 use super::site::{SEED, Site};
 use flash_cli::Failure;
@@ -42,12 +42,8 @@ fn parameters((calibrated, disk): (&Parameters, &FreeDisk), cell: &Cell, request
     // All that the server took is subtracted already.
     parameters.memory = Memory { data_entry_bytes: 0.0, helper_mb: 0.0, thread_kb: 0.0 };
     machine.disk_requests_at_once = disk.requests_at_once;
-    let read_kb = match cell.architecture {
-        Architecture::Amped | Architecture::Pipelined => HELPER_READ_KB,
-        _ => READ_AHEAD_KB,
-    };
     machine.disks = vec![Disk {
-        block_kb: Some(f64::from(read_kb) * 1.024),
+        block_kb: Some(f64::from(READ_KB) * 1.024),
         reads_per_s_max: Some(READS_PER_SECOND.into()),
         ..disk.disk
     }];
