@@ -179,10 +179,14 @@ impl file::OpenFile for OpenFile {
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
         self.read_ahead(stamp, window.start);
-        match self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere) {
-            Window::Copied(_) if self.lends() && !copy => Window::Warmed,
-            window => window,
+        if copy || !self.lends() {
+            return self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere);
         }
+        if !self.is_unchanged(stamp) {
+            return Window::Changed;
+        }
+        self.warm(window);
+        Window::Warmed
     }
 
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
