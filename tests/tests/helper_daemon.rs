@@ -5,7 +5,6 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -146,28 +145,6 @@ fn no_path_leads_out_of_the_root() {
     assert_eq!(asker.kind("/inside"), AnswerKind::File);
     let elsewhere = Question { root: 7, ..find("/a.html") };
     assert_eq!(asker.answer(&elsewhere).0.kind, AnswerKind::Refused);
-}
-
-#[test]
-fn a_foreign_user_is_told_so_and_disconnected() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: only root can be several users");
-        return;
-    }
-    let rooted = Rooted::new();
-    let daemon = rooted.daemon(&["--allow-user", "4242"]);
-    let socket = &daemon.socket;
-    // This process stays root, so a program of another user connects. It prints what it gets.
-    let says = |user: u32| {
-        let script = "use Socket; socket(my $s, AF_UNIX, SOCK_SEQPACKET, 0) or die; \
-            connect($s, pack_sockaddr_un($ARGV[0])) or die $!; recv($s, my $m, 9999, 0); print ord(substr($m, 1, 1));";
-        let output =
-            Command::new("perl").args(["-e", script]).arg(socket).uid(user).gid(user).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    assert_eq!(says(4242), (AnswerKind::Hello as u8).to_string());
-    assert_eq!(says(4243), (AnswerKind::Refused as u8).to_string());
-    assert_eq!(daemon.asker().kind("/a.html"), AnswerKind::File, "its own user may ask");
 }
 
 #[test]

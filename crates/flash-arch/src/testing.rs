@@ -53,6 +53,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         revalidate_ms: 1_000,
         send_mode: SendMode::Sendfile,
         names_briefly: Duration::from_secs(1),
+        others_open: false,
         residency_assumed: false,
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };

@@ -202,6 +202,9 @@ impl Disk {
             return Err(LookupError::Forbidden(Refusal::Program));
         }
         let class = self.device_of_mount(examined.mount).class;
+        if blocking.waits() && self.settings.others_open && class.is_local() {
+            root.read_access_rules(name, &file, blocking);
+        }
         if !blocking.waits() && !class.reads_now() {
             return Err(LookupError::WouldBlock);
         }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_rules;
 mod adopt;
 mod blocking;
 mod call_timer;

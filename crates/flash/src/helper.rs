@@ -175,6 +175,7 @@ fn open(
         revalidate_ms: ms(flags.revalidate),
         send_mode: SendMode::Sendfile,
         names_briefly: flags.revalidate,
+        others_open: true,
         residency_assumed: false,
     };
     let failure =

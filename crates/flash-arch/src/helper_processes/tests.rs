@@ -216,6 +216,7 @@ fn settings() -> flash_disk::Settings {
         revalidate_ms: 0,
         send_mode: SendMode::Copy,
         names_briefly: Duration::from_secs(1),
+        others_open: false,
         residency_assumed: false,
     }
 }

@@ -93,6 +93,7 @@ impl Folder {
             revalidate_ms: 0,
             send_mode: SendMode::Copy,
             names_briefly: Duration::from_secs(1),
+            others_open: false,
             residency_assumed: false,
         };
         change(&mut settings);

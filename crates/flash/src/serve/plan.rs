@@ -213,6 +213,7 @@ impl Plan {
                 FileCache::Off => SendMode::Reopen,
             },
             names_briefly: flags.revalidate,
+            others_open: false,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
         }
     }
