@@ -246,10 +246,11 @@ impl Load {
         }
     }
 
-    /// The job that reads what follows this window, if nothing does so yet. Never blocks.
+    /// The job that reads what follows this window, if the response goes on there and nothing does so yet. Never blocks.
     pub fn read_ahead(&self, window: &Window) -> Option<ReadAhead> {
         let offset = self.end_of(window)?;
-        self.file.lacks_ahead(offset).then(|| ReadAhead { file: Arc::clone(&self.file), offset })
+        let is_due = !self.is_completed_by(window) && self.file.lacks_ahead(offset);
+        is_due.then(|| ReadAhead { file: Arc::clone(&self.file), offset })
     }
 
     /// The result of a window. If it would mix two versions of the file, the result says that the file changed. May block.

@@ -54,13 +54,14 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
     };
     let file = Arc::clone(entry.found_files().next().unwrap());
     let worker = Worker::new(shared, LocalCache::new(0));
-    let mut load = |start: u64| {
-        let window = start..start + MEBIBYTE / 2;
-        let job =
-            Job::Load(Load { site: None, file: Arc::clone(&file), window, copy: false, completes: None });
-        dispatch.dispatch(job, 0, ExchangeId::default(), Client::default(), worker.metrics())
-    };
-    assert!(matches!(load(0).unwrap().done, Done::Window(Window::Resident(_) | Window::Copied(_))));
+    let load = Load { site: None, file, window: 0..MEBIBYTE / 2, copy: false, completes: None };
+    let sent = Window::Resident(load.window.clone());
+    let last = Load { completes: Some(load.window.clone().into()), ..load.clone() };
+    assert!(last.read_ahead(&sent).is_none(), "the client takes no more");
+    assert_eq!(load.read_ahead(&sent).unwrap().offset, MEBIBYTE / 2);
+    let (exchange, client) = (ExchangeId::default(), Client::default());
+    let outcome = dispatch.dispatch(Job::Load(load), 0, exchange, client, worker.metrics());
+    assert!(matches!(outcome.unwrap().done, Done::Window(Window::Resident(_) | Window::Copied(_))));
     let give_up = Instant::now() + Duration::from_secs(30);
     // Half a mebibyte was sent, so what follows is read up to a mebibyte from there.
     while !is_held(MEBIBYTE * 3 / 2 - 1).unwrap() {
