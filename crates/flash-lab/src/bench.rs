@@ -215,7 +215,7 @@ impl<'a> Rig<'a> {
         let cpus = setup.cpus;
         let beside = self.beside(&cell.at);
         let _held = cpus.on_clients(|| idle::hold(server.port, beside, |number| site.idle(number)))??;
-        self.serve(&cell.at, server, php.as_ref(), clients, site, setup.group, cpus)
+        self.serve(&cell.at, server, php.as_ref(), clients, setup.group, cpus)
     }
 
     fn clients(&self, cell: &Cell, rate: Option<f64>) -> Clients {
@@ -232,10 +232,10 @@ impl<'a> Rig<'a> {
         mut server: Running,
         php: Option<&Php>,
         clients: &Clients,
-        site: &Site,
         group: Option<&Cgroup>,
         cpus: &Cpus,
     ) -> Result<Figures> {
+        let site = self.sites.at(at);
         let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
         let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
         let seen =
