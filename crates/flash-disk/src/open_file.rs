@@ -64,14 +64,20 @@ impl OpenFile {
         matches!(self.send_mode, SendMode::Sendfile | SendMode::Mmap)
     }
 
-    /// Brings the beginning of a window into the page cache, and waits for it. It reads one byte only: a page that is read
-    /// once more when it is sent would seem to be a frequent one. A failure shows again when the window is read.
+    /// Brings the beginning of a window into the page cache, and waits for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
         let bytes = length(&window, READ_BYTES_MAX);
         if bytes > 0 {
             let _ = fadvise(self, window.start, NonZeroU64::new(bytes as u64), Advice::WillNeed);
-            let _ = read_exact(self.as_fd(), &mut [0], window.start + bytes as u64 - 1, Blocking::Anywhere);
+            self.wait_for(&window);
         }
+    }
+
+    /// Waits for the beginning of a window that is on its way. It reads one byte only: a page that is read once more when it is sent
+    /// would seem to be a frequent one. A failure shows again when the window is read.
+    fn wait_for(&self, window: &Range<u64>) {
+        let last = window.start + length(window, READ_BYTES_MAX).saturating_sub(1) as u64;
+        let _ = read_exact(self.as_fd(), &mut [0], last, Blocking::Anywhere);
     }
 
     /// Whether the open file still holds the bytes of `stamp`. It is asked after a copy was taken, because a write
@@ -185,7 +191,7 @@ impl file::OpenFile for OpenFile {
         if !self.is_unchanged(stamp) {
             return Window::Changed;
         }
-        self.warm(window);
+        self.wait_for(&window);
         Window::Warmed
     }
 
