@@ -1,10 +1,10 @@
 //! `flash helper` as a process, and an asker of it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -18,8 +18,37 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use tempfile::TempDir;
 
-use crate::{PATIENCE, program};
+use crate::{PATIENCE, program, site};
+
+/// A root with a few files, and a folder for the socket. Users of any kind may go to both.
+pub struct Rooted {
+    pub root: TempDir,
+    pub beside: TempDir,
+}
+
+impl Rooted {
+    pub fn make() -> Self {
+        let rooted = Self { root: TempDir::new().unwrap(), beside: TempDir::new().unwrap() };
+        for folder in [&rooted.root, &rooted.beside] {
+            fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        fs::create_dir(rooted.path().join("sub")).unwrap();
+        site::write(&rooted.path().join("a.html"), b"<p>a</p>");
+        site::write(&rooted.path().join("sub/index.html"), b"index");
+        rooted
+    }
+
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// A daemon in its sandbox that answers for the root.
+    pub fn daemon(&self, flags: &[&str]) -> Daemon {
+        Daemon::start(&[self.path()], self.beside.path(), &[&["--sandbox", "required"], flags].concat())
+    }
+}
 
 /// A running `flash helper`.
 pub struct Daemon {

@@ -5,45 +5,17 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, symlink};
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_helper::protocol::{Answer, AnswerKind, MESSAGE_BYTES_MAX, Question, QuestionKind, accept, flag};
 use flash_slowdisk::{Kind, SlowDisk};
-use flash_tests::asker::{Asker, Daemon, Message, content, find, memory};
+use flash_tests::asker::{Asker, Daemon, Message, Rooted, content, find, memory};
 use flash_tests::{PATIENCE, program, site};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
-
-struct Rooted {
-    root: TempDir,
-    beside: TempDir,
-}
-
-impl Rooted {
-    fn new() -> Self {
-        let rooted = Self { root: TempDir::new().unwrap(), beside: TempDir::new().unwrap() };
-        // Who runs the daemon as another user can go there too.
-        for folder in [&rooted.root, &rooted.beside] {
-            fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        }
-        fs::create_dir(rooted.path().join("sub")).unwrap();
-        site::write(&rooted.path().join("a.html"), b"<p>a</p>");
-        site::write(&rooted.path().join("sub/index.html"), b"index");
-        rooted
-    }
-
-    fn path(&self) -> &Path {
-        self.root.path()
-    }
-
-    fn daemon(&self, flags: &[&str]) -> Daemon {
-        Daemon::start(&[self.path()], self.beside.path(), &[&["--sandbox", "required"], flags].concat())
-    }
-}
 
 fn large(bytes: u64) -> Vec<u8> {
     site::pattern(bytes as usize)
@@ -55,7 +27,7 @@ fn window(path: &str, window: std::ops::Range<u64>) -> Question {
 
 #[test]
 fn a_file_comes_open_with_its_metadata() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     let mut asker = daemon.asker();
     assert_eq!(asker.roots[0].0.path, rooted.path().as_os_str().as_encoded_bytes());
@@ -82,7 +54,7 @@ fn a_file_comes_open_with_its_metadata() {
 
 #[test]
 fn a_compressed_copy_comes_to_those_who_accept_it() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     site::write(&rooted.path().join("a.html.gz"), b"gzipped");
     let daemon = rooted.daemon(&[]);
     let mut asker = daemon.asker();
@@ -94,7 +66,7 @@ fn a_compressed_copy_comes_to_those_who_accept_it() {
 
 #[test]
 fn windows_of_an_open_file_are_loaded_or_copied() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let whole = large(3_000_000);
     site::write(&rooted.path().join("large"), &whole);
     let daemon = rooted.daemon(&[]);
@@ -126,7 +98,7 @@ fn windows_of_an_open_file_are_loaded_or_copied() {
 
 #[test]
 fn no_path_leads_out_of_the_root() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     site::write(&rooted.beside.path().join("secret"), b"secret");
     symlink(rooted.beside.path().join("secret"), rooted.path().join("absolute")).unwrap();
     let beside = rooted.beside.path().file_name().unwrap().to_str().unwrap();
@@ -149,7 +121,7 @@ fn no_path_leads_out_of_the_root() {
 
 #[test]
 fn a_message_that_is_no_question_ends_its_connection_alone() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     let mut other = daemon.asker();
     let whole = find("/a.html").encode();
@@ -167,7 +139,7 @@ fn a_message_that_is_no_question_ends_its_connection_alone() {
 
 #[test]
 fn a_descriptor_that_is_no_file_is_refused() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     let mut asker = daemon.asker();
     let (read, write) = std::io::pipe().unwrap();
@@ -192,7 +164,7 @@ fn a_descriptor_that_is_no_file_is_refused() {
 
 #[test]
 fn ten_thousand_questions_are_answered_or_refused_and_hold_up_nobody() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&["--questions-max", "64"]);
     let flooder = daemon.asker();
     let count = 10_000_u64;
@@ -224,7 +196,7 @@ fn ten_thousand_questions_are_answered_or_refused_and_hold_up_nobody() {
 
 #[test]
 fn an_asker_that_takes_nothing_is_disconnected_and_leaves_nothing_behind() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&["--disk-deadline", "500ms"]);
     let mut polite = daemon.asker();
     assert_eq!(polite.kind("/a.html"), AnswerKind::File);
@@ -251,7 +223,7 @@ fn an_asker_that_takes_nothing_is_disconnected_and_leaves_nothing_behind() {
 
 #[test]
 fn an_asker_for_whom_no_descriptor_is_free_waits_and_costs_nothing() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     // It is ready, with all descriptors that it needs itself.
     assert_eq!(daemon.asker().kind("/a.html"), AnswerKind::File);
@@ -287,7 +259,7 @@ fn with_slow_mount(rooted: &Rooted, rules: &str) -> Option<(SlowDisk, TempDir)> 
 
 #[test]
 fn a_hung_mount_costs_its_own_questions_one_deadline_and_no_others() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let Some((disk, _behind)) = with_slow_mount(&rooted, "lookup delay fixed:0ms") else { return };
     let daemon = rooted.daemon(&["--disk-deadline", "1s"]);
     let mut asker = daemon.asker();
@@ -321,7 +293,7 @@ fn a_hung_mount_costs_its_own_questions_one_deadline_and_no_others() {
 
 #[test]
 fn files_of_a_remote_mount_come_as_sealed_memory() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let Some((_disk, _behind)) = with_slow_mount(&rooted, "lookup delay fixed:0ms") else { return };
     let daemon = rooted.daemon(&[]);
     let mut asker = daemon.asker();
@@ -347,7 +319,7 @@ fn files_of_a_remote_mount_come_as_sealed_memory() {
 
 #[test]
 fn two_hundred_askers_of_a_cold_file_open_it_once() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let Some((disk, _behind)) = with_slow_mount(&rooted, "lookup delay fixed:0ms") else { return };
     let daemon = rooted.daemon(&[]);
     // The mount's own helpers start after its first question.
@@ -369,7 +341,7 @@ fn two_hundred_askers_of_a_cold_file_open_it_once() {
 
 #[test]
 fn a_file_that_is_replaced_meanwhile_is_still_the_one_that_was_found() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let old = large(400_000);
     site::write(&rooted.path().join("f"), &old);
     let daemon = rooted.daemon(&["--revalidate", "0"]);
@@ -391,7 +363,7 @@ fn a_file_that_is_replaced_meanwhile_is_still_the_one_that_was_found() {
 
 #[test]
 fn a_root_that_leads_elsewhere_is_told_to_all_askers() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let (one, two) = (rooted.path().join("one"), rooted.path().join("two"));
     fs::create_dir(&one).unwrap();
     fs::create_dir(&two).unwrap();
@@ -417,7 +389,7 @@ fn a_root_that_leads_elsewhere_is_told_to_all_askers() {
 
 #[test]
 fn a_daemon_that_is_killed_is_replaced_at_the_same_place() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     let asker = daemon.asker();
     let socket = daemon.kill();
@@ -429,7 +401,7 @@ fn a_daemon_that_is_killed_is_replaced_at_the_same_place() {
 
 #[test]
 fn a_service_manager_passes_the_socket() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let socket = rooted.beside.path().join("passed.sock");
     let activate = |kind: &str| {
         let script = format!(
@@ -455,7 +427,7 @@ fn a_service_manager_passes_the_socket() {
 
 #[test]
 fn bad_flags_and_folders_are_one_line_that_helps() {
-    let rooted = Rooted::new();
+    let rooted = Rooted::make();
     let root = rooted.path().to_str().unwrap();
     let file = rooted.path().join("a.html");
     for (words, code, says) in [
