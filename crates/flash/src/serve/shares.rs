@@ -1,8 +1,8 @@
 //! The size of each part of the server if no flag sets it: a share of the machine's or cgroup's memory, up to a maximum.
 //!
 //! All of them together, and the process itself, fit into the memory of a small container. A quarter of the memory is for the
-//! file cache, and up to a quarter as much again for files in responses. An eighth is for responses of programs, and a quarter
-//! for helpers or threads. Listings may use a quarter of the file cache's size.
+//! file cache, and up to a quarter as much again for files in responses. An eighth is for responses of programs. Threads of mt
+//! may take a quarter, and helpers a thirty-second part. Listings may use a quarter of the file cache's size.
 
 use crate::failure::Failure;
 use crate::flags;
