@@ -49,7 +49,8 @@ struct InFlight {
     number: u64,
     /// The helper uses the processor, and is in no call to the device for long.
     runs: bool,
-    is_seen: bool,
+    /// When the watcher last saw it move, or saw it first.
+    seen_us: Option<u64>,
     moved_us: u64,
 }
 
@@ -70,6 +71,8 @@ struct Model {
 
 const DEADLINE_US: u64 = 2_000_000;
 const PROBE_EVERY_US: u64 = 3_000_000;
+/// A helper that has used the processor for less since the last look has not moved.
+const PROGRESS_US: u64 = 50;
 
 impl Simulation {
     fn new(seed: u64, shared: &Arc<ServerState>) -> Self {
@@ -168,7 +171,7 @@ impl Simulation {
                 assert!(refusal == SubmitError::Full && queued >= queue_max, "{refusal:?}, {queued}");
                 let state = self.pool.state.lock();
                 assert!(
-                    !is_look(&self.jobs[which]) || state.queue.tasks().all(|task| is_look(&task.job)),
+                    !is_look(&self.jobs[which]) || state.queue.tasks().all(|task| revalidates(&task.job)),
                     "a second look was refused, and a new name waits"
                 );
             }
@@ -188,7 +191,7 @@ impl Simulation {
             let moved_us = server_us(begun);
             self.model.results.insert(number, (self.which(&task.job), moved_us, 0));
             let runs = self.random.chance(20);
-            self.in_flight.push(InFlight { task, begun, number, runs, is_seen: false, moved_us });
+            self.in_flight.push(InFlight { task, begun, number, runs, seen_us: None, moved_us });
             self.reported();
             if another.is_some() {
                 self.model.missing = self.random.chance(10);
@@ -223,10 +226,13 @@ impl Simulation {
     /// The watcher comes by.
     fn watch(&mut self) {
         for job in &mut self.in_flight {
-            if job.is_seen && job.runs {
-                job.moved_us = self.now_us;
+            match job.seen_us {
+                None => job.seen_us = Some(self.now_us),
+                Some(seen_us) if job.runs && self.now_us >= seen_us + PROGRESS_US => {
+                    (job.seen_us, job.moved_us) = (Some(self.now_us), self.now_us);
+                }
+                Some(_) => {}
             }
-            job.is_seen = true;
         }
         let in_flight = &self.in_flight;
         let cpu_ns = |number: u64, _| {
@@ -318,6 +324,11 @@ impl Simulation {
 
 fn missing() -> Arc<Entry> {
     Arc::new(Entry::new(Resource::Missing, 0))
+}
+
+/// A second look, or a name that is looked up once more because the first look was too old for some.
+fn revalidates(job: &Job) -> bool {
+    matches!(job, Job::Find(Find { known: Some(_), .. }))
 }
 
 fn is_look(job: &Job) -> bool {
