@@ -72,5 +72,5 @@ pub use crate::programs::{Missing, apt_get, find, find_own, install};
 pub use crate::rights::is_root;
 pub use crate::server::{Running, ServerSpec};
 pub use crate::setup::{Dynamic, Setup, TlsFiles};
-pub use crate::usage::{Held, Memory, Usage};
+pub use crate::usage::{Held, Memory, Usage, of_ended_children};
 pub use crate::variants::{Program, VARIANTS, Variant};

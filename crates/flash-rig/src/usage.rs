@@ -94,6 +94,15 @@ pub(crate) fn of(pids: &[Pid]) -> Result<Usage> {
     Ok(usage)
 }
 
+/// Processor time of this process's children that have ended and were waited for, in nanoseconds, exact to a tick.
+///
+/// # Errors
+/// Without `/proc`.
+pub fn of_ended_children() -> Result<u64> {
+    let stat = Stat::read(rustix::process::getpid()).context("this process has no /proc/PID/stat")?;
+    Ok(stat.children_ticks * tick_ns())
+}
+
 /// What these processes hold in memory.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use flash_rig::fetch::fetch;
-use flash_rig::{Running, interrupt};
+use flash_rig::{Running, interrupt, of_ended_children};
 
 use super::report::Bar;
 use super::servers::{self, Place, Server};
@@ -68,27 +68,44 @@ impl Cell {
     }
 }
 
-/// Microseconds per request, by case and server, one for each round.
+/// Microseconds of processor time per request.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) server: f64,
+    /// On loopback, whoever receives an acknowledgement does a part of the sending. So a large answer may be cheap for a server
+    /// because its client pays.
+    pub(crate) with_client: f64,
+}
+
+/// By case and server, one for each round.
 #[derive(Default)]
-pub(crate) struct Figures(BTreeMap<(&'static str, Server), Vec<f64>>);
+pub(crate) struct Figures(BTreeMap<(&'static str, Server), Vec<Cost>>);
 
 impl Figures {
-    fn add(&mut self, cell: &Cell, server: Server, microseconds: f64) {
-        self.0.entry((cell.name, server)).or_default().push(microseconds);
+    fn add(&mut self, cell: &Cell, server: Server, cost: Cost) {
+        self.0.entry((cell.name, server)).or_default().push(cost);
     }
 
-    pub(crate) fn rounds(&self, cell: &str, server: Server) -> &[f64] {
+    fn costs(&self, cell: &str, server: Server) -> &[Cost] {
         self.0.iter().find(|((name, of), _)| *name == cell && *of == server).map_or(&[], |(_, rounds)| rounds)
     }
 
+    pub(crate) fn rounds(&self, cell: &str, server: Server) -> Vec<f64> {
+        self.costs(cell, server).iter().map(|cost| cost.server).collect()
+    }
+
+    pub(crate) fn rounds_with_client(&self, cell: &str, server: Server) -> Vec<f64> {
+        self.costs(cell, server).iter().map(|cost| cost.with_client).collect()
+    }
+
     pub(crate) fn median(&self, cell: &str, server: Server) -> Option<f64> {
-        median(self.rounds(cell, server).to_vec())
+        median(self.rounds(cell, server))
     }
 
     /// The median of each round's ratio: what slows a whole round down cancels out.
     pub(crate) fn ratio(&self, cell: &str, server: Server, to: Server) -> Option<f64> {
-        let pairs = self.rounds(cell, server).iter().zip(self.rounds(cell, to));
-        median(pairs.map(|(ours, theirs)| ours / theirs).collect())
+        let pairs = self.costs(cell, server).iter().zip(self.costs(cell, to));
+        median(pairs.map(|(ours, theirs)| ours.server / theirs.server).collect())
     }
 }
 
@@ -127,9 +144,9 @@ pub(crate) fn run(
             for (server, running) in all {
                 interrupt::check()?;
                 match measure(place, running, cell, seconds) {
-                    Ok(microseconds) => {
-                        eprint!("  {} {microseconds:.2}", server.name());
-                        figures.add(cell, server, microseconds);
+                    Ok(cost) => {
+                        eprint!("  {} {:.2} ({:.1})", server.name(), cost.server, cost.with_client);
+                        figures.add(cell, server, cost);
                     }
                     Err(error) => {
                         interrupt::check()?;
@@ -190,8 +207,7 @@ fn etag(running: &Running, cell: &Cell) -> Result<String> {
     Ok(answer.header("etag").unwrap_or("\"none\"").to_owned())
 }
 
-/// Processor time per request, in microseconds.
-pub(super) fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
+pub(super) fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<Cost> {
     let etag = etag(running, cell)?;
     let (path, fields) = (cell.path(), cell.fields(&etag));
     let missing = (cell.kind == CaseKind::Missing).then_some(place.work);
@@ -200,10 +216,12 @@ pub(super) fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u6
     load.seconds = WARM_UP_SECONDS;
     wrk::run(&load)?;
     load.seconds = seconds;
-    let before = running.process.usage()?;
+    let (before, clients_before) = (running.process.usage()?, of_ended_children()?);
     let requests = wrk::run(&load)?;
-    let used = running.process.usage()?.since(&before);
-    Ok(used.cpu_ns as f64 / requests as f64 / 1000.0)
+    let used_ns = running.process.usage()?.since(&before).cpu_ns;
+    let clients_ns = of_ended_children()? - clients_before;
+    let for_each = |ns: u64| ns as f64 / requests as f64 / 1000.0;
+    Ok(Cost { server: for_each(used_ns), with_client: for_each(used_ns + clients_ns) })
 }
 
 /// What must hold on cached content.
@@ -248,8 +266,8 @@ mod tests {
         let mut figures = Figures::default();
         // The second round was slow for both: the ratio does not notice.
         for (ours, floor) in [(2.2, 2.0), (4.4, 4.0), (2.2, 2.0)] {
-            figures.add(&CELLS[0], Server::Amped, ours);
-            figures.add(&CELLS[0], Server::Floor, floor);
+            figures.add(&CELLS[0], Server::Amped, Cost { server: ours, with_client: 9.0 });
+            figures.add(&CELLS[0], Server::Floor, Cost { server: floor, with_client: 7.0 });
         }
         let ratio = figures.ratio("1k", Server::Amped, Server::Floor).expect("three rounds");
         assert!((ratio - 1.1).abs() < 1e-9);

@@ -35,7 +35,7 @@ pub(crate) fn run(place: &Place, why: &Path, rounds: usize, seconds: u64) -> Res
         // Neither is always the first.
         for watched in [round % 2 == 0, round % 2 != 0] {
             let watch = if watched { Some(Watch::start(why, &pid)?) } else { None };
-            let us = measure(place, &running, smallest, seconds)?;
+            let us = measure(place, &running, smallest, seconds)?.server;
             watch.map_or(Ok(()), Watch::end)?;
             eprintln!(
                 "round {} of {rounds}, {}: {us:.2}",
