@@ -28,6 +28,8 @@ pub enum Events {
     No,
     /// It does.
     Wait,
+    /// It does, if its second argument is above 1. Who waits for one descriptor waits for an answer.
+    Poll,
     /// It does, and its first argument is an epoll descriptor.
     Epoll,
     /// It does, and its first argument is a ring.
@@ -119,7 +121,7 @@ const COMMON: [Call; 68] = [
     call(libc::SYS_munmap, "munmap", "%1, #2"),
     call(libc::SYS_madvise, "madvise", "%1, #2"),
     wait(libc::SYS_epoll_pwait, "epoll_pwait", "#1", Events::Epoll),
-    wait(libc::SYS_ppoll, "ppoll", "#2 descriptors", Events::Wait),
+    wait(libc::SYS_ppoll, "ppoll", "#2 descriptors", Events::Poll),
     wait(libc::SYS_pselect6, "pselect6", "#1 descriptors", Events::Wait),
     wait(libc::SYS_io_uring_enter, "io_uring_enter", "#1, submits #2, waits for #3", Events::Ring),
 ];
@@ -164,7 +166,7 @@ const OLD: [Call; 15] = [
     path(libc::SYS_creat, "creat", "$1", 0, 1),
     file(libc::SYS_getdents, "getdents", "#1", 1),
     wait(libc::SYS_epoll_wait, "epoll_wait", "#1", Events::Epoll),
-    wait(libc::SYS_poll, "poll", "#2 descriptors", Events::Wait),
+    wait(libc::SYS_poll, "poll", "#2 descriptors", Events::Poll),
     wait(libc::SYS_select, "select", "#1 descriptors", Events::Wait),
 ];
 #[cfg(not(target_arch = "x86_64"))]

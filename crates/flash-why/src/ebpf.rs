@@ -42,6 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const IS_WAIT: u32 = 1 << 24;
 const IS_EPOLL: u32 = 1 << 25;
 const IS_RING: u32 = 1 << 26;
+const IS_POLL: u32 = 1 << 27;
 
 /// One of loops, one of other threads.
 const RINGS: usize = 2;
@@ -394,6 +395,7 @@ fn describe_calls(kernel: &mut Ebpf) -> Result<(), Error> {
         let events = match call.events {
             Events::No => 0,
             Events::Wait => IS_WAIT,
+            Events::Poll => IS_WAIT | IS_POLL,
             Events::Epoll => IS_WAIT | IS_EPOLL,
             Events::Ring => IS_WAIT | IS_RING,
         };

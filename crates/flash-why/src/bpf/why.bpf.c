@@ -18,7 +18,7 @@ enum { AWAKE, WAITS, BLOCKED };
 /* Of a record. */
 enum { THROTTLED = 1, IN_FAULT = 2, PATH_WHOLE = 4, PATH_OF_FAULT = 8 };
 /* Of a call's description: eight bits each for the path's, its folder's and the descriptor's argument, counted from 1. */
-enum { IS_WAIT = 1 << 24, IS_EPOLL = 1 << 25, IS_RING = 1 << 26 };
+enum { IS_WAIT = 1 << 24, IS_EPOLL = 1 << 25, IS_RING = 1 << 26, IS_POLL = 1 << 27 };
 enum { TASK_SLEEPS = 0xff, TASK_ENDS = 0xb0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
 enum { AT_FDCWD = -100, KIND_OF_FILE = 0170000, KIND_SOCKET = 0140000 };
 enum { TCP_CLOSE_WAIT = 8, TCP_LISTEN = 10 };
@@ -236,8 +236,11 @@ INLINE int is_throttled(struct task_struct *task)
 	return HAS(queue, throttle_count) && GET(queue, throttle_count) > 0;
 }
 
-INLINE void note_poller(struct thread *thread, u32 call, u64 first_argument)
+INLINE void note_poller(struct thread *thread, u32 call, u64 first_argument, u64 second_argument)
 {
+	/* A worker that waits for the answer to a question is no loop. */
+	if (call & IS_POLL && second_argument < 2)
+		return;
 	thread->is_loop = 1;
 	if (call & (IS_EPOLL | IS_RING)) {
 		thread->poller = (u32)first_argument + 1;
@@ -350,7 +353,7 @@ INLINE void leaves(u64 *context, struct task_struct *task, u32 state)
 	/* All waits for events can be interrupted; a fault or a lock on the way to them cannot. */
 	if (description & IS_WAIT && !throttled && (state & 3) == TASK_INTERRUPTIBLE) {
 		thread->doing = WAITS;
-		note_poller(thread, description, GET(registers, di));
+		note_poller(thread, description, GET(registers, di), GET(registers, si));
 		return;
 	}
 	thread->doing = BLOCKED;
@@ -451,7 +454,7 @@ SEC("tp_btf/sys_enter") int on_enter(u64 *context)
 	struct thread *thread = thread_of(tid, tgid);
 	if (thread) {
 		struct registers *registers = (struct registers *)context[0];
-		note_poller(thread, *described, GET(registers, di));
+		note_poller(thread, *described, GET(registers, di), GET(registers, si));
 	}
 	return 0;
 }

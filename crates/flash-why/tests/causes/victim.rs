@@ -28,11 +28,11 @@ fn victim() {
     if let Some(group) = std::env::var_os(GROUP) {
         fs::write(group, std::process::id().to_string()).expect("a process can be moved");
     }
-    let (quiet, _other) = UnixStream::pair().expect("sockets");
+    let (quiet, other) = UnixStream::pair().expect("sockets");
     let mut act = action(&case, &folder);
     let wait = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     loop {
-        let mut descriptors = [PollFd::new(&quiet, PollFlags::IN)];
+        let mut descriptors = [PollFd::new(&quiet, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
         poll(&mut descriptors, Some(&wait)).expect("it can wait");
         act();
     }
@@ -72,7 +72,15 @@ fn action(case: &str, folder: &Path) -> Box<dyn FnMut()> {
                 let (mut one, mut other) = UnixStream::pair().expect("sockets");
                 let mut back = other.try_clone().expect("a socket");
                 thread::spawn(move || {
-                    while other.read_exact(&mut [0]).and_then(|()| back.write_all(b"x")).is_ok() {}
+                    for count in 0_u32.. {
+                        // A worker that waits in poll for one answer is no loop either.
+                        if count % 16 == 0 {
+                            poll(&mut [PollFd::new(&other, PollFlags::IN)], None).expect("it can wait");
+                        }
+                        if other.read_exact(&mut [0]).and_then(|()| back.write_all(b"x")).is_err() {
+                            return;
+                        }
+                    }
                 });
                 thread::spawn(
                     move || while one.write_all(b"x").and_then(|()| one.read_exact(&mut [0])).is_ok() {},
