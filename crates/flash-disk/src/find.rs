@@ -229,8 +229,12 @@ impl Disk {
             let made = |content| file_of(site, stamp, typed_as, coding, content);
             let is_worth_it =
                 worth.of_content(stamp.size) || (!class.reads_now() && worth.has_room_for(stamp.size));
+            let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
+            // Others read it themselves. A page that was read here too would seem to be a frequent one.
+            let others_read = self.settings.others_open && class.is_local();
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
-                && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
+                && !others_read
+                && (is_worth_it || answers_once);
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
             let Some(room) = room else {
                 // A content in memory is compared after it was read. This one is not.
