@@ -311,7 +311,7 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
  * Of files of other users, whose pages the kernel does not tell, only pieces that were once seen are tried. A read with
  * RWF_NOWAIT would start to read an absent page from the disk, and may wait for room in its queue.
  */
-#define FLASH_PIECES 16384
+#define FLASH_PIECES_LOG2 18 /* 2 MiB */
 #define FLASH_PIECE_BYTES (64 << 10)
 #define FLASH_RUN_BYTES_MAX (1 << 20) /* what is looked at before it is sent in one call */
 #define FLASH_TICK_MS_LOG2 2
@@ -322,7 +322,7 @@ enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY };
 
 /* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
 /* One table for a module, however many of its files include this. */
-__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[FLASH_PIECES];
+__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[1 << FLASH_PIECES_LOG2];
 __attribute__((weak, visibility("hidden"))) uint64_t *flash_seen = flash_seen_alone;
 
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
@@ -353,22 +353,32 @@ static inline uint64_t flash_now(void)
 static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
 {
     uint64_t piece = flash_piece(stamp, start);
-    uint64_t seen = __atomic_load_n(&flash_seen[piece >> 50], __ATOMIC_RELAXED);
+    uint64_t seen = __atomic_load_n(&flash_seen[piece >> (64 - FLASH_PIECES_LOG2)], __ATOMIC_RELAXED);
     if ((seen ^ piece) & ~(uint64_t) FLASH_TICKS) {
         return FLASH_NEVER;
     }
     return ((flash_now() - seen) & FLASH_TICKS) <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
 }
 
+/* Notes that a piece is in memory now. */
+static inline void flash_remember(const struct flash_stamp *stamp, uint64_t start)
+{
+    uint64_t piece = flash_piece(stamp, start), *seen = &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
+    piece = (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS);
+    if (__atomic_load_n(seen, __ATOMIC_RELAXED) != piece) {
+        __atomic_store_n(seen, piece, __ATOMIC_RELAXED);
+    }
+}
+
 /* Notes what a look at a window has shown: of an absent one of all pieces, of one in memory of those that are whole in it. */
 static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, uint64_t end, int is_resident)
 {
     for (uint64_t at = start / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES; at < end; at += FLASH_PIECE_BYTES) {
-        uint64_t piece = flash_piece(stamp, at);
         int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
-        if (is_whole || !is_resident) {
-            piece = is_resident ? (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS) : 0;
-            __atomic_store_n(&flash_seen[flash_piece(stamp, at) >> 50], piece, __ATOMIC_RELAXED);
+        if (is_resident && is_whole) {
+            flash_remember(stamp, at);
+        } else if (!is_resident) {
+            __atomic_store_n(&flash_seen[flash_piece(stamp, at) >> (64 - FLASH_PIECES_LOG2)], 0, __ATOMIC_RELAXED);
         }
     }
 }
@@ -378,6 +388,18 @@ static inline int flash_read_now(int file, void *buffer, size_t bytes, uint64_t 
 {
     struct iovec part = {.iov_base = buffer, .iov_len = bytes};
     return preadv2(file, &part, 1, (off_t) start, RWF_NOWAIT) == (ssize_t) bytes;
+}
+
+/* The same for up to a piece that nobody wants yet. All pages are read into one, which stays in the processor's cache. */
+static inline int flash_touch_now(int file, size_t bytes, uint64_t start)
+{
+    char unused[FLASH_PAGE_BYTES];
+    struct iovec parts[FLASH_PIECE_BYTES / FLASH_PAGE_BYTES];
+    int count = 0;
+    for (size_t left = bytes; left > 0; left -= parts[count++].iov_len) {
+        parts[count] = (struct iovec) {unused, left < sizeof(unused) ? left : sizeof(unused)};
+    }
+    return preadv2(file, parts, count, (off_t) start, RWF_NOWAIT) == (ssize_t) bytes;
 }
 
 /* The same, but an absent page is not touched. The daemon may just have loaded the window. */
@@ -399,7 +421,6 @@ static inline int flash_read_resident(int file, const struct flash_stamp *stamp,
 /* How many bytes of a window are complete in the page cache. */
 static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uint64_t start, uint64_t bytes, int is_loaded)
 {
-    static __thread char unused[FLASH_PIECE_BYTES];
     uint64_t end = start + bytes, at = start;
     enum flash_residency residency = flash_resident(file, start, bytes);
     if (residency != FLASH_UNTOLD) {
@@ -412,7 +433,7 @@ static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uin
         uint64_t from = is_loaded ? at : at / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES;
         uint64_t to = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
         to = is_loaded && to > end ? end : to > stamp->size ? stamp->size : to;
-        int is_resident = flash_read_now(file, unused, to - from, from);
+        int is_resident = flash_touch_now(file, to - from, from);
         flash_note(stamp, from, to, is_resident);
         if (!is_resident) {
             break;
@@ -428,6 +449,7 @@ static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, ui
     uint64_t end = start + (bytes < FLASH_RUN_BYTES_MAX ? bytes : FLASH_RUN_BYTES_MAX), at = start, ready = 1;
     while (at < end && ready > 0) {
         if (flash_recall(stamp, at) == FLASH_LATELY) {
+            flash_remember(stamp, at); /* it is sent now, so it stays a moment longer */
             at = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
         } else {
             ready = end - at < FLASH_WINDOW_BYTES_MAX ? end - at : FLASH_WINDOW_BYTES_MAX;

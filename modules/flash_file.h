@@ -97,11 +97,21 @@ static inline void flash_file_stamp(struct flash_file *f, uint64_t size, uint64_
     f->stamp = (struct flash_stamp) {.size = size, .modified_ns = modified_ns, .inode = inode, .device = f->root};
 }
 
+/* Whether the beginning of the open file is not in the page cache, as far as that is known without a read. */
+static inline int flash_file_is_cold(const struct flash_file *f)
+{
+    uint64_t bytes = f->stamp.size < FLASH_WINDOW_BYTES_MAX ? f->stamp.size : FLASH_WINDOW_BYTES_MAX;
+    enum flash_memory memory = flash_recall(&f->stamp, 0);
+    enum flash_residency residency = memory == FLASH_LATELY ? FLASH_RESIDENT : flash_resident(f->fd, 0, bytes);
+    return residency == FLASH_ABSENT || (residency == FLASH_UNTOLD && memory == FLASH_NEVER);
+}
+
 /*
  * Finds the file, or a compressed copy that is no older, through names that are in memory. Returns the kind of the answer that
- * the daemon would give, or 0: it has to be asked.
+ * the daemon would give, or 0: it has to be asked. Of a file that is sent from its beginning on, the daemon reads that as it
+ * finds it, so such a file is left to the daemon if it is cold. The daemon's descriptor sets no time of access.
  */
-static inline int flash_file_open(struct flash_file *f, const struct flash_known_root *root, unsigned accepts)
+static inline int flash_file_open(struct flash_file *f, const struct flash_known_root *root, unsigned accepts, int is_sent)
 {
     struct stat stat, copy_stat;
     int access_times = (root->flags & FLASH_ACCESS_TIMES) != 0, is_due = access_times;
@@ -142,6 +152,12 @@ static inline int flash_file_open(struct flash_file *f, const struct flash_known
     f->fd = file;
     f->is_access_due = is_due;
     flash_file_stamp(f, stat.st_size, stat.st_ino, &stat.st_mtim);
+    if (is_sent && flash_file_is_cold(f)) {
+        flash_file_close(f);
+        f->coding = FLASH_IDENTITY;
+        f->is_access_due = 0;
+        return 0;
+    }
     return FLASH_FILE;
 }
 

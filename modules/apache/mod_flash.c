@@ -9,7 +9,7 @@
 #include "mod_flash.h"
 
 #define HANDLER "flash"
-#define MAPPED_MIN (64 << 10)
+#define MAPPED_MIN (16 << 10)
 #define COLD_MAX 32767 /* what a semaphore can count */
 
 /* ---- Requests ---- */
@@ -91,7 +91,10 @@ static int flash_find(request_rec *r, flash_body_t *body)
     /* The body outlives the request. */
     body->f.path = memcpy(body->path, body->f.path, body->f.path_bytes + 1);
     /* For a folder, the daemon has the index. */
-    int kind = body->path[body->f.path_bytes - 1] == '/' ? 0 : flash_file_open(&body->f, root, 0);
+    apr_table_t *in = r->headers_in;
+    int is_partial = r->header_only || apr_table_get(in, "Range") || apr_table_get(in, "If-Modified-Since")
+                     || apr_table_get(in, "If-None-Match");
+    int kind = body->path[body->f.path_bytes - 1] == '/' ? 0 : flash_file_open(&body->f, root, 0, !is_partial);
     if (kind == 0) {
         uint64_t bytes = r->header_only ? 0 : FLASH_WINDOW_BYTES_MAX;
         int descriptor;

@@ -5,6 +5,7 @@
 #include "ngx_http_flash.h"
 
 #define RETRY_MS 100 /* after a failure to connect */
+#define TURN_MAX 8   /* messages that are taken before other connections have their turn */
 #define LOST_MAX 2   /* a request is not asked again if the daemon is lost for the second time */
 
 static ngx_int_t flash_reach(flash_ctx_t *ctx);
@@ -85,8 +86,12 @@ static void flash_read(ngx_event_t *ev)
     flash_daemon_t *d = c->data;
     static union flash_message message;
     flash_ctx_t *ctx;
-    while (d->connection == c) {
+    for (int taken = 0; d->connection == c; taken++) {
         int descriptor;
+        if (taken == TURN_MAX) {
+            ngx_post_event(c->read, &ngx_posted_next_events);
+            return;
+        }
         enum flash_heard heard = flash_hear(&d->link, &message, &descriptor);
         if (heard == FLASH_SILENT && ngx_handle_read_event(c->read, 0) == NGX_OK) {
             return;

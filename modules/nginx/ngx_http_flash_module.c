@@ -7,7 +7,11 @@
  */
 #include "ngx_http_flash.h"
 
-#define COPIED_MAX (32 << 10) /* a file up to this leaves in one call with the header */
+/*
+ * A file up to this leaves in one call with the header. From a descriptor that stays open, sendfile sends it: the kernel takes
+ * reads of one page through one descriptor for a single use of the page, and would evict what is hot.
+ */
+#define COPIED_MAX (32 << 10)
 #define FLASH_BUFFERED 0x08   /* of r->buffered, where the filters of nginx leave it free */
 #define FILTERS_BUFFERED (NGX_HTTP_GZIP_BUFFERED | 0x08) /* of connections: gzip; image_filter and xslt */
 
@@ -179,7 +183,9 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     if (accepts == 0 && (root->flags & FLASH_INLINE) && flash_open_cached(ctx, &path)) {
         return flash_lead_to(ctx, FLASH_FILE);
     }
-    int kind = flash_file_open(&ctx->f, root, accepts);
+    ngx_http_headers_in_t *in = &r->headers_in;
+    ngx_uint_t is_partial = r->header_only || in->range || in->if_modified_since || in->if_none_match;
+    int kind = flash_file_open(&ctx->f, root, accepts, !is_partial);
     if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due) {
         (void) flash_open_cached(ctx, &path);
     }
@@ -230,7 +236,7 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX) {
+    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX && !f->is_borrowed) {
         u_char *copy = ngx_palloc(ctx->request->pool, bytes);
         ready = copy != NULL && flash_file_read(f, copy, bytes, start) ? bytes : 0;
         b->in_file = 0;
