@@ -108,7 +108,7 @@ pub struct Settings {
     pub send_mode: SendMode,
     /// How long the names of a folder are held, if nothing tells that the folder has changed.
     pub names_briefly: Duration,
-    /// Processes of other users open the files themselves, if names are in memory.
+    /// Processes of other users open and read local files themselves, if these are in memory.
     pub others_open: bool,
     /// Assume that a file's pages are in memory, so that the sender may have to wait. For experiments.
     pub residency_assumed: bool,

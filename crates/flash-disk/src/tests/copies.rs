@@ -37,6 +37,20 @@ fn a_content_that_is_not_worth_its_memory_answers_those_who_wait() {
     assert!(identity(&find(&disk, "/a.txt")).kept_as.is_none());
 }
 
+/// The asker's read would be the second.
+#[test]
+fn a_file_that_others_read_themselves_is_only_brought_into_the_page_cache() {
+    let folder = Folder::new();
+    let on_disk = folder.put("a.txt", text(3_000));
+    let disk = folder.disk_with(|settings| settings.others_open = true);
+    let file = fs::File::open(&on_disk).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let entry = found(disk.run(&job("/a.txt", None, OPEN)));
+    assert!(matches!(identity(&entry).content, Content::Open(_)));
+    assert!(is_in_the_page_cache(&on_disk), "it is there when the asker reads it");
+}
+
 #[test]
 fn a_loop_sends_such_a_content_from_the_page_cache() {
     let folder = Folder::new();
