@@ -449,7 +449,6 @@ static inline uint64_t flash_ready(int file, const struct flash_stamp *stamp, ui
     uint64_t end = start + (bytes < FLASH_RUN_BYTES_MAX ? bytes : FLASH_RUN_BYTES_MAX), at = start, ready = 1;
     while (at < end && ready > 0) {
         if (flash_recall(stamp, at) == FLASH_LATELY) {
-            flash_remember(stamp, at); /* it is sent now, so it stays a moment longer */
             at = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
         } else {
             ready = end - at < FLASH_WINDOW_BYTES_MAX ? end - at : FLASH_WINDOW_BYTES_MAX;

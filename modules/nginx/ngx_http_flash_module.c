@@ -7,15 +7,12 @@
  */
 #include "ngx_http_flash.h"
 
-/*
- * A file up to this leaves in one call with the header. From a descriptor that stays open, sendfile sends it: the kernel takes
- * reads of one page through one descriptor for a single use of the page, and would evict what is hot.
- */
-#define COPIED_MAX (32 << 10)
+#define COPIED_MAX (32 << 10) /* a file up to this leaves in one call with the header */
 #define FLASH_BUFFERED 0x08   /* of r->buffered, where the filters of nginx leave it free */
 #define FILTERS_BUFFERED (NGX_HTTP_GZIP_BUFFERED | 0x08) /* of connections: gzip; image_filter and xslt */
 
 static ngx_http_output_body_filter_pt flash_next_body_filter;
+static int flash_is_used; /* some location asks a daemon */
 
 static void flash_cleanup(void *data)
 {
@@ -119,7 +116,11 @@ ngx_int_t flash_lead_to(flash_ctx_t *ctx, int kind)
     }
 }
 
-/* Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. */
+/*
+ * Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. A small file
+ * is opened anew each time: the kernel takes reads of one page through one descriptor for a single use of the page, and would
+ * evict what is hot.
+ */
 static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
 {
     ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_core_module);
@@ -135,7 +136,8 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     while (node != &cache->sentinel && !is_held) {
         ngx_cached_open_file_t *held = (ngx_cached_open_file_t *) node;
         order = hash != node->key ? (hash < node->key ? -1 : 1) : ngx_strcmp(path->data, held->name);
-        if (order == 0 && (held->fd == NGX_INVALID_FILE || ngx_time() - held->created >= of.valid)) {
+        if (order == 0
+            && (held->fd == NGX_INVALID_FILE || held->size <= COPIED_MAX || ngx_time() - held->created >= of.valid)) {
             return 0;
         }
         is_held = order == 0;
@@ -186,7 +188,7 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     ngx_http_headers_in_t *in = &r->headers_in;
     ngx_uint_t is_partial = r->header_only || in->range || in->if_modified_since || in->if_none_match;
     int kind = flash_file_open(&ctx->f, root, accepts, !is_partial);
-    if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due) {
+    if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due && ctx->f.stamp.size > COPIED_MAX) {
         (void) flash_open_cached(ctx, &path);
     }
     return kind != 0 ? flash_lead_to(ctx, kind) : flash_ask(ctx, FLASH_FIND, accepts, 0, FLASH_WINDOW_BYTES_MAX);
@@ -236,7 +238,7 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX && !f->is_borrowed) {
+    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX) {
         u_char *copy = ngx_palloc(ctx->request->pool, bytes);
         ready = copy != NULL && flash_file_read(f, copy, bytes, start) ? bytes : 0;
         b->in_file = 0;
@@ -336,6 +338,7 @@ static char *flash_set_daemon(ngx_conf_t *cf, ngx_command_t *command, void *data
     }
     conf->daemon = is_off ? NULL : ngx_pcalloc(cf->pool, sizeof(flash_daemon_t));
     if (conf->daemon != NULL) {
+        flash_is_used = 1;
         /* A worker connects at its first request. */
         conf->daemon->socket = place + 5;
         conf->daemon->link.s = -1;
@@ -349,6 +352,30 @@ static ngx_int_t flash_init_filter(ngx_conf_t *cf)
     (void) flash_share_seen();
     flash_next_body_filter = ngx_http_top_body_filter;
     ngx_http_top_body_filter = flash_body_filter;
+    return NGX_OK;
+}
+
+/* ---- The worker's own program ---- */
+
+/*
+ * Where memory is short, the kernel evicts parts of the program, and the worker would wait for the disk when it needs them again.
+ * What it has once used of its code and constants stays in memory, as far as the limit of locked memory goes.
+ */
+static ngx_int_t flash_init_worker(ngx_cycle_t *cycle)
+{
+    FILE *maps = flash_is_used ? fopen("/proc/self/maps", "r") : NULL;
+    char line[NGX_MAX_PATH], rights[5];
+    unsigned long start, end, inode;
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        int is_file = sscanf(line, "%lx-%lx %4s %*s %*s %lu", &start, &end, rights, &inode) == 4 && inode != 0;
+        if (is_file && rights[0] == 'r' && rights[1] == '-' && syscall(SYS_mlock2, start, end - start, 1 /* on fault */) == -1) {
+            ngx_log_error(NGX_LOG_NOTICE, cycle->log, ngx_errno, "flash helper: the worker may wait for parts of its program");
+            break;
+        }
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
     return NGX_OK;
 }
 
@@ -372,6 +399,6 @@ static ngx_http_module_t flash_module_ctx = {
 };
 
 ngx_module_t ngx_http_flash_module = {
-    NGX_MODULE_V1, &flash_module_ctx, flash_commands, NGX_HTTP_MODULE, NULL, NULL, NULL,
+    NGX_MODULE_V1, &flash_module_ctx, flash_commands, NGX_HTTP_MODULE, NULL, NULL, flash_init_worker,
     NULL, NULL, NULL, NULL, NGX_MODULE_V1_PADDING,
 };
