@@ -98,9 +98,9 @@ pub static VARIANTS: [Variant; 24] = [
         ..variant("apache-prefork", Apache, "a process per connection")
     },
     Variant {
-        words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), OPEN_FILES],
+        words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), ("@CACHE@", "off")],
         module: NGINX_MODULE,
-        ..variant("nginx-flash", Nginx, "open files cached, and asks flash helper for what is not in memory")
+        ..variant("nginx-flash", Nginx, "asks flash helper for what is not in memory")
     },
     Variant {
         threads: 256,
