@@ -350,35 +350,31 @@ static inline uint64_t flash_now(void)
     return ((uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000) >> FLASH_TICK_MS_LOG2;
 }
 
+/* Where the table notes a piece. */
+static inline uint64_t *flash_place(uint64_t piece)
+{
+    return &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
+}
+
 static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
 {
     uint64_t piece = flash_piece(stamp, start);
-    uint64_t seen = __atomic_load_n(&flash_seen[piece >> (64 - FLASH_PIECES_LOG2)], __ATOMIC_RELAXED);
+    uint64_t seen = __atomic_load_n(flash_place(piece), __ATOMIC_RELAXED);
     if ((seen ^ piece) & ~(uint64_t) FLASH_TICKS) {
         return FLASH_NEVER;
     }
     return ((flash_now() - seen) & FLASH_TICKS) <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
 }
 
-/* Notes that a piece is in memory now. */
-static inline void flash_remember(const struct flash_stamp *stamp, uint64_t start)
-{
-    uint64_t piece = flash_piece(stamp, start), *seen = &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
-    piece = (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS);
-    if (__atomic_load_n(seen, __ATOMIC_RELAXED) != piece) {
-        __atomic_store_n(seen, piece, __ATOMIC_RELAXED);
-    }
-}
-
 /* Notes what a look at a window has shown: of an absent one of all pieces, of one in memory of those that are whole in it. */
 static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, uint64_t end, int is_resident)
 {
     for (uint64_t at = start / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES; at < end; at += FLASH_PIECE_BYTES) {
+        uint64_t piece = flash_piece(stamp, at);
         int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
-        if (is_resident && is_whole) {
-            flash_remember(stamp, at);
-        } else if (!is_resident) {
-            __atomic_store_n(&flash_seen[flash_piece(stamp, at) >> (64 - FLASH_PIECES_LOG2)], 0, __ATOMIC_RELAXED);
+        if (is_whole || !is_resident) {
+            uint64_t seen = is_resident ? (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS) : 0;
+            __atomic_store_n(flash_place(piece), seen, __ATOMIC_RELAXED);
         }
     }
 }

@@ -127,7 +127,7 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     ngx_open_file_cache_t *cache = clcf->open_file_cache;
     ngx_open_file_info_t of = {.directio = NGX_OPEN_FILE_DIRECTIO_OFF, .valid = clcf->open_file_cache_valid,
                                .min_uses = clcf->open_file_cache_min_uses, .read_ahead = clcf->read_ahead};
-    if (cache == NULL) {
+    if (cache == NULL || (ctx->f.fd != -1 && ctx->f.stamp.size <= COPIED_MAX)) {
         return 0;
     }
     uint32_t hash = ngx_crc32_long(path->data, path->len);
@@ -188,7 +188,7 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     ngx_http_headers_in_t *in = &r->headers_in;
     ngx_uint_t is_partial = r->header_only || in->range || in->if_modified_since || in->if_none_match;
     int kind = flash_file_open(&ctx->f, root, accepts, !is_partial);
-    if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due && ctx->f.stamp.size > COPIED_MAX) {
+    if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due) {
         (void) flash_open_cached(ctx, &path);
     }
     return kind != 0 ? flash_lead_to(ctx, kind) : flash_ask(ctx, FLASH_FIND, accepts, 0, FLASH_WINDOW_BYTES_MAX);
@@ -368,7 +368,7 @@ static ngx_int_t flash_init_worker(ngx_cycle_t *cycle)
     unsigned long start, end, inode;
     while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
         int is_file = sscanf(line, "%lx-%lx %4s %*s %*s %lu", &start, &end, rights, &inode) == 4 && inode != 0;
-        if (is_file && rights[0] == 'r' && rights[1] == '-' && syscall(SYS_mlock2, start, end - start, 1 /* on fault */) == -1) {
+        if (is_file && rights[0] == 'r' && rights[1] == '-' && mlock2((void *) start, end - start, MLOCK_ONFAULT) == -1) {
             ngx_log_error(NGX_LOG_NOTICE, cycle->log, ngx_errno, "flash helper: the worker may wait for parts of its program");
             break;
         }

@@ -202,7 +202,9 @@ impl Disk {
             return Err(LookupError::Forbidden(Refusal::Program));
         }
         let class = self.device_of_mount(examined.mount).class;
-        if blocking.waits() && self.settings.others_open && class.is_local() {
+        // Others read it themselves. A page that is read here too would seem to be a frequent one.
+        let others_read = self.settings.others_open && class.is_local();
+        if blocking.waits() && others_read {
             root.read_access_rules(name, &file, blocking);
         }
         if !blocking.waits() && !class.reads_now() {
@@ -230,8 +232,6 @@ impl Disk {
             let is_worth_it =
                 worth.of_content(stamp.size) || (!class.reads_now() && worth.has_room_for(stamp.size));
             let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
-            // Others read it themselves. A page that was read here too would seem to be a frequent one.
-            let others_read = self.settings.others_open && class.is_local();
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
                 && !others_read
                 && (is_worth_it || answers_once);
