@@ -64,6 +64,9 @@ impl HandOver {
         let mut buffer = ipc::buffer();
         let Ok(Received::Message(message)) = ipc::try_receive(&socket, &mut buffer) else { return None };
         let left = u64::from_ne_bytes(message.bytes.strip_prefix(TAKES)?.try_into().ok()?);
+        if left == 0 {
+            return None;
+        }
         let left = AtomicUsize::new(left.try_into().unwrap_or(usize::MAX));
         let is_over = SharedBytes::zeroed(1).ok()?;
         let until = Instant::now().checked_add(drain / 2);
@@ -76,14 +79,19 @@ impl HandOver {
 
     /// Gives the successor an idle connection. Never waits. `now_ms` is the server's time.
     pub(crate) fn give(&self, state: IdleState, socket: impl AsFd, now_ms: u64) -> Given {
-        let fewer = |left: usize| left.checked_sub(1);
-        if self.is_over() || self.left.fetch_update(Relaxed, Relaxed, fewer).is_err() {
+        if self.is_over() {
             return self.end();
         }
+        let fewer = |left: usize| left.checked_sub(1);
+        let Ok(left) = self.left.fetch_update(Relaxed, Relaxed, fewer) else { return self.end() };
         let message = [&now_ms.to_ne_bytes(), state.for_another_server().bytes()].concat();
         match ipc::try_send(&self.socket, &message, &[socket.as_fd()]) {
             Ok(()) => {
                 self.full_since_ms.store(0, Relaxed);
+                // From now on, responses say that their connections close.
+                if left == 1 {
+                    self.end();
+                }
                 Given::Yes
             }
             Err(Errno::AGAIN) => {
@@ -230,9 +238,8 @@ mod tests {
         let (from, _to) = both(2);
         let (socket, _theirs) = UnixStream::pair().unwrap();
         let state = state(Peer::Unix, 0);
-        let given: Vec<_> = (0..3).map(|_| from.give(state, &socket, 0)).collect();
-        assert_eq!(given, [Given::Yes, Given::Yes, Given::No]);
-        assert!(from.is_over());
+        let give = || (from.give(state, &socket, 0), from.is_over());
+        assert_eq!([give(), give(), give()], [(Given::Yes, false), (Given::Yes, true), (Given::No, true)]);
     }
 
     #[test]
@@ -267,7 +274,9 @@ mod tests {
 
     #[test]
     fn a_successor_that_says_something_else_or_nothing_takes_none() {
-        for said in [Some(&b"takes 2: 12345678"[..]), Some(b"takes 1: 1"), None] {
+        for said in
+            [Some(&b"takes 2: 12345678"[..]), Some(b"takes 1: 1"), Some(b"takes 1: \0\0\0\0\0\0\0\0"), None]
+        {
             let (ours, theirs) = ipc::pair().unwrap();
             said.into_iter().for_each(|said| ipc::send(&theirs, said, &[]).unwrap());
             drop(theirs);
