@@ -113,7 +113,8 @@ fn the_workers_of_mp_move() {
     for _ in 0..5 {
         assert_eq!(setup.server.get("/a.txt").status, 200);
     }
-    browser.wait_for(&format!("{rows}.some(row => {} >= 5)", cell("Connections")));
+    // On a slow machine the first worker may have given up its client, and then serves some of the five.
+    browser.wait_for(&format!("{rows}.reduce((sum, row) => sum + {}, 0) == 6", cell("Connections")));
     drop(stream);
     browser.wait_for(&format!("{rows}.every(row => row.textContent.includes('idle'))"));
     setup.server.stop();

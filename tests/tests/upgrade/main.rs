@@ -166,7 +166,7 @@ fn one_upgrade_at_a_time_and_none_of_a_server_that_stops() {
         let slow = setup.script("slow", "touch \"$(dirname \"$0\")/begun\"; exec sleep 60");
         thread::scope(|scope| {
             let first = scope.spawn(|| setup.upgrade(&["--binary", &slow, "--ready-within", "3s"]));
-            wait_for("the first upgrade", || setup.path("begun").exists());
+            wait_for("the first upgrade", || setup.program("begun").exists());
             let second = setup.upgrade(&[]);
             let said = String::from_utf8_lossy(&second.stderr);
             assert!(said.contains("another upgrade is under way"), "{arch}: {said}");
@@ -302,7 +302,7 @@ fn a_server_without_its_rights_gets_them_back_only_for_trusted_programs() {
         return;
     }
     let mut setup = Setup::new("amped", &["--user", "nobody"]);
-    let copy = setup.path("flash");
+    let copy = setup.program("flash");
     fs::copy(program(), &copy).unwrap();
     fs::set_permissions(&copy, Permissions::from_mode(0o777)).unwrap();
     let said = setup.refused(&["--binary", copy.to_str().unwrap()]);

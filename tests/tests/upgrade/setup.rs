@@ -21,6 +21,8 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
 pub(crate) struct Setup {
     pub(crate) folder: TempDir,
     pub(crate) site: TempDir,
+    /// Beside Flash's own program: on some machines anybody may replace what is in /tmp.
+    programs: TempDir,
     pub(crate) server: Server,
     /// Those that serve, or have served, after the first one.
     pub(crate) successors: Vec<u32>,
@@ -41,7 +43,8 @@ impl Setup {
     /// A server whose listeners `change` names.
     pub(crate) fn without_listen(arch: &str, change: impl Fn(&mut Command, &Path)) -> Self {
         let (folder, site) = (tempfile::tempdir().unwrap(), site::make());
-        for folder in [&folder, &site] {
+        let programs = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for folder in [&folder, &site, &programs] {
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         }
         let mut command = Command::new(program());
@@ -49,7 +52,7 @@ impl Setup {
         command.args(["--admin", &format!("unix:{}", folder.path().join("admin.sock").display())]);
         command.arg("--arch").args(arch.split(' ')).stdin(Stdio::null()).stdout(Stdio::null());
         change(&mut command, folder.path());
-        Self { server: Server::of(command), folder, site, successors: Vec::new() }
+        Self { server: Server::of(command), folder, site, programs, successors: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -98,9 +101,14 @@ impl Setup {
         text
     }
 
+    /// Where only root and this user can put a program.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.programs.path().join(name)
+    }
+
     /// An executable script.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
-        let path = self.path(name);
+        let path = self.program(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         path.to_str().unwrap().to_owned()
