@@ -102,8 +102,8 @@ fn unix() -> impl TypedValueParser<Value = PathBuf> {
         Ok(Listen { place: Place::Unix(_), .. }) => {
             Err("every user may connect: --allow-user says who may ask, and not mode= or group=".into())
         }
-        Ok(_) => Err("askers get descriptors, so the place is unix:PATH".into()),
-        Err(error) => Err(error),
+        Err(error) if text.starts_with("unix:") => Err(error),
+        Ok(_) | Err(_) => Err("askers get descriptors, so the place is unix:PATH".into()),
     }
 }
 
