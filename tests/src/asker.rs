@@ -1,5 +1,6 @@
 //! `flash helper` as a process, and an asker of it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -59,9 +60,21 @@ pub struct Daemon {
 impl Daemon {
     /// Answers for these folders, at a socket in `beside`.
     pub fn start(roots: &[&Path], beside: &Path, flags: &[&str]) -> Self {
+        Self::start_under(&[], roots, beside, flags)
+    }
+
+    /// Starts it through another program, such as `prlimit`.
+    pub fn start_under(wrapper: &[String], roots: &[&Path], beside: &Path, flags: &[&str]) -> Self {
         let socket = beside.join("helper.sock");
-        let mut command = Command::new(program());
-        command.arg("helper").args(roots).arg("--listen").arg(format!("unix:{}", socket.display()));
+        let program = program();
+        let mut words = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().expect("at least the program"));
+        command
+            .args(words)
+            .arg("helper")
+            .args(roots)
+            .arg("--listen")
+            .arg(format!("unix:{}", socket.display()));
         command.args(flags);
         Self::of(command, socket)
     }

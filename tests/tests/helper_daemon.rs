@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_helper::protocol::{Answer, AnswerKind, MESSAGE_BYTES_MAX, Question, QuestionKind, accept, flag};
+use flash_rig::{Limits, Machine};
 use flash_slowdisk::{Kind, SlowDisk};
 use flash_tests::asker::{Asker, Daemon, Message, Rooted, content, find, memory};
 use flash_tests::{PATIENCE, program, site};
@@ -289,6 +290,35 @@ fn a_hung_mount_costs_its_own_questions_one_deadline_and_no_others() {
     );
     disk.clear();
     asker.wait_for("/slow/16", AnswerKind::File);
+}
+
+#[test]
+fn a_small_machine_has_few_helpers() {
+    let journal = TempDir::new().unwrap();
+    let machine = Machine::take_with(journal.path()).unwrap();
+    let limits = Limits { memory_bytes: Some(64 << 20), ..Limits::default() };
+    let group = match machine.group(&limits, None) {
+        Ok(group) => group,
+        Err(why) => return eprintln!("NOT TESTED, memory cannot be limited: {why:#}"),
+    };
+    let rooted = Rooted::make();
+    let Some((_disk, _behind)) = with_slow_mount(&rooted, "lookup delay fixed:300ms") else { return };
+    let flags = ["--sandbox", "required"];
+    let daemon = Daemon::start_under(&group.wrapper(), &[rooted.path()], rooted.beside.path(), &flags);
+    let mut asker = daemon.asker();
+    let count = 50;
+    for number in 0..count {
+        asker.ask(&find(&format!("/slow/none-{number}")), None);
+    }
+    for _ in 0..count {
+        let Message::Answer(answer, None) = asker.receive() else { panic!("each is answered") };
+        assert_eq!(answer.kind, AnswerKind::Missing);
+    }
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    let helpers = names.filter(|name| name.starts_with("helper-")).count();
+    // One for each 8 MiB, for this device and for others.
+    assert!((4..=16).contains(&helpers), "{helpers} helpers in 64 MiB");
 }
 
 #[test]

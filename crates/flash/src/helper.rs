@@ -32,6 +32,8 @@ const CACHED_PART: usize = 2;
 pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
     let roots = roots(flags)?;
     let users = users(flags)?;
+    // The sandbox hides how much memory there is.
+    let helpers_max = flags.helpers_max.unwrap_or_else(usual_helpers);
     let descriptors = raise_limit();
     let listener = match Listener::passed() {
         Ok(Some(listener)) => listener,
@@ -87,7 +89,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         verbose: flags.verbose,
     };
     let helpers = HelperLimits {
-        helpers_max: flags.helpers_max.unwrap_or_else(usual_helpers),
+        helpers_max,
         queue_max: flags.helper_queue_max,
         single_flight: true,
         offload: Offload::Needed,
