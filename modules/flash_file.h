@@ -229,6 +229,15 @@ static inline int flash_file_is_loaded(const struct flash_file *f, uint64_t star
     return start >= f->loaded_start && start < f->loaded_end;
 }
 
+/*
+ * Whether the daemon has just brought this byte into the page cache, for nobody else. Then it is best sent as it is read: a look at
+ * its pages before they are sent would be a second use, and the kernel would keep them as frequent ones.
+ */
+static inline int flash_file_is_fresh(const struct flash_file *f, uint64_t start)
+{
+    return flash_file_is_loaded(f, start) && f->memory == -1 && !f->is_memory && flash_recall(&f->stamp, start) != FLASH_LATELY;
+}
+
 /* How many bytes can be sent from here on without a wait: of `memory` if the window is there, or of the file. 0: ask. */
 static inline uint64_t flash_file_ready(const struct flash_file *f, uint64_t start, uint64_t bytes)
 {

@@ -225,6 +225,24 @@ static int flash_waits_for_client(ngx_http_request_t *r)
            || ((r == r->main || r == r->connection->data) && (r->connection->buffered & ~FILTERS_BUFFERED));
 }
 
+/* Makes `b` a copy of so much of the file. Returns the bytes, or 0 if not all of it is in memory. */
+static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint64_t bytes)
+{
+    ngx_buf_t *last = ctx->copied;
+    int is_sent = last != NULL && last->pos == last->last;
+    uint64_t room = ngx_min(ctx->f.stamp.size, FLASH_PIECE_BYTES);
+    u_char *copy = is_sent ? last->start : ngx_palloc(ctx->request->pool, room);
+    if (copy == NULL || !flash_file_read(&ctx->f, copy, bytes, start)) {
+        return 0;
+    }
+    b->in_file = 0;
+    b->temporary = 1;
+    b->start = b->pos = copy;
+    b->end = b->last = copy + bytes;
+    ctx->copied = b;
+    return bytes;
+}
+
 /* Makes `b` the next window of what is to be sent. NGX_DONE if the daemon has to read it first. */
 static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
 {
@@ -238,13 +256,9 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX) {
-        u_char *copy = ngx_palloc(ctx->request->pool, bytes);
-        ready = copy != NULL && flash_file_read(f, copy, bytes, start) ? bytes : 0;
-        b->in_file = 0;
-        b->temporary = 1;
-        b->start = b->pos = copy;
-        b->end = b->last = copy + bytes;
+    } else if ((bytes == f->stamp.size && bytes <= COPIED_MAX) || flash_file_is_fresh(f, start)) {
+        uint64_t piece_end = (start / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+        ready = flash_copy(ctx, b, start, ngx_min(bytes, piece_end - start));
     } else {
         ready = flash_file_ready(f, start, bytes);
         if (f->memory != -1 && flash_file_is_loaded(f, start)) {

@@ -27,6 +27,8 @@ pub struct GroupMemory {
     pub used_bytes: u64,
     /// Of that, pages of files which nobody has mapped. The kernel can take them back.
     pub cached_bytes: u64,
+    /// Pages of files that the kernel takes for frequently used.
+    pub active_bytes: u64,
 }
 
 /// A cgroup (in version 1, one in each hierarchy). Dropping it ends what is inside and removes it.
@@ -109,11 +111,9 @@ impl Cgroup {
     /// The memory of its processes that the kernel cannot take back without swapping: their own, and locked pages of files.
     pub fn taken_bytes(&self) -> u64 {
         let stat = fs::read_to_string(self.folders[0].join("memory.stat")).unwrap_or_default();
-        let is_version_1 = stat.contains("total_rss ");
-        let names = if is_version_1 { ["total_rss", "total_unevictable"] } else { ["anon", "unevictable"] };
-        let counts = stat.lines().filter_map(|line| line.split_once(' '));
-        let counts = counts.filter(|(name, _)| names.contains(name));
-        counts.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum()
+        let names =
+            if is_version_1(&stat) { ["total_rss", "total_unevictable"] } else { ["anon", "unevictable"] };
+        names.map(|name| bytes_of(&stat, name)).iter().sum()
     }
 
     /// What is charged to the group now.
@@ -127,7 +127,8 @@ impl Cgroup {
         };
         let used = read("memory.usage_in_bytes").or_else(|_| read("memory.current"))?;
         let used_bytes = used.trim().parse().with_context(|| format!("not a number of bytes: {used:?}"))?;
-        Ok(GroupMemory { used_bytes, cached_bytes: cached_bytes(&read("memory.stat")?) })
+        let stat = read("memory.stat")?;
+        Ok(GroupMemory { used_bytes, cached_bytes: cached_bytes(&stat), active_bytes: active_bytes(&stat) })
     }
 
     /// How many reads of the limited disk its processes have caused. `None` where the kernel does not count them.
@@ -166,16 +167,26 @@ impl Drop for Cgroup {
 
 /// Pages of files that nobody has mapped, by `memory.stat` of version 1 or 2.
 fn cached_bytes(stat: &str) -> u64 {
-    let names = match stat.contains("total_rss ") {
+    let names = match is_version_1(stat) {
         true => ["total_cache", "total_shmem", "total_mapped_file"],
         false => ["file", "shmem", "file_mapped"],
     };
-    let of = |name: &str| {
-        let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
-    let [cache, shared, mapped] = names.map(of);
+    let [cache, shared, mapped] = names.map(|name| bytes_of(stat, name));
     cache.saturating_sub(shared + mapped)
+}
+
+fn active_bytes(stat: &str) -> u64 {
+    bytes_of(stat, if is_version_1(stat) { "total_active_file" } else { "active_file" })
+}
+
+/// Version 1 also says what groups inside hold.
+fn is_version_1(stat: &str) -> bool {
+    stat.contains("total_rss ")
+}
+
+fn bytes_of(stat: &str, name: &str) -> u64 {
+    let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or(0)
 }
 
 /// A name that no group has yet, for one process may have several.
@@ -318,6 +329,8 @@ mod tests {
         assert_eq!(cached_bytes(one), 450);
         assert_eq!(cached_bytes("anon 70\nfile 500\nshmem 20\nfile_mapped 30\nfile_dirty 9\n"), 450);
         assert_eq!(cached_bytes(""), 0);
+        assert_eq!(active_bytes("active_file 3\ntotal_rss 9\ntotal_active_file 7\n"), 7);
+        assert_eq!(active_bytes("anon 70\nactive_file 3\n"), 3);
     }
 
     #[test]

@@ -15,11 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_rig::{Limits, Machine};
 use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
 use flash_tests::site;
+use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -230,6 +232,42 @@ fn cold_files_come_whole_and_hold_up_no_hot_one() {
         });
         // A busy machine may hold one up. A worker that waits for the disk holds up nearly all.
         assert!(most < Duration::from_millis(300), "{kind:?}: one hot file of ten took {most:?}");
+    }
+}
+
+/// The kernel keeps pages that are used twice, and would evict hot files for those that are requested once.
+#[test]
+fn a_page_of_a_cold_file_is_used_once() {
+    const FILES: usize = 16;
+    const BYTES: usize = 500_000;
+    let journal = TempDir::new().unwrap();
+    let machine = Machine::take_with(journal.path()).unwrap();
+    let limits = Limits { memory_bytes: Some(256 << 20), ..Limits::default() };
+    if let Err(why) = machine.group(&limits, None) {
+        return eprintln!("NOT TESTED, pages cannot be counted: {why:#}");
+    }
+    for kind in kinds() {
+        let (root, beside) = (folder(), folder());
+        for number in 0..FILES {
+            let path = root.path().join(number.to_string());
+            site::write(&path, &site::pattern(BYTES));
+            let file = fs::File::open(path).unwrap();
+            file.sync_all().unwrap();
+            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        }
+        // Pages count for the group of who brings them into memory.
+        let group = machine.group(&limits, None).unwrap();
+        let flags = ["--allow-user", "www-data"];
+        let daemon = Daemon::start_under(&group.wrapper(), &[root.path()], beside.path(), &flags);
+        let peer = kind.start(root.path(), &daemon.socket, "");
+        for number in 0..FILES {
+            let reply = ask(peer.with, "GET", &format!("/{number}"), "").expect("a response");
+            assert_eq!((reply.status, reply.body.len()), (200, BYTES), "{kind:?}: {}", peer.said());
+        }
+        let memory = group.memory().unwrap();
+        let all = (FILES * BYTES) as u64;
+        assert!(memory.cached_bytes > all * 9 / 10, "{kind:?}: they were in memory before: {memory:?}");
+        assert!(memory.active_bytes < all / 4, "{kind:?}: {memory:?} for {all} bytes");
     }
 }
 
