@@ -249,6 +249,7 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     ngx_buf_t *rest = ctx->in->buf;
     struct flash_file *f = &ctx->f;
     uint64_t start = rest->file_pos, bytes = rest->file_last - start, ready = 0;
+    int is_fresh = flash_file_is_fresh(f, start);
     *b = *rest;
     if (!rest->in_file || rest->file != &ctx->file) {
         ctx->in = ctx->in->next; /* the boundaries of several ranges */
@@ -256,8 +257,9 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if ((bytes == f->stamp.size && bytes <= COPIED_MAX) || flash_file_is_fresh(f, start)) {
+    } else if (is_fresh || (bytes == f->stamp.size && bytes <= COPIED_MAX)) {
         uint64_t piece_end = (start / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+        piece_end = is_fresh ? ngx_min(piece_end, f->loaded_end) : piece_end;
         ready = flash_copy(ctx, b, start, ngx_min(bytes, piece_end - start));
     } else {
         ready = flash_file_ready(f, start, bytes);
