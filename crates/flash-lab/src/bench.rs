@@ -119,9 +119,8 @@ impl<'a> Rig<'a> {
         let slow = Slow::Local { mebibytes: mebibytes as u32 };
         // Its threads are a disk and not the server's work.
         let cpus = Cpus::choose(1).or_else(|_| Cpus::shared())?;
-        let rules = self.plan.machine.seek_ms.map_or_else(|| "concurrent 64".to_owned(), seeks);
         let folder = site.folder.clone();
-        let mount = || self.place.machine.slow(&folder, &mountpoint, slow, &rules);
+        let mount = || self.place.machine.slow(&folder, &mountpoint, slow, FAST);
         let mounted = cpus.on_clients(mount)??;
         self.slow = Some((folder, mounted));
         Ok(())
@@ -155,9 +154,10 @@ impl<'a> Rig<'a> {
             .or_else(|| self.varied(Axis::Processes, &cell.at))
             .or_else(usual)
             .map(|threads| threads as usize);
-        if let (Some((_, slow)), Some(ms)) = (&self.slow, self.varied(Axis::DeviceMilliseconds, &cell.at)) {
+        if let Some((_, slow)) = &self.slow {
+            let delay = self.varied(Axis::DeviceMilliseconds, &cell.at).unwrap_or_default();
             slow.disk().clear();
-            slow.disk().rule(&format!("concurrent 64\nread delay fixed:{}us", (ms * 1000.0) as u64))?;
+            slow.disk().rule(&format!("{FAST}\nread delay fixed:{}us", (delay * 1000.0) as u64))?;
         }
         let group = self.group(&cell.at, &site.folder)?;
         if self.plan.machine.cold {
@@ -238,8 +238,13 @@ impl<'a> Rig<'a> {
         let site = self.sites.at(at);
         let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
         let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
-        let seen =
-            cpus.on_clients(|| clients.ask(&server, php, site, (group, cpus.client.len()), watch))??;
+        // The papers' servers were warm. A slow disk would take longer for that than a run does here.
+        let slow_down =
+            self.slow.as_ref().zip(self.plan.machine.seek_ms).map(|((_, slow), ms)| {
+                move || slow.disk().rule(&seeks(ms)).expect("the disk knows its rules")
+            });
+        let place = (group, cpus.client.len());
+        let seen = cpus.on_clients(|| clients.ask(&server, php, site, place, watch, slow_down))??;
         interrupt::check()?;
         server.process.check()?;
         let memory = server.process.memory()?;
@@ -262,6 +267,9 @@ impl<'a> Rig<'a> {
         Ok(figures)
     }
 }
+
+/// How a slow disk behaves before it is slow.
+const FAST: &str = "concurrent 64";
 
 /// A disk with one arm. A seek takes half of its mean at least, and half more at most.
 fn seeks(mean_ms: f64) -> String {

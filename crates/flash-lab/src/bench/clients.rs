@@ -17,6 +17,8 @@ use crate::plan::{self, Connections, Protocol};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long clients ask before the measurement when a disk has become slow.
+const SETTLE: Duration = Duration::from_secs(2);
 /// The hot file's clients, who are never so many that they disturb.
 const HOT_CONNECTIONS: u32 = 16;
 /// More threads of clients than this are never needed. They share processors with no other thread.
@@ -53,7 +55,8 @@ pub(super) struct Watching {
 }
 
 impl Clients {
-    /// Sends requests, on this thread's processors, until the time is up or the run is interrupted.
+    /// Sends requests, on this thread's processors, until the time is up or the run is interrupted. `slow_down` is for after the
+    /// warm-up, which then takes longer.
     pub(super) fn ask(
         &self,
         server: &Running,
@@ -61,8 +64,13 @@ impl Clients {
         site: &Site,
         (group, processors): (Option<&Cgroup>, usize),
         watch: Watching,
+        mut slow_down: Option<impl FnOnce()>,
     ) -> Result<Seen> {
-        let load = self.load(server.port, site, processors)?;
+        let mut load = self.load(server.port, site, processors)?;
+        let warmed = load.warm_up;
+        if slow_down.is_some() {
+            load.warm_up += SETTLE;
+        }
         let stop = AtomicBool::new(false);
         type Used = (Usage, Option<Usage>, Option<u64>);
         let usage = || -> Result<Used> {
@@ -86,6 +94,11 @@ impl Clients {
                 answers += (live.requests + live.errors) - (last.requests + last.errors);
             }
             last = live;
+            if live.elapsed >= warmed
+                && let Some(slow_down) = slow_down.take()
+            {
+                slow_down();
+            }
             if live.elapsed >= load.warm_up {
                 if before.is_none() {
                     before = usage().ok();
