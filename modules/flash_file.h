@@ -230,12 +230,17 @@ static inline int flash_file_is_loaded(const struct flash_file *f, uint64_t star
 }
 
 /*
- * Whether the daemon has just brought this byte into the page cache, for nobody else. Then it is best sent as it is read: a look at
- * its pages before they are sent would be a second use, and the kernel would keep them as frequent ones.
+ * How many bytes the daemon has just loaded that this asker can only look at by reading them. They are sent as they are read. A
+ * look before `sendfile` would be a second use of their pages, and the kernel would keep them as hot ones.
  */
-static inline int flash_file_is_fresh(const struct flash_file *f, uint64_t start)
+static inline uint64_t flash_file_fresh(const struct flash_file *f, uint64_t start)
 {
-    return flash_file_is_loaded(f, start) && f->memory == -1 && !f->is_memory && flash_recall(&f->stamp, start) != FLASH_LATELY;
+    uint64_t piece_end = (start / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
+    if (!flash_file_is_loaded(f, start) || f->memory != -1 || f->is_memory || flash_recall(&f->stamp, start) == FLASH_LATELY
+        || flash_resident(f->fd, start, 1) != FLASH_UNTOLD) {
+        return 0;
+    }
+    return (piece_end < f->loaded_end ? piece_end : f->loaded_end) - start;
 }
 
 /* How many bytes can be sent from here on without a wait: of `memory` if the window is there, or of the file. 0: ask. */

@@ -2,9 +2,12 @@
  * The bucket of a file that the daemon helps to read. It reads what is in memory, and asks for what is not. Filters and ranges
  * split it as they split any bucket.
  */
+#include <sys/mman.h>
+
 #include "mod_flash.h"
 
 #define READ_BYTES (64 << 10)
+#define SMALL_BYTES (16 << 10)
 
 static apr_status_t flash_bucket_read(apr_bucket *b, const char **bytes, apr_size_t *length, apr_read_type_e block);
 
@@ -54,12 +57,21 @@ static apr_status_t flash_fill(flash_body_t *body, char *buffer, size_t bytes, u
     return APR_SUCCESS;
 }
 
+static void flash_unmap(void *buffer)
+{
+    (void) munmap(buffer, READ_BYTES);
+}
+
+/* Apache's allocators keep what is freed, in each process or thread. So only small buffers come from there. */
 static apr_status_t flash_bucket_read(apr_bucket *b, const char **bytes, apr_size_t *length, apr_read_type_e block)
 {
     flash_body_t *body = b->data;
     size_t count = b->length < READ_BYTES ? b->length : READ_BYTES;
-    char *buffer = apr_bucket_alloc(count, b->list);
-    if (buffer == NULL) {
+    int is_small = count <= SMALL_BYTES;
+    void (*free_buffer)(void *) = is_small ? apr_bucket_free : flash_unmap;
+    char *buffer = is_small ? apr_bucket_alloc(count, b->list)
+                            : mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == NULL || buffer == MAP_FAILED) {
         return APR_ENOMEM;
     }
     apr_status_t status = flash_fill(body, buffer, count, b->start, block);
@@ -67,10 +79,10 @@ static apr_status_t flash_bucket_read(apr_bucket *b, const char **bytes, apr_siz
         status = apr_bucket_split(b, count);
     }
     if (status != APR_SUCCESS) {
-        apr_bucket_free(buffer);
+        free_buffer(buffer);
         return status;
     }
-    apr_bucket_heap_make(b, buffer, count, apr_bucket_free);
+    apr_bucket_heap_make(b, buffer, count, free_buffer);
     flash_bucket_destroy(body);
     *bytes = buffer;
     *length = count;

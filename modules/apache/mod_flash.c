@@ -141,7 +141,7 @@ static int flash_send_file(request_rec *r, flash_body_t *body)
     if (status != OK) {
         flash_free(body);
         r->status = status;
-    } else if (stamp->size > MAPPED_MIN && !flash_file_is_fresh(&body->f, 0) && flash_file_is_resident(&body->f)) {
+    } else if (stamp->size > MAPPED_MIN && flash_file_fresh(&body->f, 0) == 0 && flash_file_is_resident(&body->f)) {
         /* All of it is in memory, so it is sent as Apache's own handler does it. The request's pool outlives the bucket. */
         const core_dir_config *core = ap_get_core_module_config(r->per_dir_config);
         apr_int32_t flags = APR_FOPEN_READ | (core->enable_sendfile == ENABLE_SENDFILE_ON ? APR_FOPEN_SENDFILE_ENABLED : 0);
@@ -172,7 +172,7 @@ static int flash_handler(request_rec *r)
     if (status != OK) {
         return status;
     }
-    flash_body_t *body = calloc(1, sizeof(*body));
+    flash_body_t *body = calloc(1, sizeof(*body) + strlen(apr_table_get(r->notes, HANDLER)) + 1);
     if (body == NULL) {
         return HTTP_SERVICE_UNAVAILABLE;
     }

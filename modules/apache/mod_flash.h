@@ -31,7 +31,7 @@ typedef struct {
     const flash_conf_t *conf;
     server_rec *server;
     struct flash_file f;
-    char path[FLASH_PATH_BYTES_MAX + 1];
+    char path[];
 } flash_body_t;
 
 /* Asking. */

@@ -36,7 +36,7 @@ typedef struct {
     struct flash_file f;
     ngx_file_t file, memory; /* what nginx sends from: the file, or the window that was loaded last */
     ngx_chain_t *in;         /* what is to be sent */
-    ngx_buf_t *copied;       /* the bytes that were handed on last, unless they are in a file */
+    ngx_buf_t *copied;       /* the last copy; its memory is used again once it is sent */
     unsigned is_pending : 1, is_sending : 1; /* waits for the daemon; the header is sent */
     unsigned must_block : 1, is_failed : 1;  /* the daemon cannot help with the body: it may be done without, or not */
 } flash_ctx_t;

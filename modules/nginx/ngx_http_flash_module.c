@@ -225,7 +225,7 @@ static int flash_waits_for_client(ngx_http_request_t *r)
            || ((r == r->main || r == r->connection->data) && (r->connection->buffered & ~FILTERS_BUFFERED));
 }
 
-/* Makes `b` a copy of so much of the file. Returns the bytes, or 0 if not all of it is in memory. */
+/* Makes `b` a copy of so much of the file. Returns the bytes, or 0: not all of it is in memory, or there is no room for a copy. */
 static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint64_t bytes)
 {
     ngx_buf_t *last = ctx->copied;
@@ -249,7 +249,6 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     ngx_buf_t *rest = ctx->in->buf;
     struct flash_file *f = &ctx->f;
     uint64_t start = rest->file_pos, bytes = rest->file_last - start, ready = 0;
-    int is_fresh = flash_file_is_fresh(f, start);
     *b = *rest;
     if (!rest->in_file || rest->file != &ctx->file) {
         ctx->in = ctx->in->next; /* the boundaries of several ranges */
@@ -257,10 +256,10 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if (is_fresh || (bytes == f->stamp.size && bytes <= COPIED_MAX)) {
-        uint64_t piece_end = (start / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
-        piece_end = is_fresh ? ngx_min(piece_end, f->loaded_end) : piece_end;
-        ready = flash_copy(ctx, b, start, ngx_min(bytes, piece_end - start));
+    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX) {
+        ready = flash_copy(ctx, b, start, bytes);
+    } else if ((ready = flash_file_fresh(f, start)) > 0) {
+        ready = flash_copy(ctx, b, start, ngx_min(bytes, ready));
     } else {
         ready = flash_file_ready(f, start, bytes);
         if (f->memory != -1 && flash_file_is_loaded(f, start)) {
