@@ -32,8 +32,10 @@ use self::clients::Clients;
 pub use self::place::Place;
 use self::site::{Site, Sites};
 
-/// Servers that give a thread or a process to each connection for as long as it lives.
-const WAITERS: [&str; 4] = ["mt", "mp", "apache-prefork", "apache-worker"];
+/// Whether a server gives a thread or a process to each connection for as long as it lives. The module changes nothing about that.
+fn waits_for_clients(variant: &str) -> bool {
+    ["mt", "mp", "apache-prefork", "apache-worker"].contains(&variant.trim_end_matches("-flash"))
+}
 
 /// Everything that one plan's measurements need, ready.
 pub struct Rig<'a> {
@@ -147,7 +149,7 @@ impl<'a> Rig<'a> {
         let clients = self.clients(cell, rate);
         let usual = || {
             let per_client = self.plan.load.waiters == Waiters::PerClient;
-            (per_client && WAITERS.contains(&spec.variant.name)).then_some(f64::from(clients.count))
+            (per_client && waits_for_clients(spec.variant.name)).then_some(f64::from(clients.count))
         };
         let threads = self
             .varied(Axis::Helpers, &cell.at)
@@ -239,8 +241,9 @@ impl<'a> Rig<'a> {
         let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
         let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
         // The papers' servers were warm. A slow disk would take longer for that than a run does here.
+        let seek_ms = self.plan.machine.seek_ms.filter(|_| self.axis() != Some(Axis::DeviceMilliseconds));
         let slow_down =
-            self.slow.as_ref().zip(self.plan.machine.seek_ms).map(|((_, slow), ms)| {
+            self.slow.as_ref().zip(seek_ms).map(|((_, slow), ms)| {
                 move || slow.disk().rule(&seeks(ms)).expect("the disk knows its rules")
             });
         let place = (group, cpus.client.len());
@@ -254,7 +257,8 @@ impl<'a> Rig<'a> {
         let is_short = memory_mb.is_some();
         let mut figures = figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)?;
         figures.figures.extend(hit_rate.map(|rate| ("cache_hit_rate".to_owned(), rate)));
-        if let Some(memory_mb) = memory_mb
+        // With seeks, the warm-up is another load than the measurement.
+        if let Some(memory_mb) = memory_mb.filter(|_| self.plan.machine.seek_ms.is_none())
             && wants("optimal")
         {
             let measured = seen.answers as usize;

@@ -15,6 +15,7 @@ mod workload;
 
 pub use self::at::{At, Extent};
 pub use self::check::{Bounds, Check, Finding, Pick, Term};
+pub(crate) use self::contents::SETTLE;
 pub use self::contents::{Axis, Case, MachineNeeds, Paper, Plan, Quick, ServerEntry, Sweep, Variant};
 pub use self::drawing::{Drawing, Kind, PaperSeries, Scale};
 pub use self::load::{Conform, Connections, Load, Protocol, Waiters};

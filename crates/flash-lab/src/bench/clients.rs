@@ -13,12 +13,10 @@ use flash_rig::{Cgroup, Php, Running, Usage, interrupt};
 use super::blocked::{Blocked, Sleeps};
 use super::runnable::Runnable;
 use super::site::{HOT_TARGET, Site};
-use crate::plan::{self, Connections, Protocol};
+use crate::plan::{self, Connections, Protocol, SETTLE};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long clients ask before the measurement when a disk has become slow.
-const SETTLE: Duration = Duration::from_secs(2);
 /// The hot file's clients, who are never so many that they disturb.
 const HOT_CONNECTIONS: u32 = 16;
 /// More threads of clients than this are never needed. They share processors with no other thread.
@@ -55,8 +53,8 @@ pub(super) struct Watching {
 }
 
 impl Clients {
-    /// Sends requests, on this thread's processors, until the time is up or the run is interrupted. `slow_down` is for after the
-    /// warm-up, which then takes longer.
+    /// Sends requests, on this thread's processors, until the time is up or the run is interrupted. `slow_down` ends the
+    /// warm-up. Time counts a little later then.
     pub(super) fn ask(
         &self,
         server: &Running,

@@ -1,5 +1,7 @@
 //! What a plan says, and what follows from it for a run.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::at::{At, Extent};
@@ -10,6 +12,8 @@ use super::workload::Workload;
 
 /// Doublings and halvings of a search, about.
 const CONFORM_STEPS: f64 = 8.0;
+/// How long clients ask once the disk has become slow, before time counts.
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -81,7 +85,7 @@ pub struct MachineNeeds {
     /// Reads a second that the server's disk does at most.
     pub disk_reads_per_second: Option<u64>,
     pub read_ahead_kb: Option<u32>,
-    /// The site lies on an ext4 on a disk with one arm, which takes about this long for each read.
+    /// The site lies on an ext4 on a disk with one arm, which takes about this long for each read. It does so after the warm-up.
     pub seek_ms: Option<f64>,
     /// Whether the page cache is emptied before each measurement.
     pub cold: bool,
@@ -237,7 +241,8 @@ impl Plan {
     pub fn cell_seconds(&self, extent: Extent) -> f64 {
         let load = self.load(extent);
         let steps = if load.conform.is_some() { CONFORM_STEPS } else { 1.0 };
-        steps * (load.warm_up_seconds + load.seconds) + 1.0
+        let settle = self.machine.seek_ms.map_or(0.0, |_| SETTLE.as_secs_f64());
+        steps * (load.warm_up_seconds + settle + load.seconds) + 1.0
     }
 
     /// Whether this server can do what is asked for at a place.
