@@ -116,8 +116,8 @@ impl<'a> Rig<'a> {
         let mountpoint = self.run_folder.join("slow");
         fs::create_dir_all(&mountpoint)?;
         let site = self.sites.at(at);
-        // Room for the last block of each file, and for names.
-        let mebibytes = (site.bytes() + site.files() * 8_192) / (1 << 20) + 32;
+        // Room for the last block of each file, for names, inodes and the journal.
+        let mebibytes = (site.bytes() / 16 * 17 + site.files() * 8_192) / (1 << 20) + 96;
         let slow = Slow::Local { mebibytes: mebibytes as u32 };
         // Its threads are a disk and not the server's work.
         let cpus = Cpus::choose(1).or_else(|_| Cpus::shared())?;
