@@ -274,10 +274,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
     pub helper_queue_max: usize,
 
-    /// Paths in the path cache. Each process of mp has its part. 0 caches none. Files above 256 KiB stay open in the cache;
-    /// their number depends on the limit of open files (ulimit -n)
-    #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
-    pub path_cache: usize,
+    /// Paths in the path cache. Each process of mp has its part. 0 caches none. Without this flag, one for each 4 KiB of the file
+    /// cache, and 6,000 at least. Files above 256 KiB stay open in the cache; their number depends on the memory and on the
+    /// limit of open files (ulimit -n)
+    #[arg(long, value_name = "ENTRIES", value_parser = count(0, 1 << 30), help_heading = CACHES)]
+    pub path_cache: Option<usize>,
 
     /// Memory for the content of files, at most. Each process of mp has its part. 0 caches none. Without this flag, a quarter of
     /// the memory of the machine or the cgroup, 128M at most. While other programs need the memory, the cache takes less

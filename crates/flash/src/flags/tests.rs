@@ -57,7 +57,7 @@ fn defaults() {
     assert!(flags.index.is_empty() && flags.programs.cgi.is_empty());
     assert_eq!(flags.programs.indexes(), ["index.html"]);
     assert_eq!(flags.follow_links, FollowLinks::Inside);
-    assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, None));
+    assert_eq!((flags.path_cache, flags.file_cache_bytes), (None, None));
     assert_eq!(flags.revalidate, Duration::from_secs(1));
     assert_eq!((flags.access_log, flags.log_format, flags.verbose), (None, None, false));
     assert!(!flags.list && !flags.dotfiles && !flags.user_dirs && !flags.no_precompressed);

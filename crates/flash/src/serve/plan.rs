@@ -226,7 +226,7 @@ impl Plan {
         Spool::open(&temporary_folder()).map(Some)
     }
 
-    /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
+    /// Processes share the bounds, because each has caches of its own: with 32 of them 1,024 entries and 4 MB each.
     pub(super) fn cache_limits(&self, number: usize) -> CacheLimits {
         let threads = match self.arch {
             Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,
@@ -237,7 +237,7 @@ impl Plan {
         };
         let parts = self.parts_of(number);
         CacheLimits {
-            entries_max: self.flags.path_cache.div_ceil(parts),
+            entries_max: self.shares.paths.div_ceil(parts),
             descriptors_max: self.cached_files,
             bytes_max: self.shares.file_cache_bytes / parts as u64,
             threads,

@@ -106,8 +106,8 @@ pub(super) fn table(flags: &flags::Serve, shares: &Shares, sites: &SitePlans, li
         of_connection,
         connections,
         entries: match flags.arch {
-            flags::Arch::Mp => flags.path_cache.div_ceil(shares.processes),
-            _ => flags.path_cache,
+            flags::Arch::Mp => shares.open_files.div_ceil(shares.processes),
+            _ => shares.open_files,
         },
     }
 }

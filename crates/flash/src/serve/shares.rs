@@ -8,6 +8,11 @@ use crate::failure::Failure;
 use crate::flags;
 
 const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
+const PATHS_MIN: usize = 6_000;
+/// The part of the file cache for each path. A path without content takes less than a quarter of that.
+const PATH_BYTES: u64 = 4 << 10;
+/// The memory of a machine for each file that the cache holds open. The kernel holds less than two KiB for it.
+const OPEN_FILE_BYTES: u64 = 32 << 10;
 const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// 200,000 names of 15 bytes, in order of their sizes.
 const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
@@ -52,6 +57,9 @@ pub(super) fn helpers_max(memory_bytes: Option<u64>) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) file_cache_bytes: u64,
+    /// Entries of the path cache, and those that may hold a file open.
+    pub(super) paths: usize,
+    pub(super) open_files: usize,
     pub(super) program_buffer_bytes: u64,
     pub(super) helpers_max: usize,
     /// Threads of mt: at the start, and at most.
@@ -75,8 +83,13 @@ impl Shares {
         let processes = flags.processes.unwrap_or_else(|| count(PROCESS_BYTES, PROCESSES));
         let usual_max = || count(PROCESS_BYTES, PROCESSES_MAX).max(processes);
         let processes_max = flags.processes_max.unwrap_or_else(usual_max);
+        let file_cache_bytes = flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX));
+        let paths =
+            flags.path_cache.unwrap_or_else(|| PATHS_MIN.max((file_cache_bytes / PATH_BYTES) as usize));
         Self {
-            file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX)),
+            file_cache_bytes,
+            paths,
+            open_files: count(OPEN_FILE_BYTES, u64::MAX).min(paths),
             program_buffer_bytes: flags
                 .programs
                 .program_buffer_bytes
@@ -135,6 +148,20 @@ mod tests {
         assert_eq!(shown(shares(&[], Some(128))), (32, 16, 16, 32));
         assert_eq!(shown(shares(&[], Some(64))), (16, 8, 8, 16));
         assert_eq!(shown(shares(&[], Some(1))), (0, 0, 1, 1), "there is always one");
+    }
+
+    #[test]
+    fn paths_follow_the_file_cache_and_open_files_the_memory() {
+        let files = |words: &[&str], memory| {
+            let Shares { paths, open_files, .. } = shares(words, memory);
+            (paths, open_files)
+        };
+        assert_eq!(files(&[], None), (32_768, 32_768));
+        assert_eq!(files(&[], Some(512)), (32_768, 16_384));
+        assert_eq!(files(&[], Some(128)), (8_192, 4_096));
+        assert_eq!(files(&["--file-cache-bytes=0"], None), (6_000, 6_000));
+        assert_eq!(files(&["--path-cache=10"], None), (10, 10));
+        assert_eq!(files(&["--path-cache=0"], None), (0, 0));
     }
 
     #[test]

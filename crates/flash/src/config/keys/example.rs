@@ -30,6 +30,7 @@ const VALUES: &[(&str, &str)] = &[
     ("log-fields", r#"["time", "client", "request", "status", "request_id"]"#),
     ("methods", r#"["GET", "POST"]"#),
     ("no-header", r#"["X-Powered-By"]"#),
+    ("path-cache", "100000"),
     ("redirect", r#""https://example.org{path}""#),
     ("strip-prefix", r#""/docs""#),
     ("no-programs", r#"["/uploads"]"#),
