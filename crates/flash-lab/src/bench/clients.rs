@@ -54,7 +54,7 @@ pub(super) struct Watching {
 
 impl Clients {
     /// Sends requests, on this thread's processors, until the time is up or the run is interrupted. `slow_down` ends the
-    /// warm-up. Time counts a little later then.
+    /// warm-up.
     pub(super) fn ask(
         &self,
         server: &Running,
@@ -64,12 +64,15 @@ impl Clients {
         watch: Watching,
         mut slow_down: Option<impl FnOnce()>,
     ) -> Result<Seen> {
+        let stop = AtomicBool::new(false);
         let mut load = self.load(server.port, site, processors)?;
+        if self.rate.is_some() {
+            self.warm_up(&mut load, &stop)?;
+        }
         let warmed = load.warm_up;
-        if slow_down.is_some() {
+        if self.rate.is_some() || slow_down.is_some() {
             load.warm_up += SETTLE;
         }
-        let stop = AtomicBool::new(false);
         type Used = (Usage, Option<Usage>, Option<u64>);
         let usage = || -> Result<Used> {
             let of_php = php.map(|php| php.process.usage()).transpose()?;
@@ -119,6 +122,20 @@ impl Clients {
         let disk_reads = reads_after.zip(reads_before).map(|(after, before)| after - before);
         let used_by_php = php_after.zip(php_before).map(|(after, before)| after.since(&before));
         Ok(Seen { report, used: after.since(&before), answers, disk_reads, used_by_php, runnable, blocked })
+    }
+
+    /// Asks without pause for the time of the warm-up. At a rate, a cold server would have a backlog that it does not get rid of.
+    fn warm_up(&self, load: &mut Load, stop: &AtomicBool) -> Result<()> {
+        let time = std::mem::take(&mut load.warm_up);
+        if !time.is_zero() {
+            let mut first = load.clone();
+            first.until = Until::Time(time);
+            first.groups[0].pace = Pace::Closed { clients: self.count, think: Duration::ZERO };
+            // Other requests than those that are measured.
+            first.seed = !load.seed;
+            flash_load::run(&first, stop, |_| stop.store(interrupt::check().is_err(), Ordering::Relaxed))?;
+        }
+        interrupt::check()
     }
 
     fn load(&self, port: u16, site: &Site, processors: usize) -> Result<Load> {

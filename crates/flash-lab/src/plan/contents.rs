@@ -12,7 +12,7 @@ use super::workload::Workload;
 
 /// Doublings and halvings of a search, about.
 const CONFORM_STEPS: f64 = 8.0;
-/// How long clients ask once the disk has become slow, before time counts.
+/// How long clients ask after the warm-up before time counts, if they ask at a rate from then on, or the disk is slow.
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 
 /// One experiment.
@@ -241,7 +241,9 @@ impl Plan {
     pub fn cell_seconds(&self, extent: Extent) -> f64 {
         let load = self.load(extent);
         let steps = if load.conform.is_some() { CONFORM_STEPS } else { 1.0 };
-        let settle = self.machine.seek_ms.map_or(0.0, |_| SETTLE.as_secs_f64());
+        let settles = self.machine.seek_ms.is_some()
+            || self.sweep.as_ref().is_some_and(|sweep| sweep.axis == Axis::LoadLevel);
+        let settle = if settles { SETTLE.as_secs_f64() } else { 0.0 };
         steps * (load.warm_up_seconds + settle + load.seconds) + 1.0
     }
 
