@@ -275,8 +275,7 @@ pub(crate) struct Serve {
     pub helper_queue_max: usize,
 
     /// Paths in the path cache. Each process of mp has its part. 0 caches none. Without this flag, one for each 4 KiB of the file
-    /// cache, and 6,000 at least. Files above 256 KiB stay open in the cache; their number depends on the memory and on the
-    /// limit of open files (ulimit -n)
+    /// cache, and 6,000 at least. Of large files, as many stay open as memory and the limit of open files (ulimit -n) allow
     #[arg(long, value_name = "ENTRIES", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: Option<usize>,
 
