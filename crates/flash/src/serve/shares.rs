@@ -11,7 +11,9 @@ const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
 const PATHS_MIN: usize = 6_000;
 /// The part of the file cache for each path. A path without content takes less than a quarter of that.
 const PATH_BYTES: u64 = 4 << 10;
-/// The memory of a machine for each file that the cache holds open. The kernel holds less than two KiB for it.
+/// Files that the cache holds open, so that connections have the most descriptors. Small files need none once they have a copy.
+const OPEN_FILES_MAX: u64 = 6_000;
+/// The memory of a machine for each of them. The kernel holds less than two KiB for it.
 const OPEN_FILE_BYTES: u64 = 32 << 10;
 const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// 200,000 names of 15 bytes, in order of their sizes.
@@ -89,7 +91,7 @@ impl Shares {
         Self {
             file_cache_bytes,
             paths,
-            open_files: count(OPEN_FILE_BYTES, u64::MAX).min(paths),
+            open_files: flags.path_cache.unwrap_or_else(|| count(OPEN_FILE_BYTES, OPEN_FILES_MAX)),
             program_buffer_bytes: flags
                 .programs
                 .program_buffer_bytes
@@ -156,8 +158,8 @@ mod tests {
             let Shares { paths, open_files, .. } = shares(words, memory);
             (paths, open_files)
         };
-        assert_eq!(files(&[], None), (32_768, 32_768));
-        assert_eq!(files(&[], Some(512)), (32_768, 16_384));
+        assert_eq!(files(&[], None), (32_768, 6_000));
+        assert_eq!(files(&[], Some(512)), (32_768, 6_000));
         assert_eq!(files(&[], Some(128)), (8_192, 4_096));
         assert_eq!(files(&["--file-cache-bytes=0"], None), (6_000, 6_000));
         assert_eq!(files(&["--path-cache=10"], None), (10, 10));
