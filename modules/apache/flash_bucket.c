@@ -7,7 +7,6 @@
 #include "mod_flash.h"
 
 #define READ_BYTES (64 << 10)
-#define SMALL_BYTES (16 << 10)
 
 static apr_status_t flash_bucket_read(apr_bucket *b, const char **bytes, apr_size_t *length, apr_read_type_e block);
 

@@ -9,7 +9,6 @@
 #include "mod_flash.h"
 
 #define HANDLER "flash"
-#define MAPPED_MIN (16 << 10)
 #define COLD_MAX 32767 /* what a semaphore can count */
 
 /* ---- Requests ---- */
@@ -141,7 +140,7 @@ static int flash_send_file(request_rec *r, flash_body_t *body)
     if (status != OK) {
         flash_free(body);
         r->status = status;
-    } else if (stamp->size > MAPPED_MIN && flash_file_fresh(&body->f, 0) == 0 && flash_file_is_resident(&body->f)) {
+    } else if (stamp->size > SMALL_BYTES && flash_file_fresh(&body->f, 0) == 0 && flash_file_is_resident(&body->f)) {
         /* All of it is in memory, so it is sent as Apache's own handler does it. The request's pool outlives the bucket. */
         const core_dir_config *core = ap_get_core_module_config(r->per_dir_config);
         apr_int32_t flags = APR_FOPEN_READ | (core->enable_sendfile == ENABLE_SENDFILE_ON ? APR_FOPEN_SENDFILE_ENABLED : 0);

@@ -15,6 +15,8 @@
 
 #include "flash_file.h"
 
+#define SMALL_BYTES (16 << 10) /* up to this, Apache's own buffers take copies */
+
 extern module AP_MODULE_DECLARE_DATA flash_module;
 APLOG_USE_MODULE(flash);
 
