@@ -274,7 +274,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
     pub helper_queue_max: usize,
 
-    /// Paths in the path cache. Each process of mp has its part. 0 caches none. Without this flag, one for each 4 KiB of the file
+    /// Paths in the path cache. Each process of mp has its part. 0 caches none. Without this flag, one for each 8 KiB of the file
     /// cache, and 6,000 at least. Of large files, as many stay open as memory and the limit of open files (ulimit -n) allow
     #[arg(long, value_name = "ENTRIES", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: Option<usize>,

@@ -39,8 +39,8 @@ pub(super) struct Table {
     /// Of a connection: its socket, and maybe one to a FastCGI server.
     pub(super) of_connection: usize,
     pub(super) connections: Option<usize>,
-    /// Entries of the pathname cache, each of which may hold a file open.
-    pub(super) entries: usize,
+    /// Files that the path cache may hold open.
+    pub(super) open_files: usize,
 }
 
 /// What each gets.
@@ -58,7 +58,7 @@ impl Table {
         let helpers = self.helpers.min(rest / PART / OF_HELPER);
         let left = rest - helpers * OF_HELPER - self.programs.min(rest / PART);
         let cached = left.saturating_sub(self.of(self.connections.unwrap_or(CONNECTIONS)));
-        let cached = self.entries.min(cached.max(rest / PART));
+        let cached = self.open_files.min(cached.max(rest / PART));
         let most = self.within(left.saturating_sub(cached)).max(1);
         Share { helpers: helpers.max(1), connections: self.connections.unwrap_or(most).min(most), cached }
     }
@@ -150,7 +150,7 @@ mod tests {
         folders: 1,
         of_connection: 1,
         connections: None,
-        entries: 6_000,
+        open_files: 6_000,
     };
 
     fn share(limit: usize, connections: Option<usize>) -> (usize, usize, usize) {

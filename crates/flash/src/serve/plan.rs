@@ -226,7 +226,7 @@ impl Plan {
         Spool::open(&temporary_folder()).map(Some)
     }
 
-    /// Processes share the bounds, because each has caches of its own: with 32 of them 1,024 entries and 4 MB each.
+    /// Processes share the bounds, because each has caches of its own: with 32 of them 512 entries and 4 MB each.
     pub(super) fn cache_limits(&self, number: usize) -> CacheLimits {
         let threads = match self.arch {
             Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,

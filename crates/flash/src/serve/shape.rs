@@ -105,7 +105,7 @@ pub(super) fn table(flags: &flags::Serve, shares: &Shares, sites: &SitePlans, li
         programs: of_programs,
         of_connection,
         connections,
-        entries: match flags.arch {
+        open_files: match flags.arch {
             flags::Arch::Mp => shares.open_files.div_ceil(shares.processes),
             _ => shares.open_files,
         },

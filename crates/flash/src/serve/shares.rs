@@ -9,8 +9,9 @@ use crate::flags;
 
 const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
 const PATHS_MIN: usize = 6_000;
-/// The part of the file cache for each path. A path without content takes less than a quarter of that.
-const PATH_BYTES: u64 = 4 << 10;
+/// The part of the file cache for each path. A path without content takes less than an eighth of that,
+/// and its counters take 16 bytes from the start.
+const PATH_BYTES: u64 = 8 << 10;
 /// Files that the cache holds open, so that connections have the most descriptors. Small files need none once they have a copy.
 const OPEN_FILES_MAX: u64 = 6_000;
 /// The memory of a machine for each of them. The kernel holds less than two KiB for it.
@@ -158,9 +159,9 @@ mod tests {
             let Shares { paths, open_files, .. } = shares(words, memory);
             (paths, open_files)
         };
-        assert_eq!(files(&[], None), (32_768, 6_000));
-        assert_eq!(files(&[], Some(512)), (32_768, 6_000));
-        assert_eq!(files(&[], Some(128)), (8_192, 4_096));
+        assert_eq!(files(&[], None), (16_384, 6_000));
+        assert_eq!(files(&[], Some(512)), (16_384, 6_000));
+        assert_eq!(files(&[], Some(128)), (6_000, 4_096));
         assert_eq!(files(&["--file-cache-bytes=0"], None), (6_000, 6_000));
         assert_eq!(files(&["--path-cache=10"], None), (10, 10));
         assert_eq!(files(&["--path-cache=0"], None), (0, 0));
