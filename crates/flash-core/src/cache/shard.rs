@@ -3,7 +3,7 @@
 //! An entry's value is what it saves in a while: its frequency, times what a request without it would cost. If room is short,
 //! the shard compares a few entries, as Redis does. The one with the least value for each unit of what is short leaves:
 //! bytes, entries or descriptors. A new entry comes in only if its name was requested before, and if it is worth more than
-//! the entry that it would replace. So a scan replaces nothing.
+//! each entry that it would replace. Otherwise it replaces nothing. So a scan replaces nothing.
 
 use std::sync::Arc;
 
@@ -93,6 +93,7 @@ impl Shard {
     }
 
     /// Takes the entry in, if it is worth its room. What it replaces goes to `evicted`, and so does an earlier entry of the name.
+    /// An entry that is not worth its room replaces nothing else.
     pub(super) fn insert(
         &mut self,
         name: Name<'_>,
@@ -108,20 +109,19 @@ impl Shard {
             return false;
         }
         let frequency = frequencies.of(name.hash);
+        let mut replaced: Vec<Place> = Vec::new();
         while let Some(scarce) = self.used.plus(place.room).exceeds(limits) {
-            let Some(victim) = self.least_dense(scarce, name.hash, frequencies) else { return false };
-            let least = self.density(victim, scarce, frequencies);
+            let victim = self.least_dense(scarce, name.hash, frequencies);
+            let least = victim.map_or(f64::INFINITY, |victim| self.density(victim, scarce, frequencies));
             if frequency < REQUESTED_AGAIN || place.density(frequency, scarce) <= least {
+                replaced.into_iter().for_each(|place| self.put(place));
                 return false;
             }
-            self.evictions += 1;
-            evicted.push(self.remove(victim));
+            replaced.extend(victim.map(|victim| self.take(victim)));
         }
-        self.used = self.used.plus(place.room);
-        let position = self.places.len() as u32;
-        let hash_of = |&position: &u32| self.places[position as usize].hash;
-        self.index.insert_unique(name.hash, position, hash_of);
-        self.places.push(place);
+        self.evictions += replaced.len() as u64;
+        evicted.extend(replaced.into_iter().map(|place| place.entry));
+        self.put(place);
         true
     }
 
@@ -241,7 +241,19 @@ impl Shard {
         place.density(frequencies.of(place.hash), scarce)
     }
 
+    fn put(&mut self, place: Place) {
+        self.used = self.used.plus(place.room);
+        let position = self.places.len() as u32;
+        let hash_of = |&position: &u32| self.places[position as usize].hash;
+        self.index.insert_unique(place.hash, position, hash_of);
+        self.places.push(place);
+    }
+
     fn remove(&mut self, position: usize) -> Arc<Entry> {
+        self.take(position).entry
+    }
+
+    fn take(&mut self, position: usize) -> Place {
         let hash = self.places[position].hash;
         let found = self.index.find_entry(hash, |&other| other as usize == position);
         found.expect("each place is indexed").remove();
@@ -255,7 +267,7 @@ impl Shard {
         }
         let place = self.places.swap_remove(position);
         self.used = self.used.minus(place.room);
-        place.entry
+        place
     }
 }
 

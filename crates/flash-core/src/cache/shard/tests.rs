@@ -136,3 +136,31 @@ fn what_is_worth_a_copy_is_then_taken() {
     }
     assert!(worth > 20 && taken * 10 >= worth * 9, "{taken} of {worth}");
 }
+
+#[test]
+fn what_is_refused_replaces_nothing() {
+    let mut world = World::new(1 << 20, 1_000);
+    for number in 0..200 {
+        for _ in 0..=number % 7 {
+            world.request(&format!("/{number}"), 10_000);
+        }
+    }
+    let (mut taken, mut refused) = (0, 0);
+    for number in 0..200 {
+        let name = format!("/large-{number}");
+        (0..10 + number % 40).for_each(|_| world.frequencies.add(hash(&name), 1));
+        let entry = world.entry(&name, 150_000);
+        let (before, mut evicted) = (world.shard.used(), Evicted::new());
+        let limits = (&world.limits, &world.frequencies);
+        if world.shard.insert(named(&name), &entry, limits, &mut evicted) {
+            taken += 1;
+        } else {
+            refused += 1;
+            assert!(evicted.is_empty() && world.shard.used() == before, "after {taken} that were taken");
+        }
+        let hit = |name: &String| world.shard.get(named(name)).is_some();
+        let names = (0..200).flat_map(|number| [format!("/{number}"), format!("/large-{number}")]);
+        assert_eq!(names.filter(hit).count() as u64, world.shard.used().entries);
+    }
+    assert!(taken > 0 && refused > 0, "{taken} and {refused}");
+}
