@@ -56,7 +56,13 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         others_open: false,
         residency_assumed: false,
     };
-    let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
+    let cache = CacheLimits {
+        entries_max: 100,
+        bytes_max: 1 << 20,
+        descriptors_max: 100,
+        threads: 1,
+        local_caches: 1,
+    };
     ServerParts {
         tls: Arc::default(),
         server: Server {

@@ -33,6 +33,8 @@ pub struct CacheLimits {
     pub descriptors_max: usize,
     /// How many threads use the cache at the same time. They share the shards.
     pub threads: usize,
+    /// How many workers have a [cache of their own](crate::local). They share an eighth of the bytes.
+    pub local_caches: usize,
 }
 
 #[derive(Debug)]
@@ -77,8 +79,10 @@ impl<S: BuildHasher> PathCache<S> {
         let metadata = limits.entries_max as u64 * 1024;
         let bytes = limits.bytes_max.max(metadata);
         let threads = limits.threads.max(1) as u64;
-        let local_bytes_max = (bytes / LOCAL_SHARE / threads).min(LOCAL_BYTES_MAX);
-        let bytes = bytes - threads * local_bytes_max;
+        let local_caches = limits.local_caches as u64;
+        let local_bytes_max =
+            (bytes / LOCAL_SHARE).checked_div(local_caches).unwrap_or(0).min(LOCAL_BYTES_MAX);
+        let bytes = bytes - local_caches * local_bytes_max;
         // A shard takes no entry larger than itself, and an entry may hold several descriptors.
         let roomy = (limits.descriptors_max as u64 / SHARD_DESCRIPTORS_MIN).max(1);
         let count = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * threads).min(roomy);
@@ -194,7 +198,7 @@ impl<S: BuildHasher> PathCache<S> {
         let Some(shard) = self.shard(hash) else { return false };
         let (name, mut evicted) = (Name { hash, site, path }, Evicted::default());
         let mut shard = shard.0.write().unwrap_or_else(PoisonError::into_inner);
-        let limits = (&self.shard_limits, &self.frequencies);
+        let limits = (&self.room(), &self.frequencies);
         let is_replaced = match shard.get(name).and_then(next) {
             Some(entry) => shard.replace(name, &entry, limits, &mut evicted),
             None => false,

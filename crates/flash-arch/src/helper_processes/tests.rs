@@ -130,6 +130,7 @@ impl Bench {
                     bytes_max: 1 << 20,
                     descriptors_max: 100,
                     threads: 1,
+                    local_caches: 1,
                 })),
                 refusals: RefusalLog::default().into(),
             },

@@ -8,7 +8,7 @@ use crate::testing::Disk;
 const SITE: SiteId = SiteId(0);
 
 fn limits(entries_max: usize, bytes_max: u64) -> CacheLimits {
-    CacheLimits { entries_max, bytes_max, descriptors_max: entries_max, threads: 1 }
+    CacheLimits { entries_max, bytes_max, descriptors_max: entries_max, threads: 1, local_caches: 1 }
 }
 
 fn missing() -> Arc<Entry> {
@@ -55,7 +55,7 @@ fn neither_bound_is_passed() {
 
 #[test]
 fn the_names_that_are_requested_most_often_come_first() {
-    let cache = PathCache::new(CacheLimits { threads: 2, ..limits(6_000, 128 << 20) });
+    let cache = PathCache::new(CacheLimits { threads: 2, local_caches: 2, ..limits(6_000, 128 << 20) });
     let name = |number: usize| SitePath::of_decoded(format!("/{number}").as_bytes()).unwrap();
     for number in 0..1_000 {
         cache.insert(SITE, &name(number), &missing());
@@ -161,6 +161,9 @@ fn a_smaller_cache_keeps_what_is_worth_most_and_grows_again() {
     assert!(hot.len() > 90 && cold.len() < 60, "{} hot ones and {} others", hot.len(), cold.len());
     fill(&mut disk);
     assert!(cache.used_bytes() <= 1_500_000, "{} bytes", cache.used_bytes());
+    let larger = found(u64::MAX, &vec![1; 100_000]);
+    let is_replaced = cache.replace(SITE, &path(paths[hot[0]]), |_| Some(larger));
+    assert!(!is_replaced || cache.used_bytes() <= 1_500_000, "{} bytes", cache.used_bytes());
     cache.resize(u64::MAX);
     fill(&mut disk);
     assert_eq!(cache.entries(), 500, "there is room for all again");

@@ -139,8 +139,13 @@ impl Client {
 impl World {
     /// 2001-09-09 01:46:40 UTC, five seconds after the server's start. The site lists its folders.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
-        let limits =
-            CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1 };
+        let limits = CacheLimits {
+            entries_max: 1000,
+            bytes_max: 64 << 20,
+            descriptors_max: 1000,
+            threads: 1,
+            local_caches: 1,
+        };
         let settings_of_site = SiteSettings { list: true, ..SiteSettings::default() };
         Self {
             server: Server {

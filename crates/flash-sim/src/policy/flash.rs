@@ -102,6 +102,7 @@ impl Flash {
             // Nothing but small files, whose copies take no descriptor, and open ones.
             descriptors_max: usize::MAX / 2,
             threads,
+            local_caches: if processes == 1 { threads } else { 0 },
         };
         let paths = || PathCache::with_hasher(limits, BuildHasherDefault::default());
         let paths = std::iter::repeat_with(paths).take(processes).collect();

@@ -241,12 +241,13 @@ impl Plan {
             descriptors_max: self.cached_files,
             bytes_max: self.shares.file_cache_bytes / parts as u64,
             threads,
+            local_caches: if matches!(self.arch, Arch::Mt { .. } | Arch::Mp { .. }) { 0 } else { threads },
         }
     }
 
     /// Into how many parts the caches are divided for the process of this number. Those of mp that start on demand share one half
     /// of them.
-    fn parts_of(&self, number: usize) -> usize {
+    pub(super) fn parts_of(&self, number: usize) -> usize {
         match self.arch {
             Arch::Mp { processes, processes_max } if processes == processes_max => processes,
             Arch::Mp { processes, .. } if number < processes => processes * 2,

@@ -151,7 +151,8 @@ fn a_fallback_that_is_no_file_is_a_404() {
 fn without_caches_a_fallback_that_is_gone_is_looked_for_once() {
     let mut world = world_of(fallback("/gone.php", Answers::All));
     world.rules().own_missing_page = true;
-    let limits = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
+    let limits =
+        CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1, local_caches: 1 };
     world.server.paths = PathCache::new(limits).into();
     world.local = LocalCache::new(0);
     assert_eq!(status(&mut world, &get("/none")), 404);

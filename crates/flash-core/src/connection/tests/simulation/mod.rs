@@ -145,7 +145,8 @@ impl Simulation {
         // Now and then there is not enough memory for more than a listing or two.
         world.disk.listings = ListingCache::new(revalidate_ms, *random.pick(&[1 << 20, 60_000]));
         if random.chance(20) {
-            let nothing = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
+            let nothing =
+                CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1, local_caches: 1 };
             world.server.paths = PathCache::new(nothing).into();
         }
         world.local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
