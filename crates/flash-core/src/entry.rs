@@ -16,6 +16,8 @@ pub struct Entry {
     checked_ms: AtomicU64,
     /// When a caller last claimed the next look at the disk.
     claimed_ms: AtomicU64,
+    /// When a caller last claimed to have a copy made.
+    copied_ms: AtomicU64,
     /// Of the [root](crate::root) that it was found in.
     generation: u64,
 }
@@ -111,8 +113,8 @@ impl Resource {
 
 impl Entry {
     pub fn new(resource: Resource, checked_ms: u64) -> Self {
-        let [checked, claimed] = [checked_ms, checked_ms].map(AtomicU64::new);
-        Self { resource, checked_ms: checked, claimed_ms: claimed, generation: 0 }
+        let [checked, claimed, copied] = [checked_ms; 3].map(AtomicU64::new);
+        Self { resource, checked_ms: checked, claimed_ms: claimed, copied_ms: copied, generation: 0 }
     }
 
     /// Found in the root of this generation.
@@ -183,7 +185,7 @@ impl Entry {
         match self.age_ms(now_ms) {
             age if age < revalidate_ms => Freshness::Fresh,
             age if age >= STALE_AFTER * revalidate_ms => Freshness::Stale,
-            _ if self.claim_check(now_ms, revalidate_ms) => Freshness::Due,
+            _ if claim(&self.claimed_ms, now_ms, revalidate_ms) => Freshness::Due,
             _ => Freshness::BeingChecked,
         }
     }
@@ -193,18 +195,10 @@ impl Entry {
         self.files().filter(move |file| file.is_on_disk() && (1..=file_bytes_max).contains(&file.size()))
     }
 
-    /// Whether a look may make copies now. Returns true for one caller, which has the disk asked, if they are worth it.
+    /// Whether a look may make copies now. Returns true for one caller, which has the disk asked, if they are worth it. A look
+    /// that does not happen postpones no check.
     pub(crate) fn claim_copy(&self, now_ms: u64, is_worth_it: impl FnOnce() -> bool) -> bool {
-        now_ms.saturating_sub(self.claimed_ms.load(Ordering::Relaxed)) >= COPIED_AFTER_MS
-            && is_worth_it()
-            && self.claim_check(now_ms, COPIED_AFTER_MS)
-    }
-
-    /// Returns true for exactly one caller once the last claim is older than `after_ms`. That caller has the disk asked.
-    fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
-        let claimed = self.claimed_ms.load(Ordering::Relaxed);
-        now_ms.saturating_sub(claimed) >= after_ms
-            && self.claimed_ms.compare_exchange(claimed, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        claim(&self.copied_ms, now_ms, COPIED_AFTER_MS) && is_worth_it()
     }
 
     /// The time since the last look at the disk.
@@ -215,6 +209,7 @@ impl Entry {
     pub fn checked(&self, now_ms: u64) {
         self.checked_ms.store(now_ms, Ordering::Relaxed);
         self.claimed_ms.fetch_max(now_ms, Ordering::Relaxed);
+        self.copied_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn checked_ms(&self) -> u64 {
@@ -266,5 +261,32 @@ impl Entry {
             Resource::Forbidden(refusal) => Resource::Forbidden(*refusal),
         };
         Self::new(resource, self.checked_ms()).of_root(self.generation)
+    }
+}
+
+/// Returns true for exactly one caller once the last claim is older than `after_ms`. That caller has the disk asked.
+fn claim(last: &AtomicU64, now_ms: u64, after_ms: u64) -> bool {
+    let claimed = last.load(Ordering::Relaxed);
+    now_ms.saturating_sub(claimed) >= after_ms
+        && last.compare_exchange(claimed, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_nobody_makes_postpones_no_check() {
+        let entry = Entry::new(Resource::Missing, 0);
+        assert!(!entry.claim_copy(99, || true));
+        assert!(!entry.claim_copy(100, || false), "it is asked once in a while");
+        assert!(!entry.claim_copy(199, || true));
+        for at in (200..=900).step_by(100) {
+            assert!(entry.claim_copy(at, || true) && !entry.claim_copy(at, || true), "one caller at {at}");
+        }
+        assert_eq!(entry.freshness(1000, 1000), Freshness::Due);
+        assert_eq!(entry.freshness(1000, 1000), Freshness::BeingChecked);
+        entry.checked(1000);
+        assert!(!entry.claim_copy(1099, || true) && entry.claim_copy(1100, || true));
     }
 }
