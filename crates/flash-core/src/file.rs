@@ -95,8 +95,13 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
         (!bytes.is_empty()).then_some(Window::Copied(bytes))
     }
 
-    /// How much memory the file holds, beyond the page cache.
+    /// How much memory its content takes, beyond the page cache.
     fn memory_bytes(&self) -> u64;
+
+    /// How much memory it takes beside the content.
+    fn table_bytes(&self) -> u64 {
+        0
+    }
 
     /// Sends a resident range through a memory map. `None` if the file has no map; then `sendfile` sends it.
     fn send_mapped(
@@ -264,7 +269,8 @@ impl File {
 
     /// The file's weight in the caches.
     pub fn weight_bytes(&self) -> u64 {
-        self.content_bytes() + (size_of::<File>() + self.head.len()) as u64
+        let tables = self.open_file().map_or(0, |open| open.table_bytes());
+        self.content_bytes() + tables + (size_of::<File>() + self.head.len()) as u64
     }
 
     /// Whether its content is sent from the disk's file.

@@ -259,6 +259,10 @@ impl file::OpenFile for OpenFile {
         0
     }
 
+    fn table_bytes(&self) -> u64 {
+        self.version.as_ref().map_or(0, |version| version.digests.table_bytes())
+    }
+
     fn send_mapped(
         &self,
         stamp: &Stamp,

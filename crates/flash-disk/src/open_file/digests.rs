@@ -1,10 +1,11 @@
 //! Digests of the blocks of an open file that were handed out, to compare them with the disk later.
 //!
 //! A block is digested once, for all clients. Loops and helpers share the table without a lock, because a slot is set
-//! once and never changes. What a difference means is not decided here.
+//! once and never changes. There is no table before the first block. What a difference means is not decided here.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::quality::RandomState;
@@ -17,7 +18,8 @@ const SLOTS_MAX: u64 = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Digests {
     /// Zero stands for a block that was not handed out.
-    slots: Box<[AtomicU64]>,
+    slots: OnceLock<Box<[AtomicU64]>>,
+    slots_count: u64,
     /// Each `stride`th block has a slot.
     stride: u64,
     size: u64,
@@ -30,8 +32,13 @@ impl Digests {
     pub(super) fn new(size: u64) -> Self {
         let blocks = size.div_ceil(BLOCK_BYTES);
         let stride = blocks.div_ceil(SLOTS_MAX).max(1);
-        let slots = (0..blocks.div_ceil(stride)).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, stride, size, state: RandomState::default() }
+        let slots_count = blocks.div_ceil(stride);
+        Self { slots: OnceLock::new(), slots_count, stride, size, state: RandomState::default() }
+    }
+
+    /// The memory of the table, once there is one.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.slots_count * size_of::<AtomicU64>() as u64
     }
 
     /// Whether every block has a slot.
@@ -65,6 +72,7 @@ impl Digests {
         let end = start + bytes.len() as u64;
         let mut at = start.next_multiple_of(BLOCK_BYTES);
         while at < end && self.block_end(at + 1) <= end {
+            self.slots.get_or_init(|| (0..self.slots_count).map(|_| AtomicU64::new(0)).collect());
             let next = self.block_end(at + 1);
             if let Some(slot) = self.slot(at / BLOCK_BYTES)
                 && slot.load(Ordering::SeqCst) == 0
@@ -86,8 +94,8 @@ impl Digests {
     pub(super) fn recorded(&self, range: Range<u64>) -> impl DoubleEndedIterator<Item = Range<u64>> {
         let step = self.stride * BLOCK_BYTES;
         let slots =
-            range.start / BLOCK_BYTES / self.stride..range.end.div_ceil(step).min(self.slots.len() as u64);
-        let is_recorded = |slot: &u64| self.slots[*slot as usize].load(Ordering::SeqCst) != 0;
+            range.start / BLOCK_BYTES / self.stride..range.end.div_ceil(step).min(self.table().len() as u64);
+        let is_recorded = |slot: &u64| self.table()[*slot as usize].load(Ordering::SeqCst) != 0;
         slots.filter(is_recorded).map(move |slot| slot * step..self.block_end(slot * step + 1))
     }
 
@@ -98,11 +106,16 @@ impl Digests {
     }
 
     fn is_missing(&self, block: u64) -> bool {
-        self.slot(block).is_some_and(|slot| slot.load(Ordering::SeqCst) == 0)
+        let has_slot = block.is_multiple_of(self.stride) && block / self.stride < self.slots_count;
+        has_slot && self.slot(block).is_none_or(|slot| slot.load(Ordering::SeqCst) == 0)
     }
 
     fn slot(&self, block: u64) -> Option<&AtomicU64> {
-        block.is_multiple_of(self.stride).then(|| self.slots.get((block / self.stride) as usize))?
+        block.is_multiple_of(self.stride).then(|| self.table().get((block / self.stride) as usize))?
+    }
+
+    fn table(&self) -> &[AtomicU64] {
+        self.slots.get().map_or(&[], |slots| slots)
     }
 
     /// The end of the block that ends at or after this place.
@@ -148,7 +161,8 @@ mod tests {
     fn a_large_file_has_no_more_slots_than_others() {
         let size = 100 << 30;
         let digests = Digests::new(size);
-        assert!(!digests.cover_all() && digests.slots.len() as u64 <= SLOTS_MAX);
+        assert!(!digests.cover_all() && digests.table_bytes() <= SLOTS_MAX * 8);
+        assert!(digests.table().is_empty(), "nobody got a block yet");
         let step = digests.stride * BLOCK;
         assert_eq!(digests.range_for(&(step + 5..step + 10)), step..step + BLOCK);
         assert!(digests.record(step - BLOCK, &vec![1; 3 * BLOCK as usize]));

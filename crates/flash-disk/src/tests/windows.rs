@@ -257,3 +257,15 @@ fn files_are_closed_by_a_thread_of_their_own() {
     });
     assert!(closed, "it is still open");
 }
+
+#[test]
+fn the_cache_counts_what_a_large_file_takes_beside_its_pages() {
+    let folder = Folder::new();
+    let path = folder.put("a.iso", b"");
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 30).unwrap();
+    rest(&path);
+    let found = find(&folder.disk(), "/a.iso");
+    let file = &variants(&found).identity;
+    assert_eq!(file.content_bytes(), 0);
+    assert!((128 << 10..130 << 10).contains(&file.weight_bytes()), "{}", file.weight_bytes());
+}
