@@ -159,7 +159,7 @@ impl Configurator for Configured {
         };
         logs.close();
         let paths = Arc::new(PathCache::new(plan.cache_limits(number)));
-        pressure::start(&self.memory, &paths, &error_log)?;
+        pressure::start(&self.memory, &paths, plan.parts_of(number), &error_log)?;
         let disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {

@@ -26,15 +26,22 @@ use super::LIMITS;
 const PERIOD: Duration = Duration::from_secs(1);
 const SHORT_PERIOD: Duration = Duration::from_millis(200);
 const STACK_BYTES: usize = 128 << 10;
-/// A cache grows by this part of its largest size at a time. Smaller differences are no reason to change it.
+/// A cache grows by this part of its largest size at a time, and shrinks by this part of its present one at least.
 const STEP: u64 = 16;
 /// If all processes together wait for memory for this part of the time, the cache gives up a quarter of what it holds.
 const STALLED_PART: u32 = 10;
 const KEPT_OF_FOUR: u64 = 3;
-/// What `memory.stat` says is taken. Locked pages are: this program locks its own. Version 1 says nothing of the kernel's memory.
-const TAKEN: [&str; 7] =
-    ["anon", "shmem", "unevictable", "slab_unreclaimable", "kernel_stack", "pagetables", "sock"];
-const TAKEN_OF_VERSION_1: [&str; 3] = ["total_rss", "total_shmem", "total_unevictable"];
+/// What `memory.stat` says is taken. Each page is on one of these lists; shared memory is on those of `anon`, and this program locks its own code. Version 1 says nothing of the kernel's memory.
+const TAKEN: [&str; 7] = [
+    "active_anon",
+    "inactive_anon",
+    "unevictable",
+    "slab_unreclaimable",
+    "kernel_stack",
+    "pagetables",
+    "sock",
+];
+const TAKEN_OF_VERSION_1: [&str; 3] = ["total_active_anon", "total_inactive_anon", "total_unevictable"];
 
 /// Files that tell how much memory is taken.
 #[derive(Debug)]
@@ -71,10 +78,11 @@ impl MemoryFiles {
         levels.chain(self.machine.as_ref().and_then(machine_left_bytes)).min()
     }
 
-    /// For how long all processes of a cgroup together have waited for memory.
-    fn stalled(&self) -> Duration {
+    /// For each level, how long all of its processes together have waited for memory.
+    fn stalled(&self) -> Vec<Duration> {
         let micros = |level: &Level| field(&text(level.pressure.as_ref()?)?, "full ", "total=");
-        Duration::from_micros(self.levels.iter().filter_map(micros).max().unwrap_or(0))
+        let stalled = |level| Duration::from_micros(micros(level).unwrap_or(0));
+        self.levels.iter().map(stalled).collect()
     }
 }
 
@@ -82,7 +90,7 @@ impl Level {
     fn left_bytes(&self) -> Option<u64> {
         let limit = self.limits.iter().filter_map(|file| text(file)?.trim().parse::<u64>().ok()).min()?;
         let stat = text(&self.stat)?;
-        let names = if stat.contains("total_rss ") { &TAKEN_OF_VERSION_1[..] } else { &TAKEN };
+        let names = if stat.contains("total_unevictable ") { &TAKEN_OF_VERSION_1[..] } else { &TAKEN };
         let pairs = stat.lines().filter_map(|line| line.split_once(' '));
         let taken = pairs.filter(|(name, _)| names.contains(name));
         Some(limit.saturating_sub(taken.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum()))
@@ -114,30 +122,33 @@ fn text(file: &File) -> Option<String> {
 struct Size {
     max: u64,
     now: u64,
-    stalled: Duration,
+    /// Of each level.
+    stalled: Vec<Duration>,
     /// When to look again.
     period: Duration,
 }
 
 impl Size {
-    fn new(max: u64, stalled: Duration) -> Self {
+    fn new(max: u64, stalled: Vec<Duration>) -> Self {
         Self { max, now: max, stalled, period: PERIOD }
     }
 
     /// The size from now on, if it is another one. The cache holds `used` bytes.
-    fn next(&mut self, used: u64, left: u64, stalled: Duration) -> Option<u64> {
+    fn next(&mut self, used: u64, left: u64, stalled: Vec<Duration>) -> Option<u64> {
         // What the cache holds is among what is taken.
         let half = (left + used) / 2;
         let period =
             std::mem::replace(&mut self.period, if half < self.max * 2 { SHORT_PERIOD } else { PERIOD });
-        let waited = stalled.saturating_sub(self.stalled);
+        let waited = stalled.iter().zip(&self.stalled).map(|(now, before)| now.saturating_sub(*before));
+        let waited = waited.max().unwrap_or_default();
         self.stalled = stalled;
         let wanted = match waited * STALLED_PART > period {
             true => half.min(used * KEPT_OF_FOUR / 4),
             false => half,
         };
         let wanted = wanted.min(self.max).min(self.now + self.max / STEP);
-        let is_other = wanted.abs_diff(self.now) >= (self.max / STEP).max(1) || wanted == self.max;
+        let step = if wanted < self.now { self.now } else { self.max } / STEP;
+        let is_other = wanted.abs_diff(self.now) >= step.max(1) || wanted == self.max;
         (is_other && wanted != self.now).then(|| {
             self.now = wanted;
             wanted
@@ -145,10 +156,11 @@ impl Size {
     }
 }
 
-/// Starts the thread that sizes a cache. It ends with the cache.
+/// Starts the thread that sizes a cache. It ends with the cache. So many processes share what is left: each has a cache.
 pub(in crate::serve) fn start(
     files: &Arc<MemoryFiles>,
     cache: &Arc<PathCache>,
+    processes: usize,
     log: &ErrorLog,
 ) -> io::Result<()> {
     let (files, cache, log) = (Arc::clone(files), Arc::downgrade(cache), log.clone());
@@ -157,7 +169,7 @@ pub(in crate::serve) fn start(
         let mut size = Size::new(max, files.stalled());
         loop {
             thread::sleep(size.period);
-            if look(&files, &cache, &mut size, &log).is_none() {
+            if look(&files, &cache, processes, &mut size, &log).is_none() {
                 return;
             }
         }
@@ -166,12 +178,20 @@ pub(in crate::serve) fn start(
 }
 
 /// Returns `None` once the cache is gone.
-fn look(files: &MemoryFiles, cache: &Weak<PathCache>, size: &mut Size, log: &ErrorLog) -> Option<()> {
+fn look(
+    files: &MemoryFiles,
+    cache: &Weak<PathCache>,
+    processes: usize,
+    size: &mut Size,
+    log: &ErrorLog,
+) -> Option<()> {
     static SHRINKS: RateLimit = RateLimit::every(Duration::from_secs(60));
     let cache = cache.upgrade()?;
     let Some(left) = files.left_bytes() else { return Some(()) };
     let before = size.now;
-    let Some(now) = size.next(cache.used_bytes(), left, files.stalled()) else { return Some(()) };
+    let Some(now) = size.next(cache.used_bytes(), left / processes as u64, files.stalled()) else {
+        return Some(());
+    };
     cache.resize(now);
     if now < before {
         shared_heap::release_free_pages();
