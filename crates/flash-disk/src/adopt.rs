@@ -12,28 +12,35 @@ use flash_http::media;
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, statx};
 
 use crate::disk::Disk;
-use crate::stat::examine;
+use crate::stat::{FileStat, examine};
 
 impl Disk {
-    /// The file behind a descriptor. `None` if it is no regular file of a local mount, or not open for reading. Never waits.
-    pub fn adopt(&self, file: OwnedFd) -> Option<Arc<File>> {
-        let flags = fcntl_getfl(&file).ok()?;
+    /// The file behind a descriptor. Never waits.
+    ///
+    /// # Errors
+    /// The descriptor, if it is no regular file of a local mount, or not open for reading. Closing it may wait.
+    pub fn adopt(&self, file: OwnedFd) -> Result<Arc<File>, OwnedFd> {
+        let Some(examined) = self.examine_local(&file) else { return Err(file) };
+        let open = self.open_window(file, &examined);
+        let template = HeaderTemplate::default();
+        let content = Content::Open(Arc::new(open));
+        Ok(Arc::new(File::new(examined.stamp, media::of(b""), None, false, (&template, None), content)))
+    }
+
+    fn examine_local(&self, file: &OwnedFd) -> Option<FileStat> {
+        let flags = fcntl_getfl(file).ok()?;
         let is_readable = (flags & OFlags::RWMODE) != OFlags::WRONLY;
         if !is_readable || flags.intersects(OFlags::PATH | OFlags::DIRECT) {
             return None;
         }
         // Whatever it is, this makes no call to a server or a program.
         let now = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = statx(&file, "", now, StatxFlags::TYPE | StatxFlags::MNT_ID).ok()?;
+        let stat = statx(file, "", now, StatxFlags::TYPE | StatxFlags::MNT_ID).ok()?;
         let is_regular = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
         let knows_mount = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         if !is_regular || !knows_mount || !self.device_of_mount(Some(stat.stx_mnt_id)).class.is_local() {
             return None;
         }
-        let examined = examine(&file).ok()?;
-        let open = self.open_window(file, &examined);
-        let template = HeaderTemplate::default();
-        let content = Content::Open(Arc::new(open));
-        Some(Arc::new(File::new(examined.stamp, media::of(b""), None, false, (&template, None), content)))
+        examine(file).ok()
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use crate::spool::blocks::Blocks;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
-pub(crate) struct Closer(Arc<Shared>);
+pub struct Closer(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     // Its bound is the number of descriptors and of requests.
     items: mpsc::Queue<Item>,
     work: Semaphore,
+    waiting: AtomicUsize,
     ends: AtomicBool,
 }
 
@@ -40,7 +41,9 @@ const IDLE_MAX: Duration = Duration::from_secs(3600);
 const GATHERING: Duration = Duration::from_millis(2);
 
 impl Closer {
-    pub(crate) fn start(name: &str) -> io::Result<Self> {
+    /// # Errors
+    /// If there can be no thread.
+    pub fn start(name: &str) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let closer = Self(Arc::clone(&shared));
         thread::Builder::new().name(name.into()).stack_size(64 << 10).spawn(move || shared.close_all())?;
@@ -48,8 +51,13 @@ impl Closer {
     }
 
     /// Closes a file later. Never waits.
-    pub(crate) fn close(&self, file: OwnedFd) {
+    pub fn close(&self, file: OwnedFd) {
         self.put(Item::File(file));
+    }
+
+    /// How many files and bodies were put here, and are not closed yet.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
     }
 
     /// Gives back the blocks of a request body later. Never waits.
@@ -58,6 +66,7 @@ impl Closer {
     }
 
     fn put(&self, item: Item) {
+        self.0.waiting.fetch_add(1, Ordering::Relaxed);
         if self.0.items.push(item) {
             self.0.work.post();
         }
@@ -76,7 +85,10 @@ impl Shared {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
             thread::sleep(GATHERING);
-            self.items.drain().for_each(drop);
+            for item in self.items.drain() {
+                drop(item);
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -39,6 +39,7 @@ mod stat;
 mod users;
 
 pub use crate::call_timer::{LongestCall, longest_call};
+pub use crate::closer::Closer;
 pub use crate::disk::Disk;
 pub use crate::error_pages::error_pages;
 pub use crate::identity::Opened;

@@ -8,12 +8,13 @@ mod load;
 mod roots;
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use flash_arch::FileService;
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
+use flash_disk::Closer;
 use flash_observe::RateLimit;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -34,11 +35,12 @@ use crate::stop::Signals;
 
 /// The daemon of `flash helper`.
 pub struct Daemon {
+    closer: Closer,
     service: FileService,
     settings: Settings,
     roots: Vec<Root>,
     listener: Listener,
-    epoll: rustix::fd::OwnedFd,
+    epoll: OwnedFd,
     askers: Slab<Asker>,
     asker_number: u64,
     questions: Questions,
@@ -66,6 +68,8 @@ const LOOK_MS: u64 = 500;
 /// When to try again what the kernel refused for want of descriptors, or for the number of those on their way.
 const RETRY_MS: u64 = 20;
 const EVENTS_MAX: usize = 256;
+/// Refused descriptors that are not closed yet. Who sends one more is disconnected.
+const UNCLOSED_MAX: usize = 256;
 
 impl Daemon {
     /// # Errors
@@ -78,6 +82,7 @@ impl Daemon {
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self {
+            closer: Closer::start("refused")?,
             service,
             settings,
             roots,
@@ -241,14 +246,24 @@ impl Daemon {
             match receive(asker, &mut self.buffer) {
                 Received::Message { bytes, descriptor } => match Question::decode(&self.buffer[..bytes]) {
                     Ok(question) => self.ask(key, question, descriptor),
-                    Err(malformed) => self.refuse(key, bytes, malformed),
+                    Err(malformed) => {
+                        self.close_refused(key, descriptor);
+                        self.refuse(key, bytes, malformed);
+                    }
                 },
                 Received::NoRoom { bytes } => {
                     let id = Question::id_of(&self.buffer[..bytes]);
                     self.send(key, Answer::plain(AnswerKind::Busy, 0, id).into());
                 }
-                Received::TooMuch => self.refuse(key, 0, Malformed::Length),
+                Received::TooMuch { descriptors } => {
+                    self.close_refused(key, descriptors);
+                    self.refuse(key, 0, Malformed::Length);
+                }
                 Received::Nothing => break,
+                Received::Empty { descriptors } => {
+                    self.close_refused(key, descriptors);
+                    return self.disconnect(key);
+                }
                 Received::Gone => return self.disconnect(key),
             }
         }
@@ -270,16 +285,19 @@ impl Daemon {
         self.send(key, Answer::plain(AnswerKind::Refused, 0, id).into());
     }
 
-    fn ask(&mut self, key: usize, question: Question, descriptor: Option<rustix::fd::OwnedFd>) {
+    fn ask(&mut self, key: usize, question: Question, descriptor: Option<OwnedFd>) {
         let (id, root) = (question.id, question.root);
         let window_bytes = question.window.end - question.window.start;
         let bytes = if question.copy { window_bytes.min(crate::protocol::WINDOW_BYTES_MAX) } else { 0 };
         let asker = &mut self.askers[key];
-        if root as usize >= self.roots.len() {
-            return self.send(key, Answer::plain(AnswerKind::Refused, root, id).into());
-        }
-        if !asker.may_ask(&self.settings.quotas, 1, bytes) {
-            return self.send(key, Answer::plain(AnswerKind::Busy, root, id).into());
+        let refusal = match asker.may_ask(&self.settings.quotas, 1, bytes) {
+            _ if root as usize >= self.roots.len() => Some(AnswerKind::Refused),
+            true => None,
+            false => Some(AnswerKind::Busy),
+        };
+        if let Some(kind) = refusal {
+            self.close_refused(key, descriptor);
+            return self.send(key, Answer::plain(kind, root, id).into());
         }
         (asker.questions, asker.descriptors) = (asker.questions + 1, asker.descriptors + 1);
         asker.bytes += bytes;
@@ -292,9 +310,22 @@ impl Daemon {
         let serial = self.questions.next_serial();
         self.questions.add(serial, (key, number), question, self.now_ms + deadline_ms);
         match (kind, descriptor) {
-            (QuestionKind::Load, Some(file)) => self.load_of(serial, file),
+            (QuestionKind::Load, Some(file)) => self.load_of(key, serial, file),
             // By its path. An asker that has no file sends none.
-            (QuestionKind::Find | QuestionKind::Load, _) => self.find(serial),
+            (QuestionKind::Find | QuestionKind::Load, refused) => {
+                self.close_refused(key, refused);
+                self.find(serial);
+            }
+        }
+    }
+
+    /// Has descriptors closed that were sent for nothing. What they are is the asker's choice, and closing them may wait for it.
+    fn close_refused(&mut self, key: usize, files: impl IntoIterator<Item = OwnedFd>) {
+        files.into_iter().for_each(|file| self.closer.close(file));
+        if self.closer.waiting() > UNCLOSED_MAX
+            && let Some(asker) = self.askers.get_mut(key)
+        {
+            asker.is_leaving = true;
         }
     }
 

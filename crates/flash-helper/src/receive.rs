@@ -15,13 +15,19 @@ pub(crate) enum Received {
         descriptor: Option<OwnedFd>,
     },
     /// Longer than any question, or with more descriptors than one.
-    TooMuch,
+    TooMuch {
+        descriptors: Vec<OwnedFd>,
+    },
     /// A descriptor came that this process has no room for.
     NoRoom {
         bytes: usize,
     },
     Nothing,
     Gone,
+    /// An empty message, which only its descriptors tell from the end.
+    Empty {
+        descriptors: Vec<OwnedFd>,
+    },
 }
 
 /// A question's length, and a byte more, by which a longer one is known.
@@ -49,10 +55,10 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Recei
     // With more descriptors than the space holds, the kernel says the same as without room for them.
     let is_cut = packet.flags.contains(ReturnFlags::CTRUNC);
     if packet.bytes == 0 {
-        return Received::Gone;
+        return Received::Empty { descriptors };
     }
     if packet.bytes == BUFFER_BYTES || packet.flags.contains(ReturnFlags::TRUNC) || descriptors.len() > 1 {
-        return Received::TooMuch;
+        return Received::TooMuch { descriptors };
     }
     match is_cut {
         true => Received::NoRoom { bytes: packet.bytes },

@@ -20,10 +20,13 @@ const ACCESS_SECONDS: i64 = 23 * 3600;
 
 impl Daemon {
     /// Loads a window of the file that came with the question.
-    pub(super) fn load_of(&mut self, serial: u64, file: OwnedFd) {
+    pub(super) fn load_of(&mut self, key: usize, serial: u64, file: OwnedFd) {
         match self.service.disk().adopt(file) {
-            Some(file) => self.load(serial, &file),
-            None => self.answer_plainly(serial, AnswerKind::Refused),
+            Ok(file) => self.load(serial, &file),
+            Err(file) => {
+                self.close_refused(key, [file]);
+                self.answer_plainly(serial, AnswerKind::Refused);
+            }
         }
     }
 
