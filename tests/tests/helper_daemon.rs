@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::process::Command;
@@ -15,6 +17,7 @@ use flash_slowdisk::{Kind, SlowDisk};
 use flash_tests::asker::{Asker, Daemon, Message, Rooted, content, find, memory};
 use flash_tests::{PATIENCE, program, site};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
 
@@ -160,7 +163,11 @@ fn a_descriptor_that_is_no_file_is_refused() {
     for _ in 0..50 {
         assert_eq!(asker.answer_about(&load, Some(read.as_fd())).0.kind, AnswerKind::Refused);
     }
-    assert!(daemon.descriptors() <= before, "each is closed");
+    let begun = Instant::now();
+    while daemon.descriptors() > before {
+        assert!(begun.elapsed() < PATIENCE, "each is closed");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -427,6 +434,51 @@ fn a_daemon_that_is_killed_is_replaced_at_the_same_place() {
     assert!(socket.exists(), "its name stays");
     let successor = rooted.daemon(&[]);
     assert_eq!(successor.asker().kind("/a.html"), AnswerKind::File);
+}
+
+#[test]
+fn a_descriptor_that_takes_long_to_close_holds_up_nobody() {
+    let rooted = Rooted::make();
+    let daemon = rooted.daemon(&[]);
+    let (mut sender, mut other) = (daemon.asker(), daemon.asker());
+    // The client takes nothing, and so whoever closes this connection last waits for it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lingers = || {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.set_nonblocking(true).unwrap();
+        while server.write(&[0; 65536]).is_ok() {}
+        server.set_nonblocking(false).unwrap();
+        sockopt::set_socket_linger(&server, Some(Duration::from_secs(5))).unwrap();
+        (client, server)
+    };
+    let load = Question { kind: QuestionKind::Load, window: 0..1, ..find("") };
+    let of_no_root = Question { root: 9, ..load.clone() };
+    let clients: Vec<TcpStream> = [load, of_no_root, find("/a.html")]
+        .into_iter()
+        .map(|question| {
+            let (client, server) = lingers();
+            sender.ask(&question, Some(server.as_fd()));
+            client
+        })
+        .collect();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(other.kind("/a.html"), AnswerKind::File);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    drop(clients);
+}
+
+#[test]
+fn the_folder_of_its_socket_may_be_missing() {
+    let rooted = Rooted::make();
+    let socket = rooted.beside.path().join("run/helper.sock");
+    let mut command = Command::new(program());
+    command.arg("helper").arg(rooted.path()).arg("--listen").arg(format!("unix:{}", socket.display()));
+    let daemon = Daemon::of(command, socket);
+    assert_eq!(daemon.asker().kind("/a.html"), AnswerKind::File);
 }
 
 #[test]

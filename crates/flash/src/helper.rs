@@ -22,7 +22,7 @@ use flash_observe::{Destination, ErrorLog};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FollowLinks, Sandbox};
-use crate::serve::{become_user, raise_limit, user_of, usual_helpers};
+use crate::serve::{become_user, make_folder, raise_limit, user_of, usual_helpers};
 
 /// Descriptors of the daemon itself, beside its askers' and its caches'.
 const OWN: usize = 256;
@@ -37,7 +37,8 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
     let descriptors = raise_limit();
     let listener = match Listener::passed() {
         Ok(Some(listener)) => listener,
-        Ok(None) => Listener::bind(&flags.listen)
+        Ok(None) => make_folder(&flags.listen)
+            .and_then(|()| Listener::bind(&flags.listen))
             .map_err(|error| cannot(format_args!("listen at unix:{}", flags.listen.display()), &error))?,
         Err(error) => return Err(Failure::Run(error.to_string())),
     };
@@ -51,6 +52,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         bytes_max: flags.file_cache_bytes,
         descriptors_max: cached,
         threads: 1,
+        local_caches: 0,
     });
     let (disk, sites) = open(flags, &roots, paths.file_bytes_max())?;
     let told = roots.iter().zip(&sites);

@@ -71,6 +71,7 @@ mod unchangeable;
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
 
+pub(crate) use admin::make_folder;
 pub(crate) use check::check;
 pub(crate) use descriptors::raise_limit;
 pub(crate) use privileges::{become_user, user_of};
