@@ -72,6 +72,31 @@ static inline void flash_file_close(struct flash_file *f)
     f->fd = f->memory = -1;
 }
 
+/* Makes one of several slashes in a row, as the kernel does. Returns the bytes that are left. */
+static inline size_t flash_tidy(char *path, size_t bytes)
+{
+    size_t left = 0;
+    for (size_t at = 0; at < bytes; at++) {
+        if (path[at] != '/' || left == 0 || path[left - 1] != '/') {
+            path[left++] = path[at];
+        }
+    }
+    path[left] = '\0';
+    return left;
+}
+
+/* Whether a part of the path is `.` or `..`. The daemon finds no such path. */
+static inline int flash_has_dots(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "/.")) != NULL; at += 2) {
+        char next = at[2] == '.' ? at[3] : at[2];
+        if (next == '/' || next == '\0') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Places the file by its full path below the innermost root. NULL: there is none, or the path is too long. */
 static inline const struct flash_known_root *flash_file_place(struct flash_file *f, const struct flash_link *link,
                                                               const char *path, size_t bytes)
@@ -115,6 +140,9 @@ static inline int flash_file_open(struct flash_file *f, const struct flash_known
 {
     struct stat stat, copy_stat;
     int access_times = (root->flags & FLASH_ACCESS_TIMES) != 0, is_due = access_times;
+    if (flash_has_dots(f->path)) {
+        return FLASH_MISSING;
+    }
     if (!(root->flags & FLASH_INLINE)) {
         return 0;
     }

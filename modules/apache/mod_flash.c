@@ -10,6 +10,7 @@
 
 #define HANDLER "flash"
 #define COLD_MAX 32767 /* what a semaphore can count */
+#define NO_ROOT -1
 
 /* ---- Requests ---- */
 
@@ -29,7 +30,9 @@ static int flash_map_to_storage(request_rec *r)
         && r->finfo.filetype == APR_NOFILE) {
         r->finfo.filetype = APR_REG;
         r->finfo.valid = APR_FINFO_TYPE;
-        apr_table_setn(r->notes, HANDLER, r->filename);
+        char *path = apr_pstrdup(r->pool, r->filename);
+        ap_no2slash(path);
+        apr_table_setn(r->notes, HANDLER, path);
     }
     return DECLINED;
 }
@@ -74,18 +77,14 @@ static int flash_unavailable(request_rec *r, flash_body_t *body, int kind)
     return OK;
 }
 
-static int flash_find(request_rec *r, flash_body_t *body)
+/* Finds the file here or asks. Returns the kind of the answer, or NO_ROOT. */
+static int flash_search(request_rec *r, flash_body_t *body, struct flash_answer *answer)
 {
-    struct flash_answer answer = {0};
     const char *filename = apr_table_get(r->notes, HANDLER);
-    const struct flash_link *link = flash_reach(body->conf);
-    if (link == NULL) {
-        return flash_unavailable(r, body, FLASH_DOWN);
-    }
-    const struct flash_known_root *root = flash_file_place(&body->f, link, filename, strlen(filename));
+    const struct flash_link *link = flash_reach(body->conf, 0);
+    const struct flash_known_root *root = link == NULL ? NULL : flash_file_place(&body->f, link, filename, strlen(filename));
     if (root == NULL) {
-        ap_log_rerror(APLOG_MARK, APLOG_ERR, 0, r, "flash helper: it has no root that holds %s", filename);
-        return HTTP_INTERNAL_SERVER_ERROR;
+        return link == NULL ? FLASH_DOWN : body->f.path_bytes > FLASH_PATH_BYTES_MAX ? FLASH_FORBIDDEN : NO_ROOT;
     }
     /* The body outlives the request. */
     body->f.path = memcpy(body->path, body->f.path, body->f.path_bytes + 1);
@@ -95,12 +94,24 @@ static int flash_find(request_rec *r, flash_body_t *body)
                      || apr_table_get(in, "If-None-Match");
     int kind = body->path[body->f.path_bytes - 1] == '/' ? 0 : flash_file_open(&body->f, root, 0, !is_partial);
     if (kind == 0) {
-        uint64_t bytes = r->header_only ? 0 : FLASH_WINDOW_BYTES_MAX;
         int descriptor;
-        kind = flash_ask(body->conf, &body->f, FLASH_FIND, 0, bytes, &answer, &descriptor);
-        kind = kind == FLASH_FILE ? flash_file_take(&body->f, &answer, descriptor) : kind;
+        kind = flash_ask(body->conf, &body->f, FLASH_FIND, 0, is_partial ? 0 : FLASH_WINDOW_BYTES_MAX, answer, &descriptor);
+        kind = kind == FLASH_FILE ? flash_file_take(&body->f, answer, descriptor) : kind;
+    }
+    return kind;
+}
+
+static int flash_find(request_rec *r, flash_body_t *body)
+{
+    struct flash_answer answer = {0};
+    int kind = flash_search(r, body, &answer);
+    if (kind == FLASH_DOWN && body->f.path != NULL && answer.id == 0) {
+        kind = flash_search(r, body, &answer); /* it was lost before it answered, and there may be a successor */
     }
     switch (kind) {
+    case NO_ROOT:
+        ap_log_rerror(APLOG_MARK, APLOG_ERR, 0, r, "flash helper: it has no root that holds %s", r->filename);
+        return HTTP_INTERNAL_SERVER_ERROR;
     case FLASH_FILE:
         if ((answer.flags & FLASH_INDEX) && r->content_type == NULL) {
             ap_set_content_type(r, apr_pstrndup(r->pool, answer.media, answer.media_bytes));
@@ -157,21 +168,24 @@ static int flash_send_file(request_rec *r, flash_body_t *body)
     if (sent == APR_SUCCESS || r->status != HTTP_OK || c->aborted) {
         return OK;
     }
-    return ap_map_http_request_error(sent, HTTP_INTERNAL_SERVER_ERROR);
+    /* What is missing must not be taken from the next response. If no header was sent, this becomes 500. */
+    c->keepalive = AP_CONN_CLOSE;
+    return AP_FILTER_ERROR;
 }
 
 static int flash_handler(request_rec *r)
 {
     const flash_conf_t *conf = flash_conf_of(r);
+    const char *filename = apr_table_get(r->notes, HANDLER);
     /* Of other methods, Apache's own handler says what it allows. */
-    if (conf == NULL || r->handler == NULL || strcmp(r->handler, HANDLER) != 0 || r->method_number != M_GET) {
+    if (conf == NULL || filename == NULL || r->handler == NULL || strcmp(r->handler, HANDLER) != 0 || r->method_number != M_GET) {
         return DECLINED;
     }
     int status = ap_discard_request_body(r);
     if (status != OK) {
         return status;
     }
-    flash_body_t *body = calloc(1, sizeof(*body) + strlen(apr_table_get(r->notes, HANDLER)) + 1);
+    flash_body_t *body = calloc(1, sizeof(*body) + strlen(filename) + 1);
     if (body == NULL) {
         return HTTP_SERVICE_UNAVAILABLE;
     }

@@ -36,8 +36,8 @@ typedef struct {
     char path[];
 } flash_body_t;
 
-/* Asking. */
-const struct flash_link *flash_reach(const flash_conf_t *conf);
+/* Asking. A worker that has a place may wait for the daemon to begin. What is found is asked once: roots may change meanwhile. */
+const struct flash_link *flash_reach(const flash_conf_t *conf, int has_place);
 int flash_ask(const flash_conf_t *conf, const struct flash_file *f, int kind, uint64_t start, uint64_t bytes,
               struct flash_answer *answer, int *descriptor);
 int flash_init_asking(apr_pool_t *pool, int workers_max);

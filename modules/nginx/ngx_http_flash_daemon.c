@@ -93,8 +93,11 @@ static void flash_read(ngx_event_t *ev)
             return;
         }
         enum flash_heard heard = flash_hear(&d->link, &message, &descriptor);
-        if (heard == FLASH_SILENT && ngx_handle_read_event(c->read, 0) == NGX_OK) {
-            return;
+        if (heard == FLASH_SILENT) {
+            c->read->ready = 0;
+            if (ngx_handle_read_event(c->read, 0) == NGX_OK) {
+                return;
+            }
         }
         if (heard == FLASH_ANSWERED) {
             ctx = flash_pending(d, message.answer.id);
@@ -138,8 +141,10 @@ static ngx_int_t flash_reach(flash_ctx_t *ctx)
     c->data = d;
     c->read->handler = c->write->handler = flash_read;
     c->read->log = c->write->log = ngx_cycle->log;
+    c->read->resolver = 1; /* it stays open when the worker ends, and nginx shall not miss it then */
     d->connection = c;
     d->link.s = s;
+    d->retry = 0;
     if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
         flash_lost(d);
         return NGX_ERROR;
@@ -158,8 +163,9 @@ ngx_int_t flash_ask(flash_ctx_t *ctx, int kind, ngx_uint_t accepts, uint64_t sta
     question.id = kind == 0 ? 0 : ++d->questions;
     question.flags |= accepts;
     question.deadline_ms = ctx->conf->deadline;
-    if (kind != 0 && flash_send(d->link.s, &question, ctx->f.path, question.path_bytes == 0 ? ctx->f.fd : -1) == -1) {
-        /* If it does not take questions, it is overloaded. If it is gone, that is an event of its own. */
+    if (kind != 0 && flash_send(d->link.s, &question, ctx->f.path, question.path_bytes == 0 ? ctx->f.fd : -1) == -1
+        && errno != EPIPE && errno != ECONNRESET) {
+        /* It is overloaded. If it is gone, that is an event of its own, and its successor is asked. */
         return flash_unavailable(ctx, "it takes no more questions, cannot find");
     }
     ctx->question = question.id;

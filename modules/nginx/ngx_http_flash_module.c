@@ -16,8 +16,13 @@ static int flash_is_used; /* some location asks a daemon */
 
 static void flash_cleanup(void *data)
 {
+    flash_forget(data);
+}
+
+/* When nothing sends from them any more: a frame of HTTP/2 or a thread may outlast the request's end. */
+static void flash_close_files(void *data)
+{
     flash_ctx_t *ctx = data;
-    flash_forget(ctx);
     flash_file_close(&ctx->f);
 }
 
@@ -95,8 +100,17 @@ ngx_int_t flash_lead_to(flash_ctx_t *ctx, int kind)
         r->headers_out.content_encoding = flash_add_field(r, "Content-Encoding", flash_token(&ctx->f));
         return flash_send_file(ctx);
     case FLASH_REDIRECT:
+        if (is_folder) {
+            return NGX_DECLINED; /* the index is a folder */
+        }
         ngx_http_clear_location(r);
-        uri = flash_text(r, &r->uri, r->args.len ? "/?" : "/", &r->args);
+        uri.len = r->uri.len + 2 * ngx_escape_uri(NULL, r->uri.data, r->uri.len, NGX_ESCAPE_URI);
+        uri.data = ngx_pnalloc(r->pool, uri.len);
+        if (uri.data == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+        ngx_escape_uri(uri.data, r->uri.data, r->uri.len, NGX_ESCAPE_URI);
+        uri = flash_text(r, &uri, r->args.len ? "/?" : "/", &r->args);
         r->headers_out.location = flash_add_field(r, "Location", (char *) uri.data);
         return r->headers_out.location == NULL ? NGX_HTTP_INTERNAL_SERVER_ERROR : NGX_HTTP_MOVED_PERMANENTLY;
     case FLASH_FOLDER:
@@ -174,11 +188,11 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     if (r->uri.data[r->uri.len - 1] == '/') {
         last = ngx_sprintf(last, "%V%Z", &ctx->conf->index) - 1;
     }
-    path.len = last - path.data;
+    path.len = flash_tidy((char *) path.data, last - path.data);
     ctx->file.name = ctx->memory.name = path;
     const struct flash_known_root *root = flash_file_place(&ctx->f, link, (char *) path.data, path.len);
     if (root == NULL) {
-        return flash_unavailable(ctx, "it has no root that holds");
+        return ctx->f.path_bytes > FLASH_PATH_BYTES_MAX ? NGX_HTTP_NOT_FOUND : flash_unavailable(ctx, "it has no root that holds");
     }
     ngx_table_elt_t *field = ctx->conf->precompressed && r == r->main ? r->headers_in.accept_encoding : NULL;
     ngx_uint_t accepts = flash_accepts(field == NULL ? NULL : (char *) field->value.data);
@@ -191,25 +205,30 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     if (kind == FLASH_FILE && accepts == 0 && !ctx->f.is_access_due) {
         (void) flash_open_cached(ctx, &path);
     }
-    return kind != 0 ? flash_lead_to(ctx, kind) : flash_ask(ctx, FLASH_FIND, accepts, 0, FLASH_WINDOW_BYTES_MAX);
+    uint64_t bytes = is_partial ? 0 : FLASH_WINDOW_BYTES_MAX;
+    return kind != 0 ? flash_lead_to(ctx, kind) : flash_ask(ctx, FLASH_FIND, accepts, 0, bytes);
 }
 
 static ngx_int_t flash_handler(ngx_http_request_t *r)
 {
-    if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD))) {
+    ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    ngx_uint_t follows_links = clcf->disable_symlinks == NGX_DISABLE_SYMLINKS_OFF;
+    if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) || !follows_links) {
         return NGX_DECLINED;
     }
     ngx_int_t rc = ngx_http_discard_request_body(r);
     if (rc != NGX_OK) {
         return rc;
     }
-    ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r, sizeof(flash_ctx_t));
-    if (cleanup == NULL) {
+    ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r, 0);
+    ngx_pool_cleanup_t *files = ngx_pool_cleanup_add(r->pool, sizeof(flash_ctx_t));
+    if (cleanup == NULL || files == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    flash_ctx_t *ctx = cleanup->data;
+    flash_ctx_t *ctx = cleanup->data = files->data;
     ngx_memzero(ctx, sizeof(flash_ctx_t));
     cleanup->handler = flash_cleanup;
+    files->handler = flash_close_files;
     ctx->request = r;
     ctx->conf = ngx_http_get_module_loc_conf(r, ngx_http_flash_module);
     ctx->f.fd = ctx->f.memory = -1;
@@ -334,7 +353,8 @@ static char *flash_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->blocks, above->blocks, 0);
     ngx_conf_merge_value(conf->precompressed, above->precompressed, 0);
     ngx_conf_merge_str_value(conf->index, above->index, "index.html");
-    if (conf->daemon != NULL && clcf->handler == NULL) {
+    /* A block of `if` or `limit_except` has the handler of its location. */
+    if (conf->daemon != NULL && clcf->handler == NULL && !clcf->noname) {
         clcf->handler = flash_handler;
     }
     return NGX_CONF_OK;

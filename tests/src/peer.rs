@@ -121,7 +121,9 @@ impl Kind {
                     _ => "",
                 };
                 let modules: String =
-                    [&*format!("mpm_{mpm}"), "authz_core", "mime", "dir", "autoindex"].map(load).concat();
+                    [&*format!("mpm_{mpm}"), "authz_core", "mime", "dir", "alias", "autoindex", "deflate"]
+                        .map(load)
+                        .concat();
                 format!(
                     "ServerRoot {work}\nPidFile {work}/pid\nServerName localhost\nErrorLog {work}/error.log\n\
                      Listen 127.0.0.1:{with}\nListen 127.0.0.1:{without}\n{modules}\

@@ -79,6 +79,52 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection() {
     }
 }
 
+#[test]
+fn a_file_that_shrinks_under_a_filter_gets_no_other_end() {
+    let (root, beside) = (make_site(), folder());
+    for kind in kinds().filter(|kind| matches!(kind, Kind::Apache(_))) {
+        let file = root.path().join("shrinks");
+        // It cannot be compressed.
+        let mut state = 1_u64;
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        site::write(&file, words.take(4 << 20).collect::<Vec<_>>().as_flattened());
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "SetOutputFilter DEFLATE");
+        let mut stream = connect(peer.with);
+        let request = b"GET /shrinks HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut bytes = vec![0; 1000];
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(
+            bytes.starts_with(b"HTTP/1.1 200") && bytes.windows(4).any(|word| word == b"gzip"),
+            "{kind:?}"
+        );
+        fs::File::options().write(true).open(&file).unwrap().set_len(5_000).unwrap();
+        bytes.extend(read_all(&mut stream));
+        assert!(bytes.len() < 32 << 20, "{kind:?}: it was sent already");
+        assert!(!bytes.ends_with(b"0\r\n\r\n"), "{kind:?}: it ends as if it were whole: {}", peer.said());
+    }
+}
+
+#[test]
+fn a_worker_of_nginx_that_ends_leaves_no_alert() {
+    let (root, beside) = (make_site(), folder());
+    for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "");
+        assert_eq!(peer.get("/a.txt").status, 200);
+        let workers = peer.workers();
+        kill_process(Pid::from_raw(peer.pid() as i32).unwrap(), Signal::HUP).unwrap();
+        wait_for("other workers", &peer, || !peer.workers().iter().any(|worker| workers.contains(worker)));
+        assert!(!peer.said().contains("[alert]"), "{kind:?}: {}", peer.said());
+    }
+}
+
 /// The longest time for which a process waited for a disk, until `ends`.
 fn longest_disk_sleep(pid: u32, ends: &AtomicBool) -> Duration {
     let (mut longest, mut since) = (Duration::ZERO, None);

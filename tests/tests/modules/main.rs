@@ -197,6 +197,25 @@ fn cold(n: usize) -> String {
 }
 
 #[test]
+fn slashes_in_a_row_are_one_in_cold_paths_too() {
+    for kind in kinds() {
+        let Some((_image, root)) = slow_site("") else { return };
+        let beside = folder();
+        let daemon = daemon(&root, &beside, &[]);
+        let folder = root.path().display();
+        let words = match kind {
+            Kind::Nginx(_) => format!("location /other {{ alias {folder}/; }}"),
+            Kind::Apache(_) => format!("Alias /other {folder}/"),
+        };
+        let peer = kind.start(root.path(), &daemon.socket, &words);
+        for when in ["cold", "hot"] {
+            let reply = peer.get(&format!("/other{}", cold(2)));
+            assert_eq!(reply.status, 200, "{kind:?}, {when}: {}", peer.said());
+        }
+    }
+}
+
+#[test]
 fn cold_files_come_whole_and_hold_up_no_hot_one() {
     for kind in kinds() {
         let Some((image, root)) = slow_site("") else { return };

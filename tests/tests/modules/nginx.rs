@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use flash_tests::peer::{Kind, Peer, ask};
 use flash_tests::{connect, read_all, reply, site};
 use rustix::fs::{Advice, fadvise};
 
-use super::{cold, daemon, folder, kinds, make_site, slow_site};
+use super::{cold, daemon, folder, kinds, make_site, settled, slow_site};
 
 fn of_nginx() -> impl Iterator<Item = Kind> {
     kinds().filter(|kind| matches!(kind, Kind::Nginx(_)))
@@ -113,6 +114,49 @@ fn a_compressed_copy_that_is_older_than_its_file_or_no_file_is_not_sent() {
                 let got = (reply.status, reply.field("Content-Encoding"), reply.body.len());
                 assert_eq!(got, (200, coding, bytes), "{kind:?} {path}: {}", peer.said());
             }
+        }
+    }
+}
+
+#[test]
+fn a_block_within_a_location_keeps_its_handler() {
+    let (root, beside) = (make_site(), folder());
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let words = "location = /dot { if ($arg_x) { set $y 1; } empty_gif; }";
+        let peer = kind.start(root.path(), &daemon.socket, words);
+        for path in ["/dot", "/dot?x=1"] {
+            let reply = peer.get(path);
+            let got = (reply.status, reply.field("Content-Type"));
+            assert_eq!(got, (200, Some("image/gif")), "{kind:?} {path}: {}", peer.said());
+        }
+    }
+}
+
+#[test]
+fn links_that_nginx_may_not_follow_are_not_followed() {
+    let (root, beside) = (make_site(), folder());
+    symlink("a.txt", root.path().join("inside")).unwrap();
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "disable_symlinks on;");
+        assert_eq!((peer.get("/inside").status, peer.get("/a.txt").status), (403, 200), "{kind:?}");
+    }
+}
+
+#[test]
+fn folders_of_any_name_are_redirected_to_as_without_the_module() {
+    let (root, beside) = (make_site(), folder());
+    for name in ["a b", "at/index.html", "a\nb"] {
+        fs::create_dir_all(root.path().join(name)).unwrap();
+    }
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "");
+        for path in ["/a%20b", "/a%20b?x=y%20z", "/a%0Ab", "/at/", "/at/index.html"] {
+            let [ours, theirs] =
+                [peer.with, peer.without].map(|server| settled(ask(server, "GET", path, ""), server));
+            assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{kind:?} {path}: {}", peer.said());
         }
     }
 }
