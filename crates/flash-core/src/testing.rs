@@ -9,9 +9,15 @@ mod random;
 mod reply;
 mod upstream;
 
+use crate::cache::CacheLimits;
+
 pub(crate) use disk::{Disk, Look};
 pub(crate) use driver::{Client, Jobs, Socket, Waits, World};
 pub(crate) use h2::{Answer, H2Client, raw};
 pub(crate) use random::{Random, each_seed};
 pub(crate) use reply::{Reply, replies};
 pub(crate) use upstream::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
+
+/// Room for all that a test requests.
+pub(crate) const CACHE_LIMITS: CacheLimits =
+    CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1, local_caches: 1 };

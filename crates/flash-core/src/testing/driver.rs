@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use crate::buffer_pool::BufferPool;
-use crate::cache::{CacheLimits, PathCache};
+use crate::cache::PathCache;
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::context::{Context, Drain, Tally};
@@ -20,7 +20,7 @@ use crate::refusal::RefusalLog;
 use crate::routes::Routes;
 use crate::server::{Server, Settings};
 use crate::site::{Site, SiteSettings};
-use crate::testing::{Disk, Manner, Program};
+use crate::testing::{CACHE_LIMITS, Disk, Manner, Program};
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
 use crate::want::{Direction, Interest, Want};
@@ -139,20 +139,13 @@ impl Client {
 impl World {
     /// 2001-09-09 01:46:40 UTC, five seconds after the server's start. The site lists its folders.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
-        let limits = CacheLimits {
-            entries_max: 1000,
-            bytes_max: 64 << 20,
-            descriptors_max: 1000,
-            threads: 1,
-            local_caches: 1,
-        };
         let settings_of_site = SiteSettings { list: true, ..SiteSettings::default() };
         Self {
             server: Server {
                 number: Default::default(),
                 settings,
                 hosts: Hosts::one(Site { settings: settings_of_site.into(), ..Site::default() }),
-                paths: PathCache::new(limits).into(),
+                paths: PathCache::new(CACHE_LIMITS).into(),
                 refusals: RefusalLog::default().into(),
             },
             disk,
