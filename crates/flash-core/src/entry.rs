@@ -167,6 +167,11 @@ impl Entry {
         self.files().map(|file| file.content_bytes()).sum()
     }
 
+    /// The memory that open files take beside their contents.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.files().map(|file| file.table_bytes()).sum()
+    }
+
     /// How many files it holds open.
     pub(crate) fn descriptors(&self) -> u64 {
         self.files().filter(|file| file.open_file().is_some()).count() as u64

@@ -269,8 +269,12 @@ impl File {
 
     /// The file's weight in the caches.
     pub fn weight_bytes(&self) -> u64 {
-        let tables = self.open_file().map_or(0, |open| open.table_bytes());
-        self.content_bytes() + tables + (size_of::<File>() + self.head.len()) as u64
+        self.content_bytes() + self.table_bytes() + (size_of::<File>() + self.head.len()) as u64
+    }
+
+    /// The memory that it takes beside its content while it is open.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.open_file().map_or(0, |open| open.table_bytes())
     }
 
     /// Whether its content is sent from the disk's file.

@@ -19,5 +19,10 @@ pub(crate) use reply::{Reply, replies};
 pub(crate) use upstream::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
 
 /// Room for all that a test requests.
-pub(crate) const CACHE_LIMITS: CacheLimits =
-    CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1, local_caches: 1 };
+pub(crate) const CACHE_LIMITS: CacheLimits = CacheLimits {
+    entries_max: 1000,
+    bytes_max: 64 << 20,
+    descriptors_max: 1000,
+    threads: 1,
+    local_caches: 1,
+};

@@ -71,6 +71,8 @@ struct Place {
     path: Box<[u8]>,
     entry: Arc<Entry>,
     room: Room,
+    /// Of its bytes, those that every request for the file would take while it is sent. To evict it saves none of them.
+    table_bytes: u64,
     /// What a request saves that finds the entry.
     saves: u64,
 }
@@ -111,13 +113,15 @@ impl Shard {
         let frequency = frequencies.of(name.hash);
         let mut replaced: Vec<Place> = Vec::new();
         while let Some(scarce) = self.used.plus(place.room).exceeds(limits) {
-            let victim = self.least_dense(scarce, name.hash, frequencies);
-            let least = victim.map_or(f64::INFINITY, |victim| self.density(victim, scarce, frequencies));
+            // If it stays it has another position, so the next comparison is with others.
+            let victim = self.least_dense(scarce, name.hash, frequencies).map(|victim| self.take(victim));
+            let density = |victim: &Place| victim.density(frequencies.of(victim.hash), scarce);
+            let least = victim.as_ref().map_or(f64::INFINITY, density);
+            replaced.extend(victim);
             if frequency < REQUESTED_AGAIN || place.density(frequency, scarce) <= least {
                 replaced.into_iter().for_each(|place| self.put(place));
                 return false;
             }
-            replaced.extend(victim.map(|victim| self.take(victim)));
         }
         self.evictions += replaced.len() as u64;
         evicted.extend(replaced.into_iter().map(|place| place.entry));
@@ -276,12 +280,17 @@ impl Place {
         let bytes = entry.weight_bytes() + path.len() as u64 + PLACE_BYTES;
         let room = Room { bytes, entries: 1, descriptors: entry.descriptors() };
         let reads = entry.content_bytes().div_ceil(READ_BYTES);
-        Self { hash, site, path: path.into(), entry: Arc::clone(entry), room, saves: 1 + reads * READ_VALUE }
+        let (table_bytes, saves) = (entry.table_bytes(), 1 + reads * READ_VALUE);
+        Self { hash, site, path: path.into(), entry: Arc::clone(entry), room, table_bytes, saves }
     }
 
     /// The value of each unit of what is scarce.
     fn density(&self, frequency: u8, scarce: Scarce) -> f64 {
-        value(frequency, self.saves) / self.room.of(scarce).max(1) as f64
+        let freed = match scarce {
+            Scarce::Bytes => self.room.bytes - self.table_bytes,
+            Scarce::Entries | Scarce::Descriptors => self.room.of(scarce),
+        };
+        value(frequency, self.saves) / freed.max(1) as f64
     }
 }
 
