@@ -11,8 +11,20 @@ use std::time::{Duration, Instant};
 
 use flash_helper::protocol::{AnswerKind, Question, QuestionKind};
 use flash_tests::PATIENCE;
-use flash_tests::asker::{Rooted, find};
+use flash_tests::asker::{Asker, Message, Rooted, find};
 use rustix::net::sockopt;
+
+/// A connection whose client takes nothing. Whoever closes it last waits for that.
+fn lingers() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_nonblocking(true).unwrap();
+    while server.write(&[0; 65536]).is_ok() {}
+    server.set_nonblocking(false).unwrap();
+    sockopt::set_socket_linger(&server, Some(Duration::from_secs(5))).unwrap();
+    (client, server)
+}
 
 #[test]
 fn a_descriptor_that_is_no_file_is_refused() {
@@ -48,19 +60,9 @@ fn a_descriptor_that_takes_long_to_close_holds_up_nobody() {
     let rooted = Rooted::make();
     let daemon = rooted.daemon(&[]);
     let (mut sender, mut other) = (daemon.asker(), daemon.asker());
-    // The client takes nothing, and so whoever closes this connection last waits for it.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let lingers = || {
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        server.set_nonblocking(true).unwrap();
-        while server.write(&[0; 65536]).is_ok() {}
-        server.set_nonblocking(false).unwrap();
-        sockopt::set_socket_linger(&server, Some(Duration::from_secs(5))).unwrap();
-        (client, server)
-    };
     let load = Question { kind: QuestionKind::Load, window: 0..1, ..find("") };
     let of_no_root = Question { root: 9, ..load.clone() };
+    let begun = Instant::now();
     let clients: Vec<TcpStream> = [load, of_no_root, find("/a.html")]
         .into_iter()
         .map(|question| {
@@ -69,11 +71,39 @@ fn a_descriptor_that_takes_long_to_close_holds_up_nobody() {
             client
         })
         .collect();
-    let begun = Instant::now();
     for _ in 0..20 {
         assert_eq!(other.kind("/a.html"), AnswerKind::File);
         thread::sleep(Duration::from_millis(50));
     }
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     drop(clients);
+}
+
+#[test]
+fn a_user_whose_descriptors_do_not_close_is_disconnected() {
+    let rooted = Rooted::make();
+    let daemon = rooted.daemon(&[]);
+    let (mut sender, mut other) = (daemon.asker(), daemon.asker());
+    let (_client, server) = lingers();
+    sender.ask(&find("/a.html"), Some(server.as_fd()));
+    drop(server);
+    let (read, _write) = std::io::pipe().unwrap();
+    let mut malformed = find("/a.html").encode();
+    malformed[1] = 9;
+    let sent = (0..1000).take_while(|_| {
+        let is_taken = sender.send(&malformed, Some(read.as_fd())).is_ok();
+        is_taken && !matches!(sender.receive(), Message::Gone)
+    });
+    let sent = sent.count();
+    assert!((200..300).contains(&sent), "{sent} are taken");
+    assert_eq!(other.kind("/a.html"), AnswerKind::File, "others of the user are served on");
+    let late = Asker::connect_silently(&daemon.socket);
+    let Message::Answer(answer, None) = late.receive() else { panic!("it is told why") };
+    assert_eq!(answer.kind, AnswerKind::Busy);
+    // When it is closed, the user may come again.
+    let begun = Instant::now();
+    while !matches!(Asker::connect_silently(&daemon.socket).receive(), Message::Hello(_)) {
+        assert!(begun.elapsed() < PATIENCE, "never");
+        thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -22,7 +22,6 @@ struct Shared {
     // Its bound is the number of descriptors and of requests.
     items: mpsc::Queue<Item>,
     work: Semaphore,
-    waiting: AtomicUsize,
     ends: AtomicBool,
 }
 
@@ -31,7 +30,18 @@ struct Shared {
 #[expect(dead_code, reason = "all that is ever done with it is to drop it")]
 enum Item {
     File(OwnedFd),
+    Counted(OwnedFd, Count),
     Body(Blocks),
+}
+
+/// It counts as long as it lives, which is longer than the file before it.
+#[derive(Debug)]
+struct Count(Arc<AtomicUsize>);
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Any long time will do, because the first file of an empty queue posts the semaphore.
@@ -55,9 +65,10 @@ impl Closer {
         self.put(Item::File(file));
     }
 
-    /// How many files and bodies were put here, and are not closed yet.
-    pub fn waiting(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed)
+    /// The same. Until the file is closed it counts in `unclosed`.
+    pub fn close_counted(&self, file: OwnedFd, unclosed: &Arc<AtomicUsize>) {
+        unclosed.fetch_add(1, Ordering::Relaxed);
+        self.put(Item::Counted(file, Count(Arc::clone(unclosed))));
     }
 
     /// Gives back the blocks of a request body later. Never waits.
@@ -66,7 +77,6 @@ impl Closer {
     }
 
     fn put(&self, item: Item) {
-        self.0.waiting.fetch_add(1, Ordering::Relaxed);
         if self.0.items.push(item) {
             self.0.work.post();
         }
@@ -85,10 +95,7 @@ impl Shared {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
             thread::sleep(GATHERING);
-            for item in self.items.drain() {
-                drop(item);
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
-            }
+            self.items.drain().for_each(drop);
         }
     }
 }

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -22,6 +24,8 @@ pub(crate) struct Asker {
     /// No other asker has this number, now or later.
     pub(crate) number: u64,
     pub(crate) process: i32,
+    /// Refused descriptors of its user that are not closed yet.
+    pub(crate) unclosed: Arc<AtomicUsize>,
     /// Questions without an answer.
     pub(crate) questions: usize,
     /// Descriptors that came with these.
@@ -51,13 +55,14 @@ const UNREAD_BYTES: usize = 16 << 10;
 pub(crate) struct Gone;
 
 impl Asker {
-    pub(crate) fn new(socket: OwnedFd, number: u64, process: i32) -> Self {
+    pub(crate) fn new(socket: OwnedFd, number: u64, process: i32, unclosed: Arc<AtomicUsize>) -> Self {
         // What it does not take has to wait here, where it counts.
         let _ = set_socket_send_buffer_size(&socket, UNREAD_BYTES);
         Self {
             socket,
             number,
             process,
+            unclosed,
             questions: 0,
             descriptors: 0,
             bytes: 0,
@@ -142,6 +147,12 @@ fn send(to: BorrowedFd<'_>, Outgoing { bytes, attached, .. }: &Outgoing) -> Resu
     rustix::io::retry_on_intr(|| sendmsg(to, &[IoSlice::new(bytes)], &mut control, flags)).map(drop)
 }
 
+impl From<Asker> for OwnedFd {
+    fn from(asker: Asker) -> Self {
+        asker.socket
+    }
+}
+
 impl AsFd for Asker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -157,7 +168,7 @@ mod tests {
     fn pair() -> (Asker, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (Asker::new(ours, 1, 2), theirs)
+        (Asker::new(ours, 1, 2, Arc::default()), theirs)
     }
 
     fn outgoing(memory_bytes: u64) -> Outgoing {

@@ -7,8 +7,11 @@ mod find;
 mod load;
 mod roots;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flash_arch::FileService;
@@ -21,6 +24,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{Shutdown, shutdown};
 use slab::Slab;
 
 use crate::answer::Outgoing;
@@ -35,7 +39,9 @@ use crate::stop::Signals;
 
 /// The daemon of `flash helper`.
 pub struct Daemon {
+    /// Of descriptors that askers have sent for nothing, and of their connections.
     closer: Closer,
+    unclosed: HashMap<u32, Arc<AtomicUsize>>,
     service: FileService,
     settings: Settings,
     roots: Vec<Root>,
@@ -68,7 +74,7 @@ const LOOK_MS: u64 = 500;
 /// When to try again what the kernel refused for want of descriptors, or for the number of those on their way.
 const RETRY_MS: u64 = 20;
 const EVENTS_MAX: usize = 256;
-/// Refused descriptors that are not closed yet. Who sends one more is disconnected.
+/// Refused descriptors of a user that are not closed yet. Who sends one more is disconnected.
 const UNCLOSED_MAX: usize = 256;
 
 impl Daemon {
@@ -83,6 +89,7 @@ impl Daemon {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self {
             closer: Closer::start("refused")?,
+            unclosed: HashMap::new(),
             service,
             settings,
             roots,
@@ -189,15 +196,17 @@ impl Daemon {
             let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
             let log = self.service.error_log();
             let is_allowed = self.settings.users.contains(&user);
-            let is_one_too_many = self.askers.len() >= self.settings.askers_max;
+            let unclosed = Arc::clone(self.unclosed.entry(user).or_default());
+            let is_one_too_many = self.askers.len() >= self.settings.askers_max
+                || unclosed.load(Ordering::Relaxed) > UNCLOSED_MAX;
             if !is_allowed {
                 log.log_limited(&REFUSED, format_args!("process {process} of user {user} may not ask"));
             } else if is_one_too_many {
-                let most = self.settings.askers_max;
-                log.log_limited(&FULL, format_args!("{most} askers are connected: one more was refused"));
+                let line = "too many askers are connected, or descriptors of theirs do not close: one more was refused";
+                log.log_limited(&FULL, format_args!("{line}"));
             }
             self.asker_number += 1;
-            let mut asker = Asker::new(socket, self.asker_number, process);
+            let mut asker = Asker::new(socket, self.asker_number, process, unclosed);
             if !is_allowed || is_one_too_many {
                 let kind = if is_allowed { AnswerKind::Busy } else { AnswerKind::Refused };
                 // It is disconnected, whether it got this or not.
@@ -247,17 +256,21 @@ impl Daemon {
                 Received::Message { bytes, descriptor } => match Question::decode(&self.buffer[..bytes]) {
                     Ok(question) => self.ask(key, question, descriptor),
                     Err(malformed) => {
-                        self.close_refused(key, descriptor);
-                        self.refuse(key, bytes, malformed);
+                        if self.close_refused(key, descriptor) {
+                            self.refuse(key, bytes, malformed);
+                        }
                     }
                 },
-                Received::NoRoom { bytes } => {
+                Received::NoRoom { bytes, descriptors } => {
                     let id = Question::id_of(&self.buffer[..bytes]);
-                    self.send(key, Answer::plain(AnswerKind::Busy, 0, id).into());
+                    if self.close_refused(key, descriptors) {
+                        self.send(key, Answer::plain(AnswerKind::Busy, 0, id).into());
+                    }
                 }
                 Received::TooMuch { descriptors } => {
-                    self.close_refused(key, descriptors);
-                    self.refuse(key, 0, Malformed::Length);
+                    if self.close_refused(key, descriptors) {
+                        self.refuse(key, 0, Malformed::Length);
+                    }
                 }
                 Received::Nothing => break,
                 Received::Empty { descriptors } => {
@@ -280,7 +293,7 @@ impl Daemon {
             let process = asker.process;
             let line = format_args!("process {process} sends what is no question: {malformed:?}");
             self.service.error_log().log_limited(&REFUSED, line);
-            asker.is_leaving = matches!(malformed, Malformed::Length | Malformed::Version(_));
+            asker.is_leaving |= matches!(malformed, Malformed::Length | Malformed::Version(_));
         }
         self.send(key, Answer::plain(AnswerKind::Refused, 0, id).into());
     }
@@ -295,10 +308,23 @@ impl Daemon {
             true => None,
             false => Some(AnswerKind::Busy),
         };
-        if let Some(kind) = refusal {
-            self.close_refused(key, descriptor);
-            return self.send(key, Answer::plain(kind, root, id).into());
+        if let Some(refusal) = refusal {
+            // A file that would be taken another time counts for nobody.
+            let refused = descriptor.and_then(|file| self.service.disk().adopt(file).err());
+            if self.close_refused(key, refused) {
+                self.send(key, Answer::plain(refusal, root, id).into());
+            }
+            return;
         }
+        // By its path. An asker that has no file sends none.
+        let (file, refused) = match question.kind {
+            QuestionKind::Load => (descriptor, None),
+            QuestionKind::Find => (None, descriptor),
+        };
+        if !self.close_refused(key, refused) {
+            return;
+        }
+        let asker = &mut self.askers[key];
         (asker.questions, asker.descriptors) = (asker.questions + 1, asker.descriptors + 1);
         asker.bytes += bytes;
         let own_ms = self.service.server().settings.disk_deadline_ms;
@@ -306,27 +332,33 @@ impl Daemon {
             0 => own_ms,
             asked => asked.min(own_ms),
         };
-        let (kind, number) = (question.kind, asker.number);
+        let number = asker.number;
         let serial = self.questions.next_serial();
         self.questions.add(serial, (key, number), question, self.now_ms + deadline_ms);
-        match (kind, descriptor) {
-            (QuestionKind::Load, Some(file)) => self.load_of(key, serial, file),
-            // By its path. An asker that has no file sends none.
-            (QuestionKind::Find | QuestionKind::Load, refused) => {
-                self.close_refused(key, refused);
-                self.find(serial);
-            }
+        match file {
+            Some(file) => self.load_of(key, serial, file),
+            None => self.find(serial),
         }
     }
 
     /// Has descriptors closed that were sent for nothing. What they are is the asker's choice, and closing them may wait for it.
-    fn close_refused(&mut self, key: usize, files: impl IntoIterator<Item = OwnedFd>) {
-        files.into_iter().for_each(|file| self.closer.close(file));
-        if self.closer.waiting() > UNCLOSED_MAX
-            && let Some(asker) = self.askers.get_mut(key)
-        {
-            asker.is_leaving = true;
+    /// Returns whether the asker is still there.
+    fn close_refused(&mut self, key: usize, files: impl IntoIterator<Item = OwnedFd>) -> bool {
+        static UNCLOSED: RateLimit = RateLimit::every(Duration::from_secs(5));
+        let Some(asker) = self.askers.get(key) else { return false };
+        let mut is_refused = false;
+        for file in files {
+            self.closer.close_counted(file, &asker.unclosed);
+            is_refused = true;
         }
+        let is_one_too_many = is_refused && asker.unclosed.load(Ordering::Relaxed) > UNCLOSED_MAX;
+        if is_one_too_many {
+            let line =
+                format_args!("process {} sends descriptors that do not close: disconnected", asker.process);
+            self.service.error_log().log_limited(&UNCLOSED, line);
+            self.disconnect(key);
+        }
+        !is_one_too_many
     }
 
     /// A result has come.
@@ -394,6 +426,9 @@ impl Daemon {
         for serial in self.questions.of_asker(asker.number) {
             self.questions.remove(serial);
         }
+        // The other end sees it now. What was not read of it may have descriptors.
+        let _ = shutdown(&asker, Shutdown::Both);
+        self.closer.close(asker.into());
     }
 
     /// Disconnects askers that have taken no answer for as long as the disk may take.

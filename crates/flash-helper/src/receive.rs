@@ -21,6 +21,7 @@ pub(crate) enum Received {
     /// A descriptor came that this process has no room for.
     NoRoom {
         bytes: usize,
+        descriptors: Vec<OwnedFd>,
     },
     Nothing,
     Gone,
@@ -32,8 +33,9 @@ pub(crate) enum Received {
 
 /// A question's length, and a byte more, by which a longer one is known.
 pub(crate) const BUFFER_BYTES: usize = QUESTION_BYTES + PATH_BYTES_MAX + 1;
-/// One descriptor is allowed. More are received only to be closed.
-const DESCRIPTORS_MAX: usize = 4;
+/// One descriptor is allowed. More are received only to be closed. What there is no room for the kernel would close here, which may
+/// wait. So there is room for all that a message can have.
+const DESCRIPTORS_MAX: usize = 253;
 
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Received {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -61,7 +63,7 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Recei
         return Received::TooMuch { descriptors };
     }
     match is_cut {
-        true => Received::NoRoom { bytes: packet.bytes },
+        true => Received::NoRoom { bytes: packet.bytes, descriptors },
         false => Received::Message { bytes: packet.bytes, descriptor: descriptors.pop() },
     }
 }

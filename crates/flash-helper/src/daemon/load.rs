@@ -24,8 +24,9 @@ impl Daemon {
         match self.service.disk().adopt(file) {
             Ok(file) => self.load(serial, &file),
             Err(file) => {
-                self.close_refused(key, [file]);
-                self.answer_plainly(serial, AnswerKind::Refused);
+                if self.close_refused(key, [file]) {
+                    self.answer_plainly(serial, AnswerKind::Refused);
+                }
             }
         }
     }
