@@ -72,12 +72,14 @@ static inline void flash_file_close(struct flash_file *f)
     f->fd = f->memory = -1;
 }
 
-/* Makes one of several slashes in a row, as the kernel does. Returns the bytes that are left. */
+/* Makes one of several slashes in a row, also with dots between them, as the kernel does. Returns the bytes that are left. */
 static inline size_t flash_tidy(char *path, size_t bytes)
 {
     size_t left = 0;
     for (size_t at = 0; at < bytes; at++) {
-        if (path[at] != '/' || left == 0 || path[left - 1] != '/') {
+        int is_behind_slash = left > 0 && path[left - 1] == '/';
+        int is_dot = path[at] == '.' && at + 1 < bytes && path[at + 1] == '/';
+        if (!is_behind_slash || (path[at] != '/' && !is_dot)) {
             path[left++] = path[at];
         }
     }

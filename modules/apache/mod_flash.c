@@ -165,7 +165,7 @@ static int flash_send_file(request_rec *r, flash_body_t *body)
     }
     APR_BRIGADE_INSERT_TAIL(bb, apr_bucket_eos_create(c->bucket_alloc));
     apr_status_t sent = ap_pass_brigade(r->output_filters, bb);
-    if (sent == APR_SUCCESS || r->status != HTTP_OK || c->aborted) {
+    if (sent == APR_SUCCESS || c->aborted) {
         return OK;
     }
     /* What is missing must not be taken from the next response. If no header was sent, this becomes 500. */

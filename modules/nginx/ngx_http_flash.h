@@ -22,6 +22,7 @@ typedef struct {
     flash_daemon_t *daemon; /* NULL: off */
     ngx_msec_t deadline;
     ngx_uint_t blocks;
+    ngx_uint_t is_handler; /* the location has no other */
     ngx_flag_t precompressed;
     ngx_str_t index;
 } flash_conf_t;

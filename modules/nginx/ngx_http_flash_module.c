@@ -23,6 +23,7 @@ static void flash_cleanup(void *data)
 static void flash_close_files(void *data)
 {
     flash_ctx_t *ctx = data;
+    flash_forget(ctx);
     flash_file_close(&ctx->f);
 }
 
@@ -353,9 +354,11 @@ static char *flash_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->blocks, above->blocks, 0);
     ngx_conf_merge_value(conf->precompressed, above->precompressed, 0);
     ngx_conf_merge_str_value(conf->index, above->index, "index.html");
-    /* A block of `if` or `limit_except` has the handler of its location. */
-    if (conf->daemon != NULL && clcf->handler == NULL && !clcf->noname) {
+    /* A block of `if` has the handler of its location, and one of `limit_except` none but its own. */
+    ngx_uint_t is_own = !clcf->noname || (clcf->lmt_excpt && above->is_handler);
+    if (conf->daemon != NULL && clcf->handler == NULL && is_own) {
         clcf->handler = flash_handler;
+        conf->is_handler = 1;
     }
     return NGX_CONF_OK;
 }

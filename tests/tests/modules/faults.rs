@@ -92,22 +92,29 @@ fn a_file_that_shrinks_under_a_filter_gets_no_other_end() {
             state ^= state << 17;
             state.to_le_bytes()
         });
-        site::write(&file, words.take(4 << 20).collect::<Vec<_>>().as_flattened());
+        let content = words.take(4 << 20).collect::<Vec<_>>();
+        site::write(&file, content.as_flattened());
+        site::write(&root.path().join("404.html"), content.as_flattened());
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "SetOutputFilter DEFLATE");
-        let mut stream = connect(peer.with);
-        let request = b"GET /shrinks HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n";
-        stream.write_all(request).unwrap();
-        let mut bytes = vec![0; 1000];
-        stream.read_exact(&mut bytes).unwrap();
-        assert!(
-            bytes.starts_with(b"HTTP/1.1 200") && bytes.windows(4).any(|word| word == b"gzip"),
-            "{kind:?}"
-        );
-        fs::File::options().write(true).open(&file).unwrap().set_len(5_000).unwrap();
-        bytes.extend(read_all(&mut stream));
-        assert!(bytes.len() < 32 << 20, "{kind:?}: it was sent already");
-        assert!(!bytes.ends_with(b"0\r\n\r\n"), "{kind:?}: it ends as if it were whole: {}", peer.said());
+        for (path, name, status) in [("/shrinks", "shrinks", "200"), ("/none", "404.html", "404")] {
+            let mut stream = connect(peer.with);
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut bytes = vec![0; 1000];
+            stream.read_exact(&mut bytes).unwrap();
+            let begin = String::from_utf8_lossy(&bytes).into_owned();
+            assert!(
+                begin.starts_with(&format!("HTTP/1.1 {status}")) && begin.contains("gzip"),
+                "{kind:?}: {begin}"
+            );
+            let file = fs::File::options().write(true).open(root.path().join(name)).unwrap();
+            file.set_len(5_000).unwrap();
+            bytes.extend(read_all(&mut stream));
+            assert!(bytes.len() < 32 << 20, "{kind:?} {path}: it was sent already");
+            let said = peer.said();
+            assert!(!bytes.ends_with(b"0\r\n\r\n"), "{kind:?} {path}: it ends as if it were whole: {said}");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::Duration;
@@ -134,6 +135,19 @@ fn a_block_within_a_location_keeps_its_handler() {
 }
 
 #[test]
+fn a_block_for_some_methods_finds_files_as_its_location_does() {
+    for kind in of_nginx() {
+        let Some((_image, root)) = slow_site("") else { return };
+        let beside = folder();
+        let daemon = daemon(&root, &beside, &[]);
+        let words = format!("location = {} {{ limit_except POST {{ allow all; }} }}", cold(3));
+        let peer = kind.start(root.path(), &daemon.socket, &words);
+        daemon.kill();
+        assert_eq!(peer.get(&cold(3)).status, 503, "{kind:?}: the worker opens no file: {}", peer.said());
+    }
+}
+
+#[test]
 fn links_that_nginx_may_not_follow_are_not_followed() {
     let (root, beside) = (make_site(), folder());
     symlink("a.txt", root.path().join("inside")).unwrap();
@@ -158,5 +172,57 @@ fn folders_of_any_name_are_redirected_to_as_without_the_module() {
                 [peer.with, peer.without].map(|server| settled(ask(server, "GET", path, ""), server));
             assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{kind:?} {path}: {}", peer.said());
         }
+    }
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[test]
+fn a_stream_that_is_reset_takes_no_other_with_it() {
+    const SETTINGS: &[u8] = &[0, 4, 0x7f, 0xff, 0xff, 0xff];
+    const CANCEL: &[u8] = &[0, 0, 0, 8];
+    let (root, beside) = (make_site(), folder());
+    let whole = site::pattern(30 << 20);
+    site::write(&root.path().join("huge"), &whole);
+    let get = |stream, path: &str| {
+        let fields = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), &[0x01, 1, b'h']].concat();
+        frame(1, 5, stream, &fields)
+    };
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let peer = kind.start(root.path(), &daemon.socket, &format!("listen {port} http2;"));
+        assert_eq!(peer.get("/huge").body.len(), 30 << 20);
+        let mut stream = connect(port);
+        let window = frame(8, 0, 0, &[0x7f, 0, 0, 0]);
+        let begin = [frame(4, 0, 0, SETTINGS), window, get(1, "/huge")].concat();
+        stream.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &begin].concat()).unwrap();
+        let (mut head, mut sent) = ([0; 9], 0);
+        let answer = loop {
+            stream.read_exact(&mut head).unwrap_or_else(|why| panic!("{kind:?}: {why}: {}", peer.said()));
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            stream.read_exact(&mut payload).unwrap();
+            match (head[3], head[8]) {
+                (0, 3) => break payload,
+                (0, 1) => {
+                    let expected = &whole[sent..sent + payload.len()];
+                    assert!(payload == expected, "{kind:?}: other bytes from {sent} on");
+                    if sent == 0 {
+                        // What the sockets hold is full, and a frame is partly sent. The rest of it has to follow.
+                        thread::sleep(Duration::from_millis(500));
+                        stream.write_all(&[frame(3, 0, 1, CANCEL), get(3, "/a.txt")].concat()).unwrap();
+                        thread::sleep(Duration::from_millis(100));
+                    }
+                    sent += payload.len();
+                }
+                _ => {}
+            }
+        };
+        assert_eq!(answer, site::pattern(10), "{kind:?}");
+        assert!(sent > 0 && sent < 30 << 20, "{kind:?}: {sent} bytes");
     }
 }
