@@ -75,7 +75,7 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
 
 /// The last folder of the path may be missing, because `/run` is empty after a start of the machine.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
     match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),

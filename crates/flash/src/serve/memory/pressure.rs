@@ -78,11 +78,10 @@ impl MemoryFiles {
         levels.chain(self.machine.as_ref().and_then(machine_left_bytes)).min()
     }
 
-    /// For each level, how long all of its processes together have waited for memory.
-    fn stalled(&self) -> Vec<Duration> {
+    /// For each level, how long all of its processes together have waited for memory. `None` where the kernel does not tell.
+    fn stalled(&self) -> Vec<Option<Duration>> {
         let micros = |level: &Level| field(&text(level.pressure.as_ref()?)?, "full ", "total=");
-        let stalled = |level| Duration::from_micros(micros(level).unwrap_or(0));
-        self.levels.iter().map(stalled).collect()
+        self.levels.iter().map(|level| micros(level).map(Duration::from_micros)).collect()
     }
 }
 
@@ -123,23 +122,24 @@ struct Size {
     max: u64,
     now: u64,
     /// Of each level.
-    stalled: Vec<Duration>,
+    stalled: Vec<Option<Duration>>,
     /// When to look again.
     period: Duration,
 }
 
 impl Size {
-    fn new(max: u64, stalled: Vec<Duration>) -> Self {
+    fn new(max: u64, stalled: Vec<Option<Duration>>) -> Self {
         Self { max, now: max, stalled, period: PERIOD }
     }
 
     /// The size from now on, if it is another one. The cache holds `used` bytes.
-    fn next(&mut self, used: u64, left: u64, stalled: Vec<Duration>) -> Option<u64> {
+    fn next(&mut self, used: u64, left: u64, stalled: Vec<Option<Duration>>) -> Option<u64> {
         // What the cache holds is among what is taken.
         let half = (left + used) / 2;
         let period =
             std::mem::replace(&mut self.period, if half < self.max * 2 { SHORT_PERIOD } else { PERIOD });
-        let waited = stalled.iter().zip(&self.stalled).map(|(now, before)| now.saturating_sub(*before));
+        let pairs = stalled.iter().zip(&self.stalled);
+        let waited = pairs.filter_map(|(now, before)| Some(now.as_ref()?.saturating_sub((*before)?)));
         let waited = waited.max().unwrap_or_default();
         self.stalled = stalled;
         let wanted = match waited * STALLED_PART > period {

@@ -6,7 +6,7 @@ use super::*;
 
 const MEBI: u64 = 1 << 20;
 
-fn left(groups: &str, mounts: &str, files: &[(&str, &str)]) -> (Option<u64>, Vec<Duration>) {
+fn left(groups: &str, mounts: &str, files: &[(&str, &str)]) -> (Option<u64>, Vec<Option<Duration>>) {
     let root = super::super::tests::machine(groups, mounts, files);
     let files = MemoryFiles::open(root.path());
     (files.left_bytes().map(|bytes| bytes / MEBI), files.stalled())
@@ -23,7 +23,7 @@ fn version_2_counts_what_cannot_be_reclaimed() {
         ("sys/fs/cgroup/a/memory.stat", stat),
         ("sys/fs/cgroup/a/memory.pressure", pressure),
     ];
-    assert_eq!(left("0::/a", V2, &files), (Some(128 - 50 - 10 - 1), vec![Duration::from_micros(250)]));
+    assert_eq!(left("0::/a", V2, &files), (Some(128 - 50 - 10 - 1), vec![Some(Duration::from_micros(250))]));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn version_1_counts_the_groups_below_as_well() {
         ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "67108864\n"),
         ("sys/fs/cgroup/memory/a/memory.stat", stat),
     ];
-    assert_eq!(left("4:memory:/a", V1, &files), (Some(64 - 20 - 4 - 2), vec![Duration::ZERO]));
+    assert_eq!(left("4:memory:/a", V1, &files), (Some(64 - 20 - 4 - 2), vec![None]));
 }
 
 #[test]
@@ -80,10 +80,20 @@ fn a_cache_has_half_of_what_is_left_and_comes_back_in_steps() {
 
 #[test]
 fn long_waits_for_memory_shrink_it_too() {
-    let mut size = Size::new(32 * MEBI, vec![Duration::from_secs(40), Duration::from_secs(5)]);
+    let mut size =
+        Size::new(32 * MEBI, vec![Some(Duration::from_secs(40)), Some(Duration::from_secs(5)), None]);
     // The group above waited longer, before this server began.
-    let mut next =
-        |ms: u64| size.next(32 * MEBI, 100 * MEBI, vec![Duration::from_secs(40), Duration::from_millis(ms)]);
+    let mut next = |ms: u64| {
+        size.next(
+            32 * MEBI,
+            100 * MEBI,
+            vec![
+                Some(Duration::from_secs(40)),
+                Some(Duration::from_millis(ms)),
+                Some(Duration::from_secs(9)),
+            ],
+        )
+    };
     assert_eq!(next(5_090), None);
     assert_eq!(next(5_200), Some(24 * MEBI));
     assert_eq!(next(5_200), Some(26 * MEBI), "it grows once nobody waits");
