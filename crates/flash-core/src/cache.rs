@@ -82,10 +82,12 @@ impl<S: BuildHasher> PathCache<S> {
         let local_caches = limits.local_caches as u64;
         let local_bytes_max =
             (bytes / LOCAL_SHARE).checked_div(local_caches).unwrap_or(0).min(LOCAL_BYTES_MAX);
+        let shared = bytes - bytes / LOCAL_SHARE;
         let bytes = bytes - local_caches * local_bytes_max;
         // A shard takes no entry larger than itself, and an entry may hold several descriptors.
         let roomy = (limits.descriptors_max as u64 / SHARD_DESCRIPTORS_MIN).max(1);
-        let count = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * threads).min(roomy);
+        // Whether workers have their part or not, a shard is large enough for the same files.
+        let count = (shared / SHARD_BYTES_MIN).clamp(1, 4 * threads).min(roomy);
         let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
         let file_bytes_max = (limits.bytes_max / count / 4).min(MEMORY_FILE_BYTES_MAX);
         let shard_limits = Room {

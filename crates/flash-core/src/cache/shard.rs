@@ -113,15 +113,13 @@ impl Shard {
         let frequency = frequencies.of(name.hash);
         let mut replaced: Vec<Place> = Vec::new();
         while let Some(scarce) = self.used.plus(place.room).exceeds(limits) {
-            // If it stays it has another position, so the next comparison is with others.
-            let victim = self.least_dense(scarce, name.hash, frequencies).map(|victim| self.take(victim));
-            let density = |victim: &Place| victim.density(frequencies.of(victim.hash), scarce);
-            let least = victim.as_ref().map_or(f64::INFINITY, density);
-            replaced.extend(victim);
+            let victim = self.least_dense(scarce, name.hash, frequencies);
+            let least = victim.map_or(f64::INFINITY, |victim| self.density(victim, scarce, frequencies));
             if frequency < REQUESTED_AGAIN || place.density(frequency, scarce) <= least {
                 replaced.into_iter().for_each(|place| self.put(place));
                 return false;
             }
+            replaced.extend(victim.map(|victim| self.take(victim)));
         }
         self.evictions += replaced.len() as u64;
         evicted.extend(replaced.into_iter().map(|place| place.entry));

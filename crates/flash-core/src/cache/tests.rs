@@ -170,6 +170,15 @@ fn a_smaller_cache_keeps_what_is_worth_most_and_grows_again() {
 }
 
 #[test]
+fn workers_without_caches_of_their_own_leave_the_room_to_all() {
+    let with = PathCache::new(CacheLimits { threads: 4, local_caches: 4, ..limits(6_000, 128 << 20) });
+    let without = PathCache::new(CacheLimits { threads: 4, local_caches: 0, ..limits(6_000, 128 << 20) });
+    assert_eq!((with.bytes_max(), with.local_bytes_max()), (112 << 20, 4 << 20));
+    assert_eq!((without.bytes_max(), without.local_bytes_max()), (128 << 20, 0));
+    assert_eq!([with.file_bytes_max(), without.file_bytes_max()], [4 << 20; 2]);
+}
+
+#[test]
 fn switched_off() {
     let cache = PathCache::new(limits(0, 1 << 20));
     let path = SitePath::parse(b"/a").unwrap();
