@@ -273,11 +273,10 @@ impl Daemon {
                     }
                 }
                 Received::Nothing => break,
-                Received::Empty { descriptors } => {
+                Received::Gone { descriptors } => {
                     self.close_refused(key, descriptors);
                     return self.disconnect(key);
                 }
-                Received::Gone => return self.disconnect(key),
             }
         }
         if flags.contains(EventFlags::HUP) && self.askers.get(key).is_some_and(|asker| !asker.may_be_read()) {

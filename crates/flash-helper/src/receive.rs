@@ -24,9 +24,8 @@ pub(crate) enum Received {
         descriptors: Vec<OwnedFd>,
     },
     Nothing,
-    Gone,
-    /// An empty message, which only its descriptors tell from the end.
-    Empty {
+    /// It has ended, or sent an empty message. Only descriptors tell these apart.
+    Gone {
         descriptors: Vec<OwnedFd>,
     },
 }
@@ -45,7 +44,7 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Recei
         match recvmsg(from.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags) {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Received::Nothing,
-            Err(_) => return Received::Gone,
+            Err(_) => return Received::Gone { descriptors: Vec::new() },
             Ok(packet) => break packet,
         }
     };
@@ -57,7 +56,7 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Recei
     // With more descriptors than the space holds, the kernel says the same as without room for them.
     let is_cut = packet.flags.contains(ReturnFlags::CTRUNC);
     if packet.bytes == 0 {
-        return Received::Empty { descriptors };
+        return Received::Gone { descriptors };
     }
     if packet.bytes == BUFFER_BYTES || packet.flags.contains(ReturnFlags::TRUNC) || descriptors.len() > 1 {
         return Received::TooMuch { descriptors };

@@ -31,7 +31,8 @@ const STEP: u64 = 16;
 /// If all processes together wait for memory for this part of the time, the cache gives up a quarter of what it holds.
 const STALLED_PART: u32 = 10;
 const KEPT_OF_FOUR: u64 = 3;
-/// What `memory.stat` says is taken. Each page is on one of these lists; shared memory is on those of `anon`, and this program locks its own code. Version 1 says nothing of the kernel's memory.
+/// What `memory.stat` says is taken. Each page is on one of these lists: shared memory is on those of `anon`, and locked pages are
+/// unevictable, such as this program's own. Version 1 says nothing of the kernel's memory.
 const TAKEN: [&str; 7] = [
     "active_anon",
     "inactive_anon",
