@@ -20,6 +20,8 @@ pub(crate) enum Waiting {
     Idle,
     /// The same, while the kernel may still hold much of the last response.
     Flush,
+    /// For a new client's first byte, while the server stops.
+    LastRequest,
     /// For the rest of a head.
     Head,
     /// For the rest of a body.
@@ -62,6 +64,8 @@ const ADVANCE_MS: u16 = 6_000;
 /// The largest credit. TCP itself waits this long for a peer that does not answer.
 pub(crate) const CREDIT_MS_MAX: u32 = 15 * 60_000;
 const LINGER_MS: u64 = 2_000;
+/// How long the first request of a new client may take to arrive while the server stops.
+const LAST_REQUEST_MS: u64 = 100;
 const FLUSH_LOOK_MS: u64 = 10_000;
 /// The kernel may deliver fewer bytes of a response without Flash.
 pub(crate) const FLUSH_BYTES: u64 = 256 << 10;
@@ -148,9 +152,17 @@ impl Deadline {
             Waiting::Head => settings.head_timeout_ms,
             Waiting::Flush => self.flush_ms(settings),
             Waiting::Linger => LINGER_MS,
+            Waiting::LastRequest => LAST_REQUEST_MS,
             _ => settings.idle_timeout_ms,
         };
         self.ms.saturating_sub(waited_ms)
+    }
+
+    /// Whether a new client, which has sent nothing, may still send a request to a server that stops. A close would reset the
+    /// connection of a client whose request is on its way.
+    pub(crate) fn may_send_last_request(&self, now_ms: u64, settings: &Settings) -> bool {
+        let is_new = matches!(self.waiting, Waiting::Head | Waiting::LastRequest);
+        is_new && now_ms < self.silent_since_ms(settings) + LAST_REQUEST_MS
     }
 
     /// Begins a wait. If the same wait goes on, its deadline stays.
@@ -208,6 +220,7 @@ impl Deadline {
             }
             Waiting::Idle => settings.idle_timeout_ms,
             Waiting::Flush => self.flush_ms(settings),
+            Waiting::LastRequest => LAST_REQUEST_MS,
             Waiting::Head => settings.head_timeout_ms,
             Waiting::Body | Waiting::Send => self.credit_ms.into(),
             Waiting::Completion => settings.disk_deadline_ms,
@@ -234,9 +247,12 @@ impl Deadline {
             return None;
         }
         let waited_ms = match self.waiting {
-            Waiting::Nothing | Waiting::Idle | Waiting::Head | Waiting::Completion | Waiting::Program => {
-                return Some(Expired::Late(self.waiting));
-            }
+            Waiting::Nothing
+            | Waiting::Idle
+            | Waiting::LastRequest
+            | Waiting::Head
+            | Waiting::Completion
+            | Waiting::Program => return Some(Expired::Late(self.waiting)),
             Waiting::Send | Waiting::Body => self.credit_ms.into(),
             Waiting::Flush => self.flush_ms(settings),
             Waiting::Linger => LINGER_MS,

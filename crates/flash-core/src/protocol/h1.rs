@@ -58,8 +58,11 @@ impl Http1 {
         }
         let waiting = match &self.phase {
             Phase::ReadRequest if self.input.is_empty() && cx.drain == Drain::AtOnce => {
-                self.phase = Phase::Closed;
-                return Want::Close;
+                if !self.deadline.may_send_last_request(cx.now.ms(), &cx.server.settings) {
+                    self.phase = Phase::Closed;
+                    return Want::Close;
+                }
+                Waiting::LastRequest
             }
             // A new client that sends nothing is not idle: its first head is due.
             Phase::ReadRequest if self.input.is_empty() && !self.deadline.is_for(Waiting::Head) => {

@@ -121,12 +121,33 @@ fn draining_closes_what_is_idle_and_ends_what_is_not() {
     assert_eq!(world.receive(&mut loading, get("/large.bin").as_bytes()), Waits::ForJob);
     world.drain = Drain::AtOnce;
     assert_eq!(world.turn(&mut idle), Waits::Closed);
-    assert_eq!(world.turn(&mut silent), Waits::Closed);
+    assert_eq!(world.pass_ms(&mut silent, 100), Waits::Closed);
     assert_eq!(world.turn(&mut half), Waits::ForBytes);
     assert_eq!(world.receive(&mut half, b"\r\n"), Waits::Closed);
     assert_eq!(reply(&half.got).field("Connection"), Some("close"));
     assert_eq!(world.complete_all(&mut loading), Waits::Closed);
     assert_eq!(reply(&loading.got).body, text(LARGE_BYTES));
+}
+
+/// A close before the request has been read would reset its connection.
+#[test]
+fn a_request_that_is_on_its_way_when_draining_begins_is_answered() {
+    let mut world = world();
+    let mut old = world.connect();
+    world.pass_ms(&mut old, 100);
+    for earlier in [Drain::No, Drain::AtOnce] {
+        world.drain = earlier;
+        let mut new = world.connect();
+        assert_eq!(world.turn(&mut new), Waits::ForBytes);
+        world.drain = Drain::AtOnce;
+        assert_eq!(world.turn(&mut new), Waits::ForBytes);
+        assert_eq!(world.receive(&mut new, b"GET /small.txt HTTP/1.1\r\n"), Waits::ForBytes);
+        assert_eq!(world.pass_ms(&mut new, 100), Waits::ForBytes, "the rest has the time of any head");
+        assert_eq!(world.receive(&mut new, b"Host: a\r\n\r\n"), Waits::Closed);
+        let reply = reply(&new.got);
+        assert_eq!((reply.status, reply.field("Connection")), (200, Some("close")));
+    }
+    assert_eq!(world.turn(&mut old), Waits::Closed, "its client has nothing to ask");
 }
 
 #[test]

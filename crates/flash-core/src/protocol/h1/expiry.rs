@@ -49,7 +49,7 @@ impl Http1 {
             }
         };
         match waiting {
-            Waiting::Idle | Waiting::Linger => self.phase = Phase::Closed,
+            Waiting::Idle | Waiting::LastRequest | Waiting::Linger => self.phase = Phase::Closed,
             Waiting::Head | Waiting::Body if self.is_idle() => self.phase = Phase::Closed,
             Waiting::Program | Waiting::Body if self.is_exchanging_with_upstream() => {
                 self.exchange_is_late(cx);
