@@ -246,7 +246,7 @@ impl<'a> Rig<'a> {
             self.slow.as_ref().zip(seek_ms).map(|((_, slow), ms)| {
                 move || slow.disk().rule(&seeks(ms)).expect("the disk knows its rules")
             });
-        let place = (group, cpus.client.len());
+        let place = (group, cpus);
         let seen = cpus.on_clients(|| clients.ask(&server, php, site, place, watch, slow_down))??;
         interrupt::check()?;
         server.process.check()?;

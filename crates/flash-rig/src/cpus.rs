@@ -1,5 +1,9 @@
 //! Processors: which are the server's, which the clients'. Neither disturbs the other.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -37,6 +41,15 @@ impl Cpus {
         Ok(Cpus { server: all.clone(), client: all })
     }
 
+    /// What the hypervisor takes from these processors from now on.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn steal(&self) -> Result<Steal> {
+        let cpus: BTreeSet<usize> = self.server.iter().chain(&self.client).copied().collect();
+        Ok(Steal { since: Instant::now(), before: stolen(&cpus)?, cpus })
+    }
+
     /// Keeps this thread, and the threads and processes that it starts, to the clients' processors.
     ///
     /// # Errors
@@ -60,6 +73,39 @@ impl Cpus {
     pub fn on_clients<T>(&self, spawn: impl FnOnce() -> T) -> Result<T> {
         on(&self.client, spawn)
     }
+}
+
+/// Processor time that others on the same host have got, as the hypervisor tells it.
+#[derive(Clone, Debug)]
+pub struct Steal {
+    cpus: BTreeSet<usize>,
+    since: Instant,
+    before: Duration,
+}
+
+impl Steal {
+    /// The part of all processor time since the beginning, in percent.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn percent(&self) -> Result<f64> {
+        let time = self.since.elapsed().as_secs_f64() * self.cpus.len() as f64;
+        Ok(100.0 * (stolen(&self.cpus)?.saturating_sub(self.before)).as_secs_f64() / time)
+    }
+}
+
+/// What has been taken from these processors since the machine started.
+fn stolen(cpus: &BTreeSet<usize>) -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+    let ticks: u64 =
+        stat.lines().filter_map(stolen_ticks).filter_map(|(cpu, n)| cpus.contains(&cpu).then_some(n)).sum();
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// The number of a processor, and its eighth time: `cpu1 user nice system idle iowait irq softirq steal`.
+fn stolen_ticks(line: &str) -> Option<(usize, u64)> {
+    let mut fields = line.strip_prefix("cpu")?.split(' ');
+    Some((fields.next()?.parse().ok()?, fields.nth(7)?.parse().ok()?))
 }
 
 fn on<T>(cpus: &[usize], spawn: impl FnOnce() -> T) -> Result<T> {
@@ -86,6 +132,16 @@ fn pin(cpus: &[usize]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_get_is_told_for_each_processor() {
+        assert_eq!(stolen_ticks("cpu1 10 20 30 40 50 60 70 80 90 100"), Some((1, 80)));
+        assert_eq!(stolen_ticks("cpu  10 20 30 40 50 60 70 80 90 100"), None, "all processors together");
+        assert_eq!(stolen_ticks("ctxt 10"), None);
+        let steal = Cpus::shared().expect("a list").steal().expect("a count");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!((0.0..=100.0).contains(&steal.percent().expect("a count")));
+    }
 
     #[test]
     fn processors_are_parted_and_a_child_gets_the_servers() {

@@ -59,7 +59,7 @@ mod variants;
 
 pub use crate::certificate::LocalCertificate;
 pub use crate::cgroup::{Cgroup, GroupMemory, Limits};
-pub use crate::cpus::Cpus;
+pub use crate::cpus::{Cpus, Steal};
 pub use crate::disk::{Disk, ReadAhead, drop_pages, empty_caches};
 pub use crate::dynamic::{Php, php_version};
 pub use crate::facts::{DiskFacts, Facts};

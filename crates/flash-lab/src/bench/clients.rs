@@ -8,7 +8,7 @@ use anyhow::Result;
 use flash_load::{
     Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Tls, Until, Url, Urls,
 };
-use flash_rig::{Cgroup, Php, Running, Usage, interrupt};
+use flash_rig::{Cgroup, Cpus, Php, Running, Steal, Usage, interrupt};
 
 use super::blocked::{Blocked, Sleeps};
 use super::runnable::Runnable;
@@ -43,6 +43,8 @@ pub(super) struct Seen {
     pub(super) used_by_php: Option<Usage>,
     pub(super) runnable: Option<Runnable>,
     pub(super) blocked: Option<Sleeps>,
+    /// The processor time that the hypervisor took from the server and the clients meanwhile.
+    pub(super) stolen_percent: f64,
 }
 
 /// What is to be seen that costs the machine something.
@@ -60,12 +62,12 @@ impl Clients {
         server: &Running,
         php: Option<&Php>,
         site: &Site,
-        (group, processors): (Option<&Cgroup>, usize),
+        (group, cpus): (Option<&Cgroup>, &Cpus),
         watch: Watching,
         mut slow_down: Option<impl FnOnce()>,
     ) -> Result<Seen> {
         let stop = AtomicBool::new(false);
-        let mut load = self.load(server.port, site, processors)?;
+        let mut load = self.load(server.port, site, cpus.client.len())?;
         if self.rate.is_some() {
             self.warm_up(&mut load, &stop)?;
         }
@@ -78,7 +80,7 @@ impl Clients {
             let of_php = php.map(|php| php.process.usage()).transpose()?;
             Ok((server.process.usage()?, of_php, group.and_then(Cgroup::reads)))
         };
-        let mut before: Option<Used> = None;
+        let mut before: Option<(Used, Steal)> = None;
         let mut answers = 0;
         let mut last = Live::default();
         let mut runnable = watch.runnable.then(Runnable::default);
@@ -102,7 +104,7 @@ impl Clients {
             }
             if live.elapsed >= load.warm_up {
                 if before.is_none() {
-                    before = usage().ok();
+                    before = usage().ok().zip(cpus.steal().ok());
                 }
                 if let Some(runnable) = &mut runnable {
                     runnable.look(&server.process.pids());
@@ -118,10 +120,12 @@ impl Clients {
         }?;
         let blocked = blocked.map(Blocked::end).transpose()?;
         let (after, php_after, reads_after) = usage()?;
-        let (before, php_before, reads_before) = before.unwrap_or_default();
+        let stolen_percent = before.as_ref().map_or(Ok(0.0), |(_, steal)| steal.percent())?;
+        let (before, php_before, reads_before) = before.map(|(used, _)| used).unwrap_or_default();
         let disk_reads = reads_after.zip(reads_before).map(|(after, before)| after - before);
         let used_by_php = php_after.zip(php_before).map(|(after, before)| after.since(&before));
-        Ok(Seen { report, used: after.since(&before), answers, disk_reads, used_by_php, runnable, blocked })
+        let used = after.since(&before);
+        Ok(Seen { report, used, answers, disk_reads, used_by_php, runnable, blocked, stolen_percent })
     }
 
     /// Asks without pause for the time of the warm-up. At a rate, a cold server would have a backlog that it does not get rid of.

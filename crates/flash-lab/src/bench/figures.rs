@@ -59,6 +59,7 @@ pub(super) fn of(
     if let Some(clients) = report.conforming_clients {
         put("conforming_clients", f64::from(clients));
     }
+    put("stolen_percent", seen.stolen_percent);
     put("memory_mb", memory.pss_bytes as f64 / 1e6);
     latency(&mut put, "", &report.latency_us);
     if let Some(inversion) = report.service_inversion {

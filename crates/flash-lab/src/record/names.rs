@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 32] = [
+const FIGURES: [(&str, &str, &str, Better); 33] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -48,6 +48,7 @@ const FIGURES: [(&str, &str, &str, Better); 32] = [
     ("runnable_mean", "runnable threads of the server, mean", "", Less),
     ("runnable_p90", "runnable threads of the server, 90 %", "", Less),
     ("memory_mb", "memory of the server", "MB", Less),
+    ("stolen_percent", "processor time that the hypervisor took", "%", Less),
     ("bytes_per_connection", "memory per connection", "B", Less),
     ("latency_ms", "response time", "ms", Less),
     ("ready_events", "ready events per turn", "", Less),
