@@ -22,6 +22,7 @@ pub enum Kind {
 
 /// A running server with two listeners: one with the module, one without.
 pub struct Peer {
+    kind: Kind,
     child: Child,
     pub with: SocketAddr,
     pub without: SocketAddr,
@@ -80,7 +81,7 @@ impl Kind {
         let child =
             command.process_group(0).stdin(Stdio::null()).stderr(log).spawn().expect("the server starts");
         let [with, without] = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let mut peer = Peer { child, with, without, _folder: folder };
+        let mut peer = Peer { kind: self, child, with, without, _folder: folder };
         let give_up = Instant::now() + PATIENCE;
         while TcpStream::connect(peer.without).is_err() {
             let ended = peer.child.try_wait().expect("it is a child");
@@ -175,6 +176,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
+        let has_crashed = self.has_crashed();
         // Its workers end with it.
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).expect("a child has a pid");
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -184,7 +186,10 @@ impl Drop for Peer {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        assert!(thread::panicking() || !self.has_crashed(), "a worker has crashed: {}", self.said());
+        // Event MPM 2.4.71 uses a socket that it has freed, without the module too: in one of a hundred stops.
+        let crashes_at_its_end = self.kind == Kind::Apache("event");
+        let has_crashed = has_crashed || (!crashes_at_its_end && self.has_crashed());
+        assert!(thread::panicking() || !has_crashed, "a worker has crashed: {}", self.said());
     }
 }
 
