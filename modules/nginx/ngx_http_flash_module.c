@@ -131,10 +131,26 @@ ngx_int_t flash_lead_to(flash_ctx_t *ctx, int kind)
     }
 }
 
+/* The entry of an open file in nginx's cache. NULL: there is none, or nginx would look at the file again. */
+static ngx_cached_open_file_t *flash_held(ngx_open_file_cache_t *cache, ngx_str_t *path, time_t valid)
+{
+    uint32_t hash = ngx_crc32_long(path->data, path->len);
+    ngx_rbtree_node_t *node = cache->rbtree.root;
+    while (node != &cache->sentinel) {
+        ngx_cached_open_file_t *held = (ngx_cached_open_file_t *) node;
+        ngx_int_t order = hash != node->key ? (hash < node->key ? -1 : 1) : ngx_strcmp(path->data, held->name);
+        if (order == 0) {
+            return held->fd != NGX_INVALID_FILE && ngx_time() - held->created < valid ? held : NULL;
+        }
+        node = order < 0 ? node->left : node->right;
+    }
+    return NULL;
+}
+
 /*
- * Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. A small file
- * is opened anew each time: the kernel takes reads of one page through one descriptor for a single use of the page, and would
- * evict what is hot.
+ * Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. The kernel
+ * takes reads of one page through one descriptor for a single use of the page, and would evict what is hot. So of small files only
+ * those that were opened anew a moment ago are held.
  */
 static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
 {
@@ -142,34 +158,31 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     ngx_open_file_cache_t *cache = clcf->open_file_cache;
     ngx_open_file_info_t of = {.directio = NGX_OPEN_FILE_DIRECTIO_OFF, .valid = clcf->open_file_cache_valid,
                                .min_uses = clcf->open_file_cache_min_uses, .read_ahead = clcf->read_ahead};
-    if (cache == NULL || (ctx->f.fd != -1 && ctx->f.stamp.size <= COPIED_MAX)) {
+    struct flash_file *f = &ctx->f;
+    ngx_cached_open_file_t *held = cache == NULL ? NULL : flash_held(cache, path, of.valid);
+    int is_found = f->fd != -1;
+    if (cache == NULL || (held == NULL && !is_found)) {
         return 0;
     }
-    uint32_t hash = ngx_crc32_long(path->data, path->len);
-    ngx_rbtree_node_t *node = cache->rbtree.root;
-    ngx_int_t order, is_held = ctx->f.fd != -1;
-    while (node != &cache->sentinel && !is_held) {
-        ngx_cached_open_file_t *held = (ngx_cached_open_file_t *) node;
-        order = hash != node->key ? (hash < node->key ? -1 : 1) : ngx_strcmp(path->data, held->name);
-        if (order == 0
-            && (held->fd == NGX_INVALID_FILE || held->size <= COPIED_MAX || ngx_time() - held->created >= of.valid)) {
-            return 0;
-        }
-        is_held = order == 0;
-        node = order < 0 ? node->left : node->right;
+    if (!is_found) {
+        flash_file_stamp(f, held->size, held->uniq, &(struct timespec) {.tv_sec = held->mtime});
     }
-    if (!is_held || ngx_open_cached_file(cache, path, &of, ctx->request->pool) != NGX_OK || !of.is_file || of.is_directio
-        || (ctx->f.fd != -1 && of.uniq != ctx->f.stamp.inode)) {
+    int is_new = is_found && held != NULL; /* opened although nginx has it, so that its pages count as used */
+    if (f->stamp.size <= COPIED_MAX && (is_new || flash_recall(&f->stamp, 0) != FLASH_LATELY)) {
         return 0;
     }
-    if (ctx->f.fd != -1) {
+    if (ngx_open_cached_file(cache, path, &of, ctx->request->pool) != NGX_OK || !of.is_file || of.is_directio
+        || (is_found && of.uniq != f->stamp.inode)) {
+        return 0;
+    }
+    if (is_found) {
         /* Reads shall not set its time of access. Only its owner may say so; of others' files it is not due for an hour. */
         (void) fcntl(of.fd, F_SETFL, O_NONBLOCK | O_NOATIME);
-        close(ctx->f.fd);
+        close(f->fd);
     }
-    ctx->f.fd = of.fd;
-    ctx->f.is_borrowed = 1;
-    flash_file_stamp(&ctx->f, of.size, of.uniq, &(struct timespec) {.tv_sec = of.mtime});
+    f->fd = of.fd;
+    f->is_borrowed = 1;
+    flash_file_stamp(f, of.size, of.uniq, &(struct timespec) {.tv_sec = of.mtime});
     return 1;
 }
 
@@ -263,6 +276,18 @@ static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint6
     return bytes;
 }
 
+/*
+ * Whether so many bytes leave as a copy, in one call with the header. tcp_nopush joins them too, so `sendfile` is as good for what
+ * was in memory a moment ago. For anything else a look would cost more than the copy.
+ */
+static int flash_is_copied(flash_ctx_t *ctx, uint64_t bytes)
+{
+    ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_core_module);
+    int is_joined = clcf->sendfile && clcf->tcp_nopush && bytes > ngx_pagesize;
+    return bytes == ctx->f.stamp.size && bytes <= COPIED_MAX
+           && !(is_joined && flash_recall(&ctx->f.stamp, 0) == FLASH_LATELY);
+}
+
 /* Makes `b` the next window of what is to be sent. NGX_DONE if the daemon has to read it first. */
 static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
 {
@@ -276,7 +301,7 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     }
     if (ctx->must_block) {
         ready = bytes;
-    } else if (bytes == f->stamp.size && bytes <= COPIED_MAX) {
+    } else if (flash_is_copied(ctx, bytes)) {
         ready = flash_copy(ctx, b, start, bytes);
     } else if ((ready = flash_file_fresh(f, start)) > 0) {
         ready = flash_copy(ctx, b, start, ngx_min(bytes, ready));

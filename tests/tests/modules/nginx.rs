@@ -159,6 +159,32 @@ fn links_that_nginx_may_not_follow_are_not_followed() {
 }
 
 #[test]
+fn small_files_are_held_open_while_they_are_hot_and_no_change_is_missed() {
+    const WORDS: &str = "open_file_cache max=100 inactive=60s; open_file_cache_valid 60s; tcp_nopush on;";
+    for kind in of_nginx() {
+        let (root, beside) = (make_site(), folder());
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, WORDS);
+        let holds = |name: &str| {
+            let of = |pid| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+            let mut open = peer.workers().into_iter().flat_map(of);
+            open.any(|fd| fs::read_link(fd.path()).is_ok_and(|path| path.ends_with(name)))
+        };
+        for (name, bytes) in [("a.txt", 10), ("page.html", 5_000)] {
+            for _ in 0..100 {
+                assert_eq!(peer.get(&format!("/{name}")).body, site::pattern(bytes), "{kind:?} {name}");
+            }
+            assert!(holds(name), "{kind:?}: it is opened for each request: {name}");
+        }
+        fs::write(beside.path().join("next"), b"changed").unwrap();
+        fs::rename(beside.path().join("next"), root.path().join("a.txt")).unwrap();
+        // The daemon looks again after a second, and nginx after a minute.
+        thread::sleep(Duration::from_millis(1_500));
+        assert_eq!(peer.get("/a.txt").body, b"changed", "{kind:?}");
+    }
+}
+
+#[test]
 fn folders_of_any_name_are_redirected_to_as_without_the_module() {
     let (root, beside) = (make_site(), folder());
     for name in ["a b", "at/index.html", "a\nb"] {
