@@ -308,8 +308,9 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
  * Pieces of files that were in memory when this process last looked, and when that was. A piece that was looked at a moment ago
  * is still there: the kernel evicts what was used longer ago. So hot files cost no further calls.
  *
- * Of files of other users, whose pages the kernel does not tell, only pieces that were once seen are tried. A read with
- * RWF_NOWAIT would start to read an absent page from the disk, and may wait for room in its queue.
+ * Of files of other users, whose pages the kernel does not tell, only pieces that were seen lately enough are tried. A read with
+ * RWF_NOWAIT starts to read an absent page from the disk, and may wait for room in its queue. Each such wait halves the time that
+ * counts as lately enough. It grows with pieces that are there, and doubles after 45,000 of them.
  */
 #define FLASH_PIECES_LOG2 18 /* 2 MiB */
 #define FLASH_PIECE_BYTES (64 << 10)
@@ -317,12 +318,16 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
 #define FLASH_TICK_MS_LOG2 2
 #define FLASH_TICKS 0xffffff
 #define FLASH_LATELY_TICKS 12 /* about 50 ms */
+#define FLASH_WAIT_TICKS 2 /* 4 to 12 ms */
+#define FLASH_KEPT(ticks) ((uint64_t) (ticks) << 20) /* what is lately enough, in parts of a tick */
+#define FLASH_KEPT_MIN FLASH_KEPT(1 << 6)           /* 256 ms */
+#define FLASH_KEPT_MAX FLASH_KEPT(1 << 14)          /* about a minute */
 
-enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY };
+enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY }; /* seen: not at all or too long ago; and so on */
 
 /* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
-/* One table for a module, however many of its files include this. */
-__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[1 << FLASH_PIECES_LOG2];
+/* One table for a module, however many of its files include this. The last entry says how long ago is too long. */
+__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[(1 << FLASH_PIECES_LOG2) + 1];
 __attribute__((weak, visibility("hidden"))) uint64_t *flash_seen = flash_seen_alone;
 
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
@@ -356,14 +361,35 @@ static inline uint64_t *flash_place(uint64_t piece)
     return &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
 }
 
+/* How long ago a piece may have been seen to be tried. */
+static inline uint64_t flash_kept(void)
+{
+    uint64_t kept = __atomic_load_n(&flash_seen[1 << FLASH_PIECES_LOG2], __ATOMIC_RELAXED);
+    return kept == 0 ? FLASH_KEPT_MAX : kept;
+}
+
+/* Notes what a try that began then has shown of a piece. Of those that are there, one in 64 counts for all. */
+static inline void flash_note_tried(enum flash_memory memory, uint64_t began, int is_resident)
+{
+    uint64_t now = flash_now(), kept = flash_kept();
+    int has_waited = !is_resident && now - began >= FLASH_WAIT_TICKS;
+    if (memory != FLASH_ONCE || (!has_waited && (!is_resident || now % 64 != 0))) {
+        return;
+    }
+    kept = has_waited ? kept / 2 : kept + kept / 1024;
+    kept = kept < FLASH_KEPT_MIN ? FLASH_KEPT_MIN : kept > FLASH_KEPT_MAX ? FLASH_KEPT_MAX : kept;
+    __atomic_store_n(&flash_seen[1 << FLASH_PIECES_LOG2], kept, __ATOMIC_RELAXED);
+}
+
 static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
 {
     uint64_t piece = flash_piece(stamp, start);
     uint64_t seen = __atomic_load_n(flash_place(piece), __ATOMIC_RELAXED);
-    if ((seen ^ piece) & ~(uint64_t) FLASH_TICKS) {
+    uint64_t age = (flash_now() - seen) & FLASH_TICKS;
+    if (((seen ^ piece) & ~(uint64_t) FLASH_TICKS) || FLASH_KEPT(age) > flash_kept()) {
         return FLASH_NEVER;
     }
-    return ((flash_now() - seen) & FLASH_TICKS) <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
+    return age <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
 }
 
 /* Notes what a look at a window has shown: of an absent one of all pieces, of one in memory of those that are whole in it. */
@@ -409,8 +435,12 @@ static inline int flash_read_resident(int file, const struct flash_stamp *stamp,
             return 0;
         }
     }
+    uint64_t began = flash_now();
     int is_read = flash_read_now(file, buffer, bytes, start);
-    flash_note(stamp, start, start + bytes, is_read);
+    flash_note_tried(memory, began, is_read);
+    if (!is_read || memory != FLASH_LATELY) {
+        flash_note(stamp, start, start + bytes, is_read);
+    }
     return is_read;
 }
 
@@ -424,12 +454,18 @@ static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uin
         flash_note(stamp, start, end, is_resident);
         return is_resident ? bytes : 0;
     }
-    while (at < end && (is_loaded || flash_recall(stamp, at) != FLASH_NEVER)) {
+    while (at < end) {
+        enum flash_memory memory = flash_recall(stamp, at);
+        if (memory == FLASH_NEVER && !is_loaded) {
+            break;
+        }
         /* The whole piece, so that it is known for the next time. */
         uint64_t from = is_loaded ? at : at / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES;
         uint64_t to = (at / FLASH_PIECE_BYTES + 1) * FLASH_PIECE_BYTES;
         to = is_loaded && to > end ? end : to > stamp->size ? stamp->size : to;
+        uint64_t began = flash_now();
         int is_resident = flash_touch_now(file, to - from, from);
+        flash_note_tried(memory, began, is_resident);
         flash_note(stamp, from, to, is_resident);
         if (!is_resident) {
             break;
