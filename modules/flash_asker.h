@@ -344,7 +344,8 @@ static inline void *flash_share_seen(void)
 static inline uint64_t flash_piece(const struct flash_stamp *stamp, uint64_t start)
 {
     /* Whole seconds, because nginx's cache of open files knows no more. */
-    uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000;
+    uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000
+                     ^ stamp->size * 0xc2b2ae3d27d4eb4f;
     return (piece ^ (start / FLASH_PIECE_BYTES + 1)) * 0xff51afd7ed558ccd | (FLASH_TICKS + 1);
 }
 

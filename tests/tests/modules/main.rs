@@ -177,6 +177,22 @@ fn nginx_sends_compressed_copies_to_those_who_accept_them() {
     }
 }
 
+#[test]
+fn an_asker_tries_what_it_has_seen_lately_enough() {
+    let (beside, sources) = (folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/../modules"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/modules/asker.c");
+    let program = beside.path().join("asker");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", sources, source, "-o"])
+        .arg(&program);
+    let compiled =
+        compiler.status().expect("this test needs a C compiler, which `cargo xtask prepare` installs");
+    assert!(compiled.success());
+    let output = Command::new(&program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A site on an ext4 whose disk answers each read after a while, with a hot file that is in memory.
 fn slow_site(rules: &str) -> Option<(SlowImage, TempDir)> {
     if let Some(missing) = flash_slowdisk::missing() {
