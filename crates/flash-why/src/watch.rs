@@ -44,15 +44,18 @@ impl Watch {
         let (mut instrument, level, note) = open(level)?;
         let found = target.find()?;
         for &pid in &found.pids {
-            match &mut instrument {
+            let watched = match &mut instrument {
                 #[cfg(has_bpf)]
-                Instrument::Ebpf(kernel) => kernel.watch(pid)?,
-                Instrument::Perf(perf) => perf.watch(pid)?,
+                Instrument::Ebpf(kernel) => kernel.watch(pid),
+                Instrument::Perf(perf) => perf.watch(pid),
                 Instrument::Proc(sampler) => sampler.watch(pid).map_err(|error| match &note {
                     Some(note) => Error::run(format!("{error}; {note}")),
                     None => error,
-                })?,
-            }
+                }),
+            };
+            // A program that the server runs may have ended since it was found.
+            let has_ended = !proc::is_there(pid) && found.pids.iter().any(|&other| proc::is_there(other));
+            watched.or_else(|error| if has_ended { Ok(()) } else { Err(error) })?;
         }
         Ok(Watch { instrument, level, note, pids: found.pids, started: found.started, begun: Instant::now() })
     }
