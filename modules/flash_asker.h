@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -306,28 +307,40 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
 
 /*
  * Pieces of files that were in memory when this process last looked, and when that was. A piece that was looked at a moment ago
- * is still there: the kernel evicts what was used longer ago. So hot files cost no further calls.
+ * is still there: the kernel evicts what was used longer ago. So hot files cost no further calls. A moment is 50 ms. For pieces
+ * that were found twice it is learned, because the kernel keeps those longer. Pieces that are there lengthen it. It is at most a
+ * quarter of the time after which a piece was gone.
  *
  * Of files of other users, whose pages the kernel does not tell, only pieces that were seen lately enough are tried. A read with
  * RWF_NOWAIT starts to read an absent page from the disk, and may wait for room in its queue. Each such wait halves the time that
- * counts as lately enough. It grows with pieces that are there, and doubles after 45,000 of them.
+ * counts as lately enough. It grows with pieces that are there, and doubles after 45,000 of them. A moment does after 1,400.
  */
 #define FLASH_PIECES_LOG2 18 /* 2 MiB */
 #define FLASH_PIECE_BYTES (64 << 10)
 #define FLASH_RUN_BYTES_MAX (1 << 20) /* what is looked at before it is sent in one call */
 #define FLASH_TICK_MS_LOG2 2
-#define FLASH_TICKS 0xffffff
-#define FLASH_LATELY_TICKS 12 /* about 50 ms */
+#define FLASH_TICKS 0x7fffff
+#define FLASH_KEPT 0x800000
 #define FLASH_WAIT_TICKS 2 /* 4 to 12 ms */
-#define FLASH_KEPT(ticks) ((uint64_t) (ticks) << 20) /* what is lately enough, in parts of a tick */
-#define FLASH_KEPT_MIN FLASH_KEPT(1 << 6)           /* 256 ms */
-#define FLASH_KEPT_MAX FLASH_KEPT(1 << 14)          /* about a minute */
+
+/* When a piece was last seen, and whether it was found then, and not just read from the disk. */
+struct flash_sight {
+    uint64_t ago;
+    int is_kept;
+};
 
 enum flash_memory { FLASH_NEVER, FLASH_ONCE, FLASH_LATELY }; /* seen: not at all or too long ago; and so on */
 
+/* The ages of pieces that are learned. Their places are behind those of the pieces. */
+enum flash_age {
+    FLASH_MOMENT = 1 << FLASH_PIECES_LOG2, /* a piece that was seen so long ago is sent without a look */
+    FLASH_TRIED,                           /* a piece that was seen so long ago is tried */
+    FLASH_PLACES,
+};
+
 /* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
-/* One table for a module, however many of its files include this. The last entry says how long ago is too long. */
-__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[(1 << FLASH_PIECES_LOG2) + 1];
+/* One table for a module, however many of its files include this. */
+__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[FLASH_PLACES];
 __attribute__((weak, visibility("hidden"))) uint64_t *flash_seen = flash_seen_alone;
 
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
@@ -346,7 +359,7 @@ static inline uint64_t flash_piece(const struct flash_stamp *stamp, uint64_t sta
     /* Whole seconds, because nginx's cache of open files knows no more. */
     uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000
                      ^ stamp->size * 0xc2b2ae3d27d4eb4f;
-    return (piece ^ (start / FLASH_PIECE_BYTES + 1)) * 0xff51afd7ed558ccd | (FLASH_TICKS + 1);
+    return (piece ^ (start / FLASH_PIECE_BYTES + 1)) * 0xff51afd7ed558ccd | (FLASH_KEPT + FLASH_TICKS + 1);
 }
 
 static inline uint64_t flash_now(void)
@@ -362,35 +375,72 @@ static inline uint64_t *flash_place(uint64_t piece)
     return &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
 }
 
-/* How long ago a piece may have been seen to be tried. */
-static inline uint64_t flash_kept(void)
+/* An age in parts of a tick, so that it can grow by little. */
+static inline uint64_t flash_age(uint64_t ticks)
 {
-    uint64_t kept = __atomic_load_n(&flash_seen[1 << FLASH_PIECES_LOG2], __ATOMIC_RELAXED);
-    return kept == 0 ? FLASH_KEPT_MAX : kept;
+    return ticks << 20;
 }
 
-/* Notes what a try that began then has shown of a piece. Of those that are there, one in 64 counts for all. */
-static inline void flash_note_tried(enum flash_memory memory, uint64_t began, int is_resident)
+static inline uint64_t flash_age_min(enum flash_age which)
 {
-    uint64_t now = flash_now(), kept = flash_kept();
-    int has_waited = !is_resident && now - began >= FLASH_WAIT_TICKS;
-    if (memory != FLASH_ONCE || (!has_waited && (!is_resident || now % 64 != 0))) {
-        return;
-    }
-    kept = has_waited ? kept / 2 : kept + kept / 1024;
-    kept = kept < FLASH_KEPT_MIN ? FLASH_KEPT_MIN : kept > FLASH_KEPT_MAX ? FLASH_KEPT_MAX : kept;
-    __atomic_store_n(&flash_seen[1 << FLASH_PIECES_LOG2], kept, __ATOMIC_RELAXED);
+    return flash_age(which == FLASH_MOMENT ? 12 : 1 << 6); /* 50 and 256 ms */
+}
+
+static inline uint64_t flash_age_max(enum flash_age which)
+{
+    return flash_age(which == FLASH_MOMENT ? 1 << 10 : 1 << 14); /* 4 seconds and a minute */
+}
+
+static inline uint64_t flash_learned(enum flash_age which)
+{
+    uint64_t age = __atomic_load_n(&flash_seen[which], __ATOMIC_RELAXED);
+    return age != 0 ? age : which == FLASH_MOMENT ? flash_age_min(which) : flash_age_max(which);
+}
+
+static inline void flash_learn(enum flash_age which, uint64_t age)
+{
+    uint64_t min = flash_age_min(which), max = flash_age_max(which);
+    __atomic_store_n(&flash_seen[which], age < min ? min : age > max ? max : age, __ATOMIC_RELAXED);
+}
+
+static inline struct flash_sight flash_sight(const struct flash_stamp *stamp, uint64_t start)
+{
+    uint64_t piece = flash_piece(stamp, start);
+    uint64_t seen = __atomic_load_n(flash_place(piece), __ATOMIC_RELAXED);
+    int is_known = ((seen ^ piece) & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) == 0;
+    uint64_t ago = is_known ? flash_age((flash_now() - seen) & FLASH_TICKS) : UINT64_MAX;
+    return (struct flash_sight) {ago, is_known && (seen & FLASH_KEPT)};
+}
+
+static inline enum flash_memory flash_judge(struct flash_sight sight)
+{
+    uint64_t moment = sight.is_kept ? flash_learned(FLASH_MOMENT) : flash_age_min(FLASH_MOMENT);
+    return sight.ago > flash_learned(FLASH_TRIED) ? FLASH_NEVER : sight.ago > moment ? FLASH_ONCE : FLASH_LATELY;
 }
 
 static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
 {
-    uint64_t piece = flash_piece(stamp, start);
-    uint64_t seen = __atomic_load_n(flash_place(piece), __ATOMIC_RELAXED);
-    uint64_t age = (flash_now() - seen) & FLASH_TICKS;
-    if (((seen ^ piece) & ~(uint64_t) FLASH_TICKS) || FLASH_KEPT(age) > flash_kept()) {
-        return FLASH_NEVER;
+    return flash_judge(flash_sight(stamp, start));
+}
+
+/*
+ * Notes what a look or a try that began then has shown of a piece that was seen before. Of those that are there, one in 64
+ * counts for all.
+ */
+static inline void flash_note_tried(struct flash_sight sight, uint64_t began, int is_resident)
+{
+    uint64_t now = flash_now(), moment = flash_learned(FLASH_MOMENT), tried = flash_learned(FLASH_TRIED);
+    if (flash_judge(sight) != FLASH_ONCE || (is_resident && now % 64 != 0)) {
+        return;
     }
-    return age <= FLASH_LATELY_TICKS ? FLASH_LATELY : FLASH_ONCE;
+    if (sight.is_kept) {
+        moment = is_resident ? moment + moment / 32 : moment < sight.ago / 4 ? moment : sight.ago / 4;
+    }
+    if (is_resident || now - began >= FLASH_WAIT_TICKS) {
+        tried = is_resident ? tried + tried / 1024 : tried / 2;
+    }
+    flash_learn(FLASH_TRIED, tried);
+    flash_learn(FLASH_MOMENT, moment < tried / 2 ? moment : tried / 2); /* so that there are pieces to learn from */
 }
 
 /* Notes what a look at a window has shown: of an absent one of all pieces, of one in memory of those that are whole in it. */
@@ -400,10 +450,25 @@ static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, u
         uint64_t piece = flash_piece(stamp, at);
         int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
         if (is_whole || !is_resident) {
-            uint64_t seen = is_resident ? (piece & ~(uint64_t) FLASH_TICKS) | (flash_now() & FLASH_TICKS) : 0;
-            __atomic_store_n(flash_place(piece), seen, __ATOMIC_RELAXED);
+            uint64_t is_kept = flash_sight(stamp, at).ago != UINT64_MAX ? FLASH_KEPT : 0;
+            uint64_t seen = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | is_kept | (flash_now() & FLASH_TICKS);
+            __atomic_store_n(flash_place(piece), is_resident ? seen : 0, __ATOMIC_RELAXED);
         }
     }
+}
+
+/*
+ * Marks the page of a byte as used, that was just read through a descriptor that stays open. The kernel takes several such reads
+ * of one page for a single use, and would evict what is hot. `sendfile` counts each time.
+ */
+static inline void flash_mark_used(int file, uint64_t start)
+{
+    static int null = -1; /* shared by threads, which open it once more at worst */
+    off_t offset = (off_t) start;
+    if (null == -1) {
+        null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    }
+    (void) !sendfile(null, file, &offset, 1);
 }
 
 /* Reads a window if all of it is in the page cache. Returns whether it was. */
@@ -429,16 +494,18 @@ static inline int flash_touch_now(int file, size_t bytes, uint64_t start)
 static inline int flash_read_resident(int file, const struct flash_stamp *stamp, void *buffer, size_t bytes, uint64_t start,
                                       int is_loaded)
 {
-    enum flash_memory memory = flash_recall(stamp, start);
+    struct flash_sight sight = flash_sight(stamp, start);
+    enum flash_memory memory = flash_judge(sight);
     if (memory != FLASH_LATELY && !is_loaded) {
         enum flash_residency residency = flash_resident(file, start, bytes);
         if (residency == FLASH_ABSENT || (residency == FLASH_UNTOLD && memory == FLASH_NEVER)) {
+            flash_note_tried(sight, flash_now(), 0);
             return 0;
         }
     }
     uint64_t began = flash_now();
     int is_read = flash_read_now(file, buffer, bytes, start);
-    flash_note_tried(memory, began, is_read);
+    flash_note_tried(sight, began, is_read);
     if (!is_read || memory != FLASH_LATELY) {
         flash_note(stamp, start, start + bytes, is_read);
     }
@@ -452,12 +519,13 @@ static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uin
     enum flash_residency residency = flash_resident(file, start, bytes);
     if (residency != FLASH_UNTOLD) {
         int is_resident = residency == FLASH_RESIDENT && flash_is_complete(file, start, bytes);
+        flash_note_tried(flash_sight(stamp, start), flash_now(), is_resident);
         flash_note(stamp, start, end, is_resident);
         return is_resident ? bytes : 0;
     }
     while (at < end) {
-        enum flash_memory memory = flash_recall(stamp, at);
-        if (memory == FLASH_NEVER && !is_loaded) {
+        struct flash_sight sight = flash_sight(stamp, at);
+        if (flash_judge(sight) == FLASH_NEVER && !is_loaded) {
             break;
         }
         /* The whole piece, so that it is known for the next time. */
@@ -466,7 +534,7 @@ static inline uint64_t flash_look(int file, const struct flash_stamp *stamp, uin
         to = is_loaded && to > end ? end : to > stamp->size ? stamp->size : to;
         uint64_t began = flash_now();
         int is_resident = flash_touch_now(file, to - from, from);
-        flash_note_tried(memory, began, is_resident);
+        flash_note_tried(sight, began, is_resident);
         flash_note(stamp, from, to, is_resident);
         if (!is_resident) {
             break;

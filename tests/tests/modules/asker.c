@@ -1,4 +1,4 @@
-/* What an asker may try itself: pieces that were seen lately enough. Ends with the line of the first check that fails. */
+/* What an asker sends without a look, and what it may try: pieces that were seen lately enough. Ends with the line of the first check that fails. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -10,11 +10,11 @@
         return 1;                                                                                                             \
     }
 
-/* So many tries that waited for the disk and found nothing, or found the piece. */
+/* So many tries of pieces that were seen a little more than a moment ago. Those that found nothing waited for the disk. */
 static void tries(int count, int is_resident)
 {
     for (int i = 0; i < count; i++) {
-        flash_note_tried(FLASH_ONCE, flash_now() - (is_resident ? 0 : 10), is_resident);
+        flash_note_tried((struct flash_sight) {flash_learned(FLASH_MOMENT) + 1, 1}, flash_now() - (is_resident ? 0 : 10), is_resident);
     }
 }
 
@@ -30,28 +30,45 @@ int main(void)
     usleep(400000);
     CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
 
-    /* Looks that did not wait change nothing, and neither do pieces that were seen a moment ago. */
+    /* Looks that did not wait, and pieces that were seen a moment or too long ago, say nothing of what may be tried. */
     for (int i = 0; i < 100; i++) {
-        flash_note_tried(FLASH_ONCE, flash_now(), 0);
-        flash_note_tried(FLASH_LATELY, flash_now() - 10, 0);
-        flash_note_tried(FLASH_NEVER, flash_now() - 10, 0);
+        flash_note_tried((struct flash_sight) {flash_age(100), 1}, flash_now(), 0);
+        flash_note_tried((struct flash_sight) {flash_age(1), 1}, flash_now() - 10, 0);
+        flash_note_tried((struct flash_sight) {UINT64_MAX, 1}, flash_now() - 10, 0);
     }
-    CHECK(flash_kept() == FLASH_KEPT_MAX);
+    CHECK(flash_learned(FLASH_TRIED) == flash_age_max(FLASH_TRIED));
 
     /* A minute, halved eight times. */
     tries(4, 0);
     CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
     tries(96, 0);
-    CHECK(flash_kept() == FLASH_KEPT_MIN && flash_recall(&stamp, 0) == FLASH_NEVER);
+    CHECK(flash_learned(FLASH_TRIED) == flash_age_min(FLASH_TRIED) && flash_recall(&stamp, 0) == FLASH_NEVER);
     flash_note(&stamp, 0, 100000, 1);
     CHECK(flash_recall(&stamp, 0) == FLASH_LATELY);
 
-    /* Pieces that are there lengthen it again, and not beyond its limit. */
-    uint64_t before = flash_kept();
-    for (int i = 0; i < 400 && flash_kept() < 2 * before; i++) {
+    /* Pieces that are there lengthen both ages, and not beyond their limits. */
+    uint64_t tried = flash_learned(FLASH_TRIED);
+    CHECK(flash_learned(FLASH_MOMENT) == flash_age_min(FLASH_MOMENT));
+    for (int i = 0; i < 400 && flash_learned(FLASH_TRIED) < 2 * tried; i++) {
         tries(10000, 1);
         usleep(1000);
     }
-    CHECK(flash_kept() >= 2 * before && flash_kept() <= FLASH_KEPT_MAX);
+    CHECK(flash_learned(FLASH_TRIED) >= 2 * tried && flash_learned(FLASH_TRIED) <= flash_age_max(FLASH_TRIED));
+    CHECK(flash_learned(FLASH_MOMENT) >= 2 * flash_age_min(FLASH_MOMENT));
+    CHECK(flash_learned(FLASH_MOMENT) <= flash_learned(FLASH_TRIED) / 2);
+
+    /* What was found 150 ms ago needs no look then, unless it had just been read from the disk. After a piece that was gone
+       within 400 ms it does, and not after one within 40 s. */
+    flash_note(&stamp, 0, 100000, 1);
+    flash_note(&other, 0, 100000, 1);
+    usleep(150000);
+    flash_learn(FLASH_TRIED, flash_age_max(FLASH_TRIED));
+    flash_learn(FLASH_MOMENT, flash_age(90));
+    flash_note_tried((struct flash_sight) {flash_age(10000), 1}, flash_now(), 0);
+    CHECK(flash_recall(&stamp, 0) == FLASH_LATELY && flash_recall(&other, 0) == FLASH_ONCE);
+    flash_note_tried((struct flash_sight) {flash_age(100), 0}, flash_now(), 0);
+    CHECK(flash_recall(&stamp, 0) == FLASH_LATELY);
+    flash_note_tried((struct flash_sight) {flash_age(100), 1}, flash_now(), 0);
+    CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
     return 0;
 }
