@@ -147,11 +147,7 @@ static ngx_cached_open_file_t *flash_held(ngx_open_file_cache_t *cache, ngx_str_
     return NULL;
 }
 
-/*
- * Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. The kernel
- * takes reads of one page through one descriptor for a single use of the page, and would evict what is hot. So of small files only
- * those that were opened anew a moment ago are held.
- */
+/* Takes a file from nginx's cache of open files. nginx may open it, so only if it is held, or was just found in memory. */
 static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
 {
     ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_core_module);
@@ -167,9 +163,8 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     if (!is_found) {
         flash_file_stamp(f, held->size, held->uniq, &(struct timespec) {.tv_sec = held->mtime});
     }
-    int is_new = is_found && held != NULL; /* opened although nginx has it, so that its pages count as used */
-    if (f->stamp.size <= COPIED_MAX && (is_new || flash_recall(&f->stamp, 0) != FLASH_LATELY)) {
-        return 0;
+    if (f->stamp.size <= COPIED_MAX && flash_recall(&f->stamp, 0) == FLASH_NEVER) {
+        return 0; /* small cold files are asked for by their paths */
     }
     if (ngx_open_cached_file(cache, path, &of, ctx->request->pool) != NGX_OK || !of.is_file || of.is_directio
         || (is_found && of.uniq != f->stamp.inode)) {
@@ -265,8 +260,12 @@ static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint6
     int is_sent = last != NULL && last->pos == last->last;
     uint64_t room = ngx_min(ctx->f.stamp.size, FLASH_PIECE_BYTES);
     u_char *copy = is_sent ? last->start : ngx_palloc(ctx->request->pool, room);
+    int is_used = ctx->f.is_borrowed && flash_recall(&ctx->f.stamp, start) == FLASH_ONCE;
     if (copy == NULL || !flash_file_read(&ctx->f, copy, bytes, start)) {
         return 0;
+    }
+    if (is_used) {
+        flash_mark_used(ctx->f.fd, start);
     }
     b->in_file = 0;
     b->temporary = 1;

@@ -98,7 +98,7 @@ pub static VARIANTS: [Variant; 24] = [
         ..variant("apache-prefork", Apache, "a process per connection")
     },
     Variant {
-        words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), ("@CACHE@", "off")],
+        words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), OPEN_FILES],
         module: NGINX_MODULE,
         ..variant("nginx-flash", Nginx, "asks flash helper for what is not in memory")
     },
