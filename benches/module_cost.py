@@ -4,8 +4,9 @@
     make -C modules && cargo build --release -p flash
     python3 benches/module_cost.py nginx --owner root --rounds 7
 
-As root, with wrk. The server runs on one CPU and wrk on another, with 32 kept connections, in alternating rounds. It prints
-medians of the workers' time from /proc/PID/schedstat, divided by requests, and the ratio of both.
+As root, with wrk. The server runs on one CPU and wrk on another, with 32 kept connections, in alternating rounds. Every second
+round is in reverse order. It prints medians of the workers' time from /proc/PID/schedstat, divided by requests, and the ratio
+of both.
 
 Over the loopback a part of the server's sending may run in wrk's system calls, and a part of wrk's receiving in the server's.
 So the last figure has both: what the module adds to the time of workers and wrk, as a ratio to the workers' time without it.
@@ -170,8 +171,9 @@ def main():
                 for path in SIZES:
                     [load(port, path) for port, _ in peers]
                     rounds = [[], []]
-                    for _ in range(arguments.rounds):
-                        for (port, pids), costs in zip(peers, rounds):
+                    for number in range(arguments.rounds):
+                        order = list(zip(peers, rounds))
+                        for (port, pids), costs in order[::-1] if number % 2 else order:
                             before = spent_us(pids)
                             count, client = load(port, path)
                             server_us = spent_us(pids) - before
