@@ -163,8 +163,8 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     if (!is_found) {
         flash_file_stamp(f, held->size, held->uniq, &(struct timespec) {.tv_sec = held->mtime});
     }
-    if (f->stamp.size <= COPIED_MAX && flash_recall(&f->stamp, 0) == FLASH_NEVER) {
-        return 0; /* small cold files are asked for by their paths */
+    if (flash_recall(&f->stamp, 0) == FLASH_NEVER) {
+        return 0; /* a cold file is asked for by its path */
     }
     if (ngx_open_cached_file(cache, path, &of, ctx->request->pool) != NGX_OK || !of.is_file || of.is_directio
         || (is_found && of.uniq != f->stamp.inode)) {
@@ -260,11 +260,10 @@ static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint6
     int is_sent = last != NULL && last->pos == last->last;
     uint64_t room = ngx_min(ctx->f.stamp.size, FLASH_PIECE_BYTES);
     u_char *copy = is_sent ? last->start : ngx_palloc(ctx->request->pool, room);
-    int is_used = ctx->f.is_borrowed && flash_recall(&ctx->f.stamp, start) == FLASH_ONCE;
     if (copy == NULL || !flash_file_read(&ctx->f, copy, bytes, start)) {
         return 0;
     }
-    if (is_used) {
+    if (ctx->f.is_borrowed) {
         flash_mark_used(ctx->f.fd, start);
     }
     b->in_file = 0;
