@@ -308,9 +308,13 @@ mod tests {
 
     #[test]
     fn switches_are_counted() {
-        let before = of(&us()).expect("schedstat");
-        thread::sleep(Duration::from_millis(5));
-        let used = of(&us()).expect("schedstat").since(&before);
-        assert!(used.voluntary_switches >= 1 && used.processes == 1 && used.threads >= 1, "{used:?}");
+        // A thread of another test that ends meanwhile takes its switches along.
+        let is_counted = || {
+            let before = of(&us()).expect("schedstat");
+            thread::sleep(Duration::from_millis(5));
+            let used = of(&us()).expect("schedstat").since(&before);
+            used.voluntary_switches >= 1 && used.processes == 1 && used.threads >= 1
+        };
+        assert!((0..100).any(|_| is_counted()));
     }
 }
