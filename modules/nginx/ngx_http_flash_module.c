@@ -163,8 +163,10 @@ static int flash_open_cached(flash_ctx_t *ctx, ngx_str_t *path)
     if (!is_found) {
         flash_file_stamp(f, held->size, held->uniq, &(struct timespec) {.tv_sec = held->mtime});
     }
-    if (flash_recall(&f->stamp, 0) == FLASH_NEVER) {
-        return 0; /* a cold file is asked for by its path */
+    /* A cold file is asked for by its path. A small one is opened anew once in a moment, so that a change is soon seen. */
+    enum flash_memory memory = flash_recall(&f->stamp, 0);
+    if (memory == FLASH_NEVER || (memory == FLASH_ONCE && f->stamp.size <= COPIED_MAX)) {
+        return 0;
     }
     if (ngx_open_cached_file(cache, path, &of, ctx->request->pool) != NGX_OK || !of.is_file || of.is_directio
         || (is_found && of.uniq != f->stamp.inode)) {
