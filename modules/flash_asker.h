@@ -316,6 +316,8 @@ static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
  * counts as lately enough. It grows with pieces that are there, and doubles after 45,000 of them. A moment does after 1,400.
  */
 #define FLASH_PIECES_LOG2 18 /* 2 MiB */
+#define FLASH_WAYS_LOG2 3    /* places for a piece, in one line of the processor's cache */
+#define FLASH_NEIGHBOURS 4   /* pieces of a file that have the same places */
 #define FLASH_PIECE_BYTES (64 << 10)
 #define FLASH_RUN_BYTES_MAX (1 << 20) /* what is looked at before it is sent in one call */
 #define FLASH_TICK_MS_LOG2 2
@@ -340,7 +342,7 @@ enum flash_age {
 
 /* The piece, with the time in its low bits. Threads and processes may lose an entry to each other. */
 /* One table for a module, however many of its files include this. */
-__attribute__((weak, visibility("hidden"))) uint64_t flash_seen_alone[FLASH_PLACES];
+__attribute__((weak, visibility("hidden"), aligned(64))) uint64_t flash_seen_alone[FLASH_PLACES];
 __attribute__((weak, visibility("hidden"))) uint64_t *flash_seen = flash_seen_alone;
 
 /* Before processes are forked: what one of them has seen, the others know. Returns the memory, or NULL. */
@@ -357,9 +359,14 @@ static inline void *flash_share_seen(void)
 static inline uint64_t flash_piece(const struct flash_stamp *stamp, uint64_t start)
 {
     /* Whole seconds, because nginx's cache of open files knows no more. */
-    uint64_t piece = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000
-                     ^ stamp->size * 0xc2b2ae3d27d4eb4f;
-    return (piece ^ (start / FLASH_PIECE_BYTES + 1)) * 0xff51afd7ed558ccd | (FLASH_KEPT + FLASH_TICKS + 1);
+    uint64_t number = start / FLASH_PIECE_BYTES;
+    uint64_t file = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000
+                    ^ stamp->size * 0xc2b2ae3d27d4eb4f ^ number / FLASH_NEIGHBOURS;
+    /* A product alone would place files with consecutive inodes together. */
+    file = (file ^ file >> 32) * 0xff51afd7ed558ccd;
+    file = (file ^ file >> 32) * 0xc4ceb9fe1a85ec53;
+    /* Neighbours differ below the bits that choose the places. */
+    return (file ^ number % FLASH_NEIGHBOURS << 32) | (FLASH_KEPT + FLASH_TICKS + 1);
 }
 
 static inline uint64_t flash_now(void)
@@ -369,10 +376,42 @@ static inline uint64_t flash_now(void)
     return ((uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000) >> FLASH_TICK_MS_LOG2;
 }
 
-/* Where the table notes a piece. */
-static inline uint64_t *flash_place(uint64_t piece)
+/* Whether an entry of the table is of this piece. */
+static inline int flash_is_of(uint64_t seen, uint64_t piece)
 {
-    return &flash_seen[piece >> (64 - FLASH_PIECES_LOG2)];
+    return ((seen ^ piece) & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) == 0;
+}
+
+/* The places that a piece may have. */
+static inline uint64_t *flash_table_places(uint64_t piece)
+{
+    return &flash_seen[(piece >> (64 - FLASH_PIECES_LOG2 + FLASH_WAYS_LOG2)) << FLASH_WAYS_LOG2];
+}
+
+/* What the table has of a piece, or 0. */
+static inline uint64_t flash_table_get(uint64_t piece)
+{
+    const uint64_t *places = flash_table_places(piece);
+    for (int i = 0; i < 1 << FLASH_WAYS_LOG2; i++) {
+        uint64_t seen = __atomic_load_n(&places[i], __ATOMIC_RELAXED);
+        if (flash_is_of(seen, piece)) {
+            return seen;
+        }
+    }
+    return 0;
+}
+
+/* Has the table know this of a piece: in its place, a free one, or that of the piece which was seen longest ago. */
+static inline void flash_table_put(uint64_t piece, uint64_t value)
+{
+    uint64_t *places = flash_table_places(piece), *best = places, now = flash_now(), best_ago = 0;
+    for (uint64_t *place = places; place < places + (1 << FLASH_WAYS_LOG2); place++) {
+        uint64_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
+        uint64_t ago = flash_is_of(seen, piece) ? UINT64_MAX : seen == 0 ? UINT64_MAX - 1 : (now - seen) & FLASH_TICKS;
+        best = ago > best_ago ? place : best;
+        best_ago = ago > best_ago ? ago : best_ago;
+    }
+    __atomic_store_n(best, value, __ATOMIC_RELAXED);
 }
 
 /* An age in parts of a tick, so that it can grow by little. */
@@ -405,17 +444,20 @@ static inline void flash_learn(enum flash_age which, uint64_t age)
 
 static inline struct flash_sight flash_sight(const struct flash_stamp *stamp, uint64_t start)
 {
-    uint64_t piece = flash_piece(stamp, start);
-    uint64_t seen = __atomic_load_n(flash_place(piece), __ATOMIC_RELAXED);
-    int is_known = ((seen ^ piece) & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) == 0;
-    uint64_t ago = is_known ? flash_age((flash_now() - seen) & FLASH_TICKS) : UINT64_MAX;
-    return (struct flash_sight) {ago, is_known && (seen & FLASH_KEPT)};
+    uint64_t seen = flash_table_get(flash_piece(stamp, start));
+    uint64_t ago = seen != 0 ? flash_age((flash_now() - seen) & FLASH_TICKS) : UINT64_MAX;
+    return (struct flash_sight) {ago, (seen & FLASH_KEPT) != 0};
+}
+
+/* The time for which a piece is sent without a look. */
+static inline uint64_t flash_moment(struct flash_sight sight)
+{
+    return sight.is_kept ? flash_learned(FLASH_MOMENT) : flash_age_min(FLASH_MOMENT);
 }
 
 static inline enum flash_memory flash_judge(struct flash_sight sight)
 {
-    uint64_t moment = sight.is_kept ? flash_learned(FLASH_MOMENT) : flash_age_min(FLASH_MOMENT);
-    return sight.ago > flash_learned(FLASH_TRIED) ? FLASH_NEVER : sight.ago > moment ? FLASH_ONCE : FLASH_LATELY;
+    return sight.ago > flash_learned(FLASH_TRIED) ? FLASH_NEVER : sight.ago > flash_moment(sight) ? FLASH_ONCE : FLASH_LATELY;
 }
 
 static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, uint64_t start)
@@ -425,18 +467,19 @@ static inline enum flash_memory flash_recall(const struct flash_stamp *stamp, ui
 
 /*
  * Notes what a look or a try that began then has shown of a piece that was seen before. Of those that are there, one in 64
- * counts for all.
+ * counts for all, and none that was seen a moment ago.
  */
 static inline void flash_note_tried(struct flash_sight sight, uint64_t began, int is_resident)
 {
     uint64_t now = flash_now(), moment = flash_learned(FLASH_MOMENT), tried = flash_learned(FLASH_TRIED);
-    if (flash_judge(sight) != FLASH_ONCE || (is_resident && now % 64 != 0)) {
+    enum flash_memory memory = flash_judge(sight);
+    if (memory == FLASH_NEVER || (is_resident && (memory == FLASH_LATELY || now % 64 != 0))) {
         return;
     }
     if (sight.is_kept) {
         moment = is_resident ? moment + moment / 32 : moment < sight.ago / 4 ? moment : sight.ago / 4;
     }
-    if (is_resident || now - began >= FLASH_WAIT_TICKS) {
+    if (is_resident || (memory == FLASH_ONCE && now - began >= FLASH_WAIT_TICKS)) {
         tried = is_resident ? tried + tried / 1024 : tried / 2;
     }
     flash_learn(FLASH_TRIED, tried);
@@ -449,22 +492,37 @@ static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, u
     for (uint64_t at = start / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES; at < end; at += FLASH_PIECE_BYTES) {
         uint64_t piece = flash_piece(stamp, at);
         int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
-        if (is_whole || !is_resident) {
-            uint64_t is_kept = flash_sight(stamp, at).ago != UINT64_MAX ? FLASH_KEPT : 0;
-            uint64_t seen = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | is_kept | (flash_now() & FLASH_TICKS);
-            __atomic_store_n(flash_place(piece), is_resident ? seen : 0, __ATOMIC_RELAXED);
+        uint64_t known = flash_table_get(piece);
+        if (!is_resident && known != 0) {
+            flash_table_put(piece, 0);
+        } else if (is_resident && is_whole) {
+            uint64_t seen = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | (known != 0 ? FLASH_KEPT : 0);
+            flash_table_put(piece, seen | (flash_now() & FLASH_TICKS));
         }
+    }
+}
+
+/* Notes that a part was sent, which had been seen a moment ago. If it is sent again and again, it needs no further look. */
+static inline void flash_note_sent(const struct flash_stamp *stamp, uint64_t start, uint64_t end)
+{
+    struct flash_sight sight = flash_sight(stamp, start);
+    if (flash_judge(sight) == FLASH_LATELY && sight.ago > flash_moment(sight) / 2) {
+        flash_note(stamp, start, end, 1);
     }
 }
 
 /*
  * Marks the page of a byte as used, that was just read through a descriptor that stays open. The kernel takes several such reads
- * of one page for a single use, and would evict what is hot. `sendfile` counts each time.
+ * of one page for a single use, and would evict what is hot. `sendfile` counts each time. While a moment is at its longest, the
+ * kernel evicts nothing that matters.
  */
 static inline void flash_mark_used(int file, uint64_t start)
 {
     static int null = -1; /* shared by threads, which open it once more at worst */
     off_t offset = (off_t) start;
+    if (flash_learned(FLASH_MOMENT) == flash_age_max(FLASH_MOMENT)) {
+        return;
+    }
     if (null == -1) {
         null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     }

@@ -30,6 +30,16 @@ int main(void)
     usleep(400000);
     CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
 
+    /* Many pieces do not displace each other. */
+    struct flash_stamp many = {.size = 100};
+    for (many.inode = 1000; many.inode < 21000; many.inode++) {
+        flash_note(&many, 0, 100, 1);
+    }
+    for (many.inode = 1000; many.inode < 21000; many.inode++) {
+        CHECK(flash_recall(&many, 0) != FLASH_NEVER);
+    }
+    CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
+
     /* Looks that did not wait, and pieces that were seen a moment or too long ago, say nothing of what may be tried. */
     for (int i = 0; i < 100; i++) {
         flash_note_tried((struct flash_sight) {flash_age(100), 1}, flash_now(), 0);
@@ -66,9 +76,23 @@ int main(void)
     flash_learn(FLASH_MOMENT, flash_age(90));
     flash_note_tried((struct flash_sight) {flash_age(10000), 1}, flash_now(), 0);
     CHECK(flash_recall(&stamp, 0) == FLASH_LATELY && flash_recall(&other, 0) == FLASH_ONCE);
+
+    /* What is sent needs no look for another moment, unless it needed one already. */
+    usleep(100000);
+    flash_note_sent(&stamp, 0, 100000);
+    flash_note_sent(&other, 0, 100000);
+    usleep(200000);
+    CHECK(flash_recall(&stamp, 0) == FLASH_LATELY && flash_recall(&stamp, 99999) == FLASH_LATELY);
+    CHECK(flash_recall(&other, 0) == FLASH_ONCE);
+
     flash_note_tried((struct flash_sight) {flash_age(100), 0}, flash_now(), 0);
     CHECK(flash_recall(&stamp, 0) == FLASH_LATELY);
     flash_note_tried((struct flash_sight) {flash_age(100), 1}, flash_now(), 0);
     CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
+
+    /* A piece that is gone although it was seen a moment ago shortens the moment too. */
+    flash_learn(FLASH_MOMENT, flash_age(1000));
+    flash_note_tried((struct flash_sight) {flash_age(400), 1}, flash_now(), 0);
+    CHECK(flash_learned(FLASH_MOMENT) == flash_age(100));
     return 0;
 }
