@@ -8,6 +8,7 @@
 #include "ngx_http_flash.h"
 
 #define COPIED_MAX (32 << 10) /* a file up to this leaves in one call with the header */
+#define CHEAP_MAX (12 << 10)  /* up to this, that is cheaper than a `sendfile` of its own */
 #define FLASH_BUFFERED 0x08   /* of r->buffered, where the filters of nginx leave it free */
 #define FILTERS_BUFFERED (NGX_HTTP_GZIP_BUFFERED | 0x08) /* of connections: gzip; image_filter and xslt */
 
@@ -277,15 +278,15 @@ static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint6
 }
 
 /*
- * Whether so many bytes leave as a copy, in one call with the header. tcp_nopush joins them too, so `sendfile` is as good for what
- * was in memory a moment ago. For anything else a look would cost more than the copy.
+ * Whether so many bytes leave as a copy, in one call with the header. tcp_nopush joins them too, so `sendfile` is as good from a
+ * page on. That is for what was in memory a moment ago. For anything else a look would cost more than the copy.
  */
 static int flash_is_copied(flash_ctx_t *ctx, uint64_t bytes)
 {
     ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_core_module);
-    int is_joined = clcf->sendfile && clcf->tcp_nopush && bytes > ngx_pagesize;
+    uint64_t cheap_max = !clcf->sendfile ? COPIED_MAX : clcf->tcp_nopush ? ngx_pagesize : CHEAP_MAX;
     return bytes == ctx->f.stamp.size && bytes <= COPIED_MAX
-           && !(is_joined && flash_recall(&ctx->f.stamp, 0) == FLASH_LATELY);
+           && (bytes <= cheap_max || flash_recall(&ctx->f.stamp, 0) != FLASH_LATELY);
 }
 
 /* Makes `b` the next window of what is to be sent. NGX_DONE if the daemon has to read it first. */
@@ -328,6 +329,17 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     return NGX_OK;
 }
 
+/* Hands a window on. Of a small file it is not noted what was sent, so that the file is opened anew once in a moment. */
+static ngx_int_t flash_pass(flash_ctx_t *ctx, ngx_chain_t *out)
+{
+    uint64_t start = out->buf->file_pos;
+    ngx_int_t rc = flash_next_body_filter(ctx->request, out);
+    if (out->buf->in_file && out->buf->file == &ctx->file && ctx->f.stamp.size > COPIED_MAX) {
+        flash_note_sent(&ctx->f.stamp, start, out->buf->file_pos);
+    }
+    return rc;
+}
+
 static ngx_int_t flash_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     flash_ctx_t *ctx = ngx_http_get_module_ctx(r, ngx_http_flash_module);
@@ -345,7 +357,7 @@ static ngx_int_t flash_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         ngx_chain_t out = {ngx_calloc_buf(r->pool), NULL};
         rc = out.buf == NULL ? NGX_ERROR : flash_window(ctx, out.buf);
         if (rc == NGX_OK) {
-            rc = flash_next_body_filter(r, &out);
+            rc = flash_pass(ctx, &out);
         }
     }
     r->buffered &= ~FLASH_BUFFERED;
