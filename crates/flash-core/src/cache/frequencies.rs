@@ -27,6 +27,8 @@ pub(super) struct Frequencies {
     words: Box<[AtomicU64]>,
     /// The counters of a row, a power of two.
     width: u64,
+    /// Of a hash, for a place in a row.
+    mask: u64,
     requests: AtomicU64,
     /// A word is halved after this many requests.
     interval: u64,
@@ -40,6 +42,7 @@ impl Frequencies {
             doorkeeper: std::iter::repeat_with(AtomicU32::default).take(width).collect(),
             words: std::iter::repeat_with(AtomicU64::default).take(words as usize).collect(),
             width: width as u64,
+            mask: width as u64 - 1,
             requests: AtomicU64::new(0),
             interval: (HALVED_AFTER * names as u64 / words).max(1),
         }
@@ -93,7 +96,7 @@ impl Frequencies {
         // Two hashes make as many as there are rows.
         let step = hash.rotate_left(32) | 1;
         (0..ROWS).map(move |row| {
-            let counter = row * self.width + hash.wrapping_add(row.wrapping_mul(step)) % self.width;
+            let counter = row * self.width + (hash.wrapping_add(row.wrapping_mul(step)) & self.mask);
             let word = &self.words[(counter / COUNTERS_PER_WORD) as usize];
             (word, (counter % COUNTERS_PER_WORD * 8) as u32)
         })
@@ -104,7 +107,7 @@ impl Frequencies {
     }
 
     fn doors(&self, hash: u64) -> [usize; 2] {
-        [hash, hash.rotate_left(32)].map(|hash| (hash % self.width) as usize)
+        [hash, hash.rotate_left(32)].map(|hash| (hash & self.mask) as usize)
     }
 }
 
