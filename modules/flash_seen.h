@@ -60,8 +60,8 @@ static inline void *flash_share_seen(void)
 /* The piece as the table knows it, without a time. */
 static inline uint64_t flash_piece(const struct flash_stamp *stamp, uint64_t start)
 {
-    /* Whole seconds, because nginx's cache of open files knows no more. */
     uint64_t number = start / FLASH_PIECE_BYTES;
+    /* Whole seconds, because nginx's cache of open files knows no more. */
     uint64_t file = stamp->inode * 0x9e3779b97f4a7c15 ^ stamp->device << 48 ^ (uint64_t) stamp->modified_ns / 1000000000
                     ^ stamp->size * 0xc2b2ae3d27d4eb4f ^ number / FLASH_NEIGHBOURS;
     /* A product alone would place files with consecutive inodes together. */

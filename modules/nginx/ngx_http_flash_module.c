@@ -335,7 +335,7 @@ static ngx_int_t flash_pass(flash_ctx_t *ctx, ngx_chain_t *out)
     uint64_t start = out->buf->file_pos;
     ngx_int_t rc = flash_next_body_filter(ctx->request, out);
     if (out->buf->in_file && out->buf->file == &ctx->file && ctx->f.stamp.size > COPIED_MAX) {
-        flash_note_sent(&ctx->f.stamp, start, out->buf->file_pos);
+        flash_file_note_sent(&ctx->f, start, out->buf->file_pos);
     }
     return rc;
 }
