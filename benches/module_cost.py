@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Processor time per request for cached files: nginx or Apache with Flash's module, and without it.
+"""Processor time per request for cached files: nginx or Apache with Flash's module, without it, and in front of `flash serve`.
 
     make -C modules && cargo build --release -p flash
     python3 benches/module_cost.py nginx --owner root --rounds 7
 
 As root, with wrk. The server runs on one CPU and wrk on another, with 32 kept connections, in alternating rounds. Every second
-round is in reverse order. It prints medians of the workers' time from /proc/PID/schedstat, divided by requests, and the ratio
-of both.
+round is in reverse order. It prints medians of the workers' time from /proc/PID/schedstat, divided by requests, and their ratios
+to the first. If requests are passed on to `flash serve` over a Unix socket, its time counts too.
 
 Over the loopback a part of the server's sending may run in wrk's system calls, and a part of wrk's receiving in the server's.
-So the last figure has both: what the module adds to the time of workers and wrk, as a ratio to the workers' time without it.
+So the figure in brackets has both: what is added to the time of workers and wrk, as a ratio to the workers' time without it.
 """
 import argparse
 import contextlib
@@ -38,11 +38,16 @@ http {{
     types {{ text/html html; }}
     access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000000; keepalive_timeout 600s;
     {setting}
+    {proxy}
     client_body_temp_path {work}/b; proxy_temp_path {work}/p; fastcgi_temp_path {work}/f; uwsgi_temp_path {work}/u;
     scgi_temp_path {work}/s;
     server {{ listen 127.0.0.1:{port}; root {root}; {ask} }}
 }}
 """
+PASS = """location / {{
+    proxy_pass http://flash; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
+    proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 16 128k; proxy_busy_buffers_size 256k;
+}}"""
 APACHE = """
 LoadModule mpm_{mpm}_module /usr/lib/apache2/modules/mod_mpm_{mpm}.so
 LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
@@ -73,6 +78,7 @@ Group www-data
 MaxKeepAliveRequests 0
 KeepAliveTimeout 600
 {setting}
+{proxy}
 DocumentRoot {root}
 <Directory />
     AllowOverride None
@@ -107,18 +113,30 @@ def children(pid, count):
     return found if len(found) >= count else None
 
 
-def server(kind, setting, work, root, port, socket):
-    """The command of a server, and how many workers it starts."""
+PROXIES = {
+    "nginx": ("upstream flash {{ server unix:{socket}; keepalive 64; }}", PASS),
+    "apache": (
+        "LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so\n"
+        "LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so",
+        "ProxyPass / unix:{socket}|http://localhost/",
+    ),
+}
+
+
+def server(kind, setting, work, root, port, module=None, proxied=None):
+    """The command of a server, and how many workers it starts. The sockets are of `flash helper` and `flash serve`."""
     work.mkdir()
     shutil.chown(work, "www-data")
-    place = {"work": work, "root": root, "port": port, "setting": setting}
+    proxy, ask = PROXIES["nginx" if kind == "nginx" else "apache"] if proxied else ("", "")
+    place = {"work": work, "root": root, "port": port, "setting": setting, "proxy": proxy.format(socket=proxied)}
+    ask = ask.format(socket=proxied)
     conf = work / "conf"
     if kind == "nginx":
-        load = f"load_module {HERE}/modules/nginx/ngx_http_flash_module.so;" if socket else ""
-        conf.write_text(load + NGINX.format(ask=f"flash_static unix:{socket};" if socket else "", **place))
+        load = f"load_module {HERE}/modules/nginx/ngx_http_flash_module.so;" if module else ""
+        conf.write_text(load + NGINX.format(ask=f"flash_static unix:{module};" if module else ask, **place))
         return ["nginx", "-c", conf], 1
-    load = f"LoadModule flash_module {HERE}/modules/apache/mod_flash.so" if socket else ""
-    conf.write_text(load + APACHE.format(ask=f"FlashHelper unix:{socket}" if socket else "", mpm=kind, **place))
+    load = f"LoadModule flash_module {HERE}/modules/apache/mod_flash.so" if module else ""
+    conf.write_text(load + APACHE.format(ask=f"FlashHelper unix:{module}" if module else ask, mpm=kind, **place))
     return ["apache2", "-f", conf, "-DFOREGROUND"], 40 if kind == "prefork" else 1
 
 
@@ -150,27 +168,31 @@ def main():
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         work = pathlib.Path(folder)
         work.chmod(0o755)
-        root, socket = work / "site", work / "helper.sock"
+        root, socket, behind = work / "site", work / "helper.sock", work / "serve.sock"
         root.mkdir()
         for name, size in SIZES.items():
             (root / f"{name}.html").write_bytes(os.urandom(size))
             shutil.chown(root / f"{name}.html", arguments.owner)
         helper = [arguments.flash, "helper", root, "--listen", f"unix:{socket}", "--allow-user", "www-data"]
         stack.enter_context(running(helper, lambda _: socket.exists()))
+        place = f"unix:{behind},group=www-data,mode=660"
+        serve = ["taskset", "-c", "0", arguments.flash, "serve", root, "--listen", place, "--trusted-proxy", "unix"]
+        flash = stack.enter_context(running(serve, lambda pid: behind.exists() and [str(pid)]))
         for name, setting in SETTINGS[arguments.server].items():
             if arguments.setting and name not in arguments.setting:
                 continue
             with contextlib.ExitStack() as servers:
                 peers = []
-                for port, ask in ((18101, None), (18102, socket)):
+                for port, asks in ((18101, {}), (18102, {"module": socket}), (18103, {"proxied": behind})):
                     place = work / f"{name}-{port}"
-                    command, workers = server(arguments.server, setting, place, root, port, ask)
+                    command, workers = server(arguments.server, setting, place, root, port, **asks)
                     ready = lambda pid, workers=workers: children(pid, workers)
-                    peers.append((port, servers.enter_context(running(["taskset", "-c", "0", *command], ready))))
+                    pids = servers.enter_context(running(["taskset", "-c", "0", *command], ready))
+                    peers.append((port, pids + flash if "proxied" in asks else pids))
                 time.sleep(0.5)
                 for path in SIZES:
                     [load(port, path) for port, _ in peers]
-                    rounds = [[], []]
+                    rounds = [[] for _ in peers]
                     for number in range(arguments.rounds):
                         order = list(zip(peers, rounds))
                         for (port, pids), costs in order[::-1] if number % 2 else order:
@@ -178,11 +200,12 @@ def main():
                             count, client = load(port, path)
                             server_us = spent_us(pids) - before
                             costs.append((server_us / count, (server_us + client) / count))
-                    (without, both), (with_module, both_with) = ([statistics.median(of) for of in zip(*c)] for c in rounds)
-                    ratio, of_both = with_module / without, 1 + (both_with - both) / without
-                    line = f"{arguments.server:8} {arguments.owner:9} {name:13} {path:5}"
-                    line += f" without {without:7.2f} us  with {with_module:7.2f} us  {ratio:.3f}"
-                    print(f"{line}  with wrk's time {of_both:.3f}", flush=True)
+                    (without, both), *others = ([statistics.median(of) for of in zip(*costs)] for costs in rounds)
+                    line = f"{arguments.server:8} {arguments.owner:9} {name:13} {path:5} without {without:7.2f} us"
+                    for what, (cost, cost_of_both) in zip(("with", "proxied"), others):
+                        of_both = 1 + (cost_of_both - both) / without
+                        line += f"  {what} {cost:7.2f} us {cost / without:.3f} ({of_both:.3f})"
+                    print(line, flush=True)
 
 
 if __name__ == "__main__":
