@@ -176,7 +176,7 @@ def main():
         helper = [arguments.flash, "helper", root, "--listen", f"unix:{socket}", "--allow-user", "www-data"]
         stack.enter_context(running(helper, lambda _: socket.exists()))
         place = f"unix:{behind},group=www-data,mode=660"
-        serve = ["taskset", "-c", "0", arguments.flash, "serve", root, "--listen", place, "--trusted-proxy", "unix"]
+        serve = ["taskset", "-c", "0", arguments.flash, "serve", root, "--listen", place, "--trusted-proxies", "unix"]
         flash = stack.enter_context(running(serve, lambda pid: behind.exists() and [str(pid)]))
         for name, setting in SETTINGS[arguments.server].items():
             if arguments.setting and name not in arguments.setting:
