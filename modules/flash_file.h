@@ -289,11 +289,11 @@ static inline uint64_t flash_file_ready(const struct flash_file *f, uint64_t sta
     return flash_ready(f->fd, &f->stamp, start, bytes, is_loaded);
 }
 
-/* Notes that a part of the file was sent. */
-static inline void flash_file_note_sent(const struct flash_file *f, uint64_t start, uint64_t end)
+/* Notes that a part of the file was sent, by a call that began then. */
+static inline void flash_file_note_sent(const struct flash_file *f, uint64_t start, uint64_t end, uint64_t began)
 {
-    if (!f->is_memory && !f->is_remote && start < end) {
-        flash_note_sent(&f->stamp, start, end);
+    if (!f->is_memory && !f->is_remote) {
+        flash_note_sent(&f->stamp, start, end, began);
     }
 }
 

@@ -103,17 +103,30 @@ static inline uint64_t flash_table_get(uint64_t piece)
     return 0;
 }
 
-/* Has the table know this of a piece: in its place, a free one, or that of the piece which was seen longest ago. */
-static inline void flash_table_put(uint64_t piece, uint64_t value)
+/* Has the table know that a piece is seen now: in its place, a free one, or that of the piece which was seen longest ago. */
+static inline void flash_table_put(uint64_t piece)
 {
     uint64_t *places = flash_table_places(piece), *best = places, now = flash_now(), best_ago = 0;
+    uint64_t is_kept = flash_table_get(piece) != 0 ? FLASH_KEPT : 0;
     for (uint64_t *place = places; place < places + (1 << FLASH_WAYS_LOG2); place++) {
         uint64_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
         uint64_t ago = flash_is_of(seen, piece) ? UINT64_MAX : seen == 0 ? UINT64_MAX - 1 : (now - seen) & FLASH_TICKS;
         best = ago > best_ago ? place : best;
         best_ago = ago > best_ago ? ago : best_ago;
     }
-    __atomic_store_n(best, value, __ATOMIC_RELAXED);
+    piece = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | is_kept | (now & FLASH_TICKS);
+    __atomic_store_n(best, piece, __ATOMIC_RELAXED);
+}
+
+/* Has the table forget a piece. Two threads may have put it in two places. */
+static inline void flash_table_remove(uint64_t piece)
+{
+    uint64_t *places = flash_table_places(piece);
+    for (int i = 0; i < 1 << FLASH_WAYS_LOG2; i++) {
+        if (flash_is_of(__atomic_load_n(&places[i], __ATOMIC_RELAXED), piece)) {
+            __atomic_store_n(&places[i], 0, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 /* An age in parts of a tick, so that it can grow by little. */
@@ -194,22 +207,30 @@ static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, u
     for (uint64_t at = start / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES; at < end; at += FLASH_PIECE_BYTES) {
         uint64_t piece = flash_piece(stamp, at);
         int is_whole = at >= start && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
-        uint64_t known = flash_table_get(piece);
-        if (!is_resident && known != 0) {
-            flash_table_put(piece, 0);
-        } else if (is_resident && is_whole) {
-            uint64_t seen = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | (known != 0 ? FLASH_KEPT : 0);
-            flash_table_put(piece, seen | (flash_now() & FLASH_TICKS));
+        if (!is_resident) {
+            flash_table_remove(piece);
+        } else if (is_whole) {
+            flash_table_put(piece);
         }
     }
 }
 
-/* Notes that a part was sent, which had been seen a moment ago. If it is sent again and again, it needs no further look. */
-static inline void flash_note_sent(const struct flash_stamp *stamp, uint64_t start, uint64_t end)
+/*
+ * Notes that a part was sent, by a call that began then. Pieces that had been seen a moment ago need no further look if they are
+ * sent again and again. If the call waited long, one may have been gone.
+ */
+static inline void flash_note_sent(const struct flash_stamp *stamp, uint64_t start, uint64_t end, uint64_t began)
 {
-    struct flash_sight sight = flash_sight(stamp, start);
-    if (flash_judge(sight) == FLASH_LATELY && sight.ago > flash_moment(sight) / 2) {
-        flash_note(stamp, start, end, 1);
+    uint64_t first = (start + FLASH_PIECE_BYTES - 1) / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES;
+    int is_due = flash_now() - began < FLASH_WAIT_TICKS;
+    for (uint64_t at = first; is_due && at < end && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
+         at += FLASH_PIECE_BYTES) {
+        struct flash_sight sight = flash_sight(stamp, at);
+        int is_old = flash_judge(sight) == FLASH_LATELY && sight.ago > flash_moment(sight) / 2;
+        if (is_old) {
+            flash_table_put(flash_piece(stamp, at));
+        }
+        is_due = is_old || at > first; /* most have the age of the first */
     }
 }
 

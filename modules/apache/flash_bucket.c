@@ -65,7 +65,8 @@ static void flash_unmap(void *buffer)
 static apr_status_t flash_bucket_read(apr_bucket *b, const char **bytes, apr_size_t *length, apr_read_type_e block)
 {
     flash_body_t *body = b->data;
-    size_t count = b->length < READ_BYTES ? b->length : READ_BYTES;
+    size_t rest = READ_BYTES - (size_t) b->start % READ_BYTES; /* of one piece, so that what is seen of it can be noted */
+    size_t count = b->length < rest ? b->length : rest;
     int is_small = count <= SMALL_BYTES;
     void (*free_buffer)(void *) = is_small ? apr_bucket_free : flash_unmap;
     char *buffer = is_small ? apr_bucket_alloc(count, b->list)

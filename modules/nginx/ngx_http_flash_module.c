@@ -279,12 +279,15 @@ static uint64_t flash_copy(flash_ctx_t *ctx, ngx_buf_t *b, uint64_t start, uint6
 
 /*
  * Whether so many bytes leave as a copy, in one call with the header. tcp_nopush joins them too, so `sendfile` is as good from a
- * page on. That is for what was in memory a moment ago. For anything else a look would cost more than the copy.
+ * page on. That is for what was in memory a moment ago. For anything else a look would cost more than the copy. If filters want
+ * bytes in memory, as those of TLS and gzip do, nginx would read the file itself, and might wait.
  */
 static int flash_is_copied(flash_ctx_t *ctx, uint64_t bytes)
 {
     ngx_http_core_loc_conf_t *clcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_core_module);
-    uint64_t cheap_max = !clcf->sendfile ? COPIED_MAX : clcf->tcp_nopush ? ngx_pagesize : CHEAP_MAX;
+    ngx_http_request_t *r = ctx->request;
+    int is_sendfile = clcf->sendfile && !r->main_filter_need_in_memory && !r->filter_need_in_memory;
+    uint64_t cheap_max = !is_sendfile ? COPIED_MAX : clcf->tcp_nopush ? ngx_pagesize : CHEAP_MAX;
     return bytes == ctx->f.stamp.size && bytes <= COPIED_MAX
            && (bytes <= cheap_max || flash_recall(&ctx->f.stamp, 0) != FLASH_LATELY);
 }
@@ -329,13 +332,16 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     return NGX_OK;
 }
 
-/* Hands a window on. Of a small file it is not noted what was sent, so that the file is opened anew once in a moment. */
+/*
+ * Hands a window on, and notes what of it left at once. Of a small file that is not noted, so that it is opened anew once in a
+ * moment.
+ */
 static ngx_int_t flash_pass(flash_ctx_t *ctx, ngx_chain_t *out)
 {
-    uint64_t start = out->buf->file_pos;
+    uint64_t start = out->buf->file_pos, began = flash_now();
     ngx_int_t rc = flash_next_body_filter(ctx->request, out);
     if (out->buf->in_file && out->buf->file == &ctx->file && ctx->f.stamp.size > COPIED_MAX) {
-        flash_file_note_sent(&ctx->f, start, out->buf->file_pos);
+        flash_file_note_sent(&ctx->f, start, out->buf->file_pos, began);
     }
     return rc;
 }

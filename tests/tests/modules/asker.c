@@ -40,6 +40,13 @@ int main(void)
     }
     CHECK(flash_recall(&stamp, 0) == FLASH_ONCE);
 
+    /* A piece that two threads have put in two places is gone from both. */
+    uint64_t piece = flash_piece(&many, 0), *places = flash_table_places(piece);
+    places[2] = places[5] = piece;
+    CHECK(flash_table_get(piece) != 0);
+    flash_note(&many, 0, 100, 0);
+    CHECK(flash_table_get(piece) == 0);
+
     /* Looks that did not wait, and pieces that were seen a moment or too long ago, say nothing of what may be tried. */
     for (int i = 0; i < 100; i++) {
         flash_note_tried((struct flash_sight) {flash_age(100), 1}, flash_now(), 0);
@@ -79,8 +86,8 @@ int main(void)
 
     /* What is sent needs no look for another moment, unless it needed one already. */
     usleep(100000);
-    flash_note_sent(&stamp, 0, 100000);
-    flash_note_sent(&other, 0, 100000);
+    flash_note_sent(&stamp, 0, 100000, flash_now());
+    flash_note_sent(&other, 0, 100000, flash_now());
     usleep(200000);
     CHECK(flash_recall(&stamp, 0) == FLASH_LATELY && flash_recall(&stamp, 99999) == FLASH_LATELY);
     CHECK(flash_recall(&other, 0) == FLASH_ONCE);
