@@ -21,6 +21,7 @@ use rustix::fs::{Advice, FileType, fadvise};
 use crate::blocking::Blocking;
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
+use crate::names::Reader;
 use crate::open_file::OpenFile;
 use crate::place::{FoundFile, Place, Walk};
 use crate::read::{self, ReadResult};
@@ -108,7 +109,7 @@ impl Disk {
             false => Place::find((site, root), &find.path, name, walk),
         };
         if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
-            root.learn_names(name);
+            root.learn_names(name, Reader::Helper);
         }
         let place = match place {
             Err(LookupError::Missing) if std::ptr::eq(root, &*site.root) => {

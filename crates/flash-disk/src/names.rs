@@ -59,6 +59,15 @@ struct Clock {
     names: usize,
 }
 
+/// Who reads a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A helper. Where one reads already, others do not.
+    Helper,
+    /// The [learner]. A helper that reads already may not run for long, because it has the lowest priority.
+    Learner,
+}
+
 /// A folder in which a name was missing.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -295,13 +304,14 @@ impl Folder {
 
     /// Counts a missing name. If it is time to read the folder, returns how many names may be read. The caller then
     /// has to [publish](NameTables::publish) the reading.
-    pub(crate) fn missed(&self, state: &State) -> Option<u32> {
+    pub(crate) fn missed(&self, state: &State, reader: Reader) -> Option<u32> {
         let serves =
             |table: &Table| table.is_valid() && !table.is_being_renewed() && table.state() == Some(state);
         if self.table.as_ref().is_some_and(serves) {
             return None;
         }
-        self.count_miss().filter(|_| !self.is_being_read.swap(true, Ordering::Relaxed))
+        let reads = |_: &u32| !self.is_being_read.swap(true, Ordering::Relaxed) || reader == Reader::Learner;
+        self.count_miss().filter(reads)
     }
 
     fn count_miss(&self) -> Option<u32> {

@@ -17,9 +17,9 @@ use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts, NameRule, Table};
-use crate::names::NameTables;
 use crate::names::read::{Place, Reading};
 use crate::names::table::State;
+use crate::names::{NameTables, Reader};
 use crate::open_at::{open_at, open_listed, persist};
 use crate::settings::FollowLinks;
 use crate::stat::{FileStat, examine, mount_of, notes_access};
@@ -297,10 +297,10 @@ impl Root {
     }
 
     /// For a helper that found this name missing: reads the names of its folder, if that is worth it.
-    pub(crate) fn learn_names(&self, name: &[u8]) {
+    pub(crate) fn learn_names(&self, name: &[u8], reader: Reader) {
         let Some((path, place)) = self.folder_of_missing(name) else { return };
         let Some(folder) = self.names.visit(self.number(), path) else { return };
-        if let Some(names_max) = folder.missed(&place.state()) {
+        if let Some(names_max) = folder.missed(&place.state(), reader) {
             let hash = |name: &[u8], _| self.names.hash(name);
             self.names.publish(&folder, place.read(names_max, self.names.briefly(), hash));
         }

@@ -76,9 +76,6 @@ impl Disk {
     /// A helper of a local device waits for no other device. Returns `None` if the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
         let blocking = blocking(device);
-        if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
-            learner.helped();
-        }
         let (done, spent) = call_timer::measured(|| match job {
             Job::Find(find) => helped(find, again_if(is_busy, || self.find(find, blocking))),
             Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
@@ -87,6 +84,9 @@ impl Disk {
             Job::Folder(_) => self.part(job, blocking),
             Job::Spool(spool) => Some(self.spool(spool)),
         });
+        if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
+            learner.helped();
+        }
         done.map(|done| Outcome { done, spent })
     }
 

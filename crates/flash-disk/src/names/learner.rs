@@ -2,7 +2,7 @@
 //!
 //! Helpers have the lowest priority. In a flood of new names, loops may fill the helpers' queue before the first
 //! helper has run and read the folder. This thread has the priority of a loop. It gets one name at a time, and only
-//! if no helper has begun a job for a while.
+//! if no helper has ended with a name for a while. It also reads a folder that a helper has begun to read.
 
 use std::io;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use flash_os::semaphore::Semaphore;
 
 use crate::blocking::Blocking;
 use crate::lookup_error::LookupError;
+use crate::names::Reader;
 use crate::sites::Sites;
 
 /// A handle; the thread ends with it.
@@ -26,7 +27,7 @@ pub(crate) struct Learner(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     sites: Arc<Sites>,
-    /// Names that were left to helpers since a helper last began with one.
+    /// Names that were left to helpers since a helper last ended with one.
     unhelped: AtomicU32,
     /// At most one name.
     names: mpsc::Queue<(SiteId, Box<[u8]>)>,
@@ -65,7 +66,7 @@ impl Learner {
         }
     }
 
-    /// Notes that a helper has begun to look a name up.
+    /// Notes that a helper has looked a name up.
     pub(crate) fn helped(&self) {
         self.0.unhelped.store(0, Ordering::Relaxed);
     }
@@ -88,7 +89,7 @@ impl Shared {
                 if let Some(site) = self.sites.get(site).map(|site| site.current())
                     && matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing))
                 {
-                    site.root.learn_names(&name);
+                    site.root.learn_names(&name, Reader::Learner);
                 }
                 self.is_busy.store(false, Ordering::Release);
             }

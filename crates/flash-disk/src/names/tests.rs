@@ -98,7 +98,7 @@ fn misses_pay_for_reading() {
         let (mut read, mut learned_after) = (0_u64, None);
         for miss in 1..=5_000_u64 {
             let folder = tables.visit(0, b"a").unwrap();
-            if let Some(names_max) = folder.missed(&State::default()) {
+            if let Some(names_max) = folder.missed(&State::default(), Reader::Helper) {
                 assert!(names_max <= TABLE_NAMES_MAX);
                 read += u64::from(names.min(names_max));
                 let table = Table::new(vec![0; names.min(names_max) as usize], Some(State::default()), None);
@@ -121,16 +121,32 @@ fn misses_pay_for_reading() {
 fn one_helper_at_a_time_reads_a_folder_and_nobody_one_that_is_known() {
     let tables = NameTables::new(BRIEFLY);
     let folder = tables.visit(0, b"a").unwrap();
-    assert_eq!(folder.missed(&State::default()), Some(NAMES_PER_MISS));
-    assert_eq!(tables.visit(0, b"a").unwrap().missed(&State::default()), None, "somebody is at it");
+    assert_eq!(folder.missed(&State::default(), Reader::Helper), Some(NAMES_PER_MISS));
+    assert_eq!(
+        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper),
+        None,
+        "somebody is at it"
+    );
+    assert!(
+        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Learner).is_some(),
+        "it waits for no helper"
+    );
     tables.publish(&folder, Reading::NotNow);
-    assert!(tables.visit(0, b"a").unwrap().missed(&State::default()).is_some(), "it was changing");
+    assert!(
+        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper).is_some(),
+        "it was changing"
+    );
     learn(&tables, 0, "a", &[("x", true)]);
     let folder = tables.visit(0, b"a").unwrap();
-    assert_eq!(folder.missed(&State::default()), None);
-    assert!(folder.missed(&State { mount_root: 1, ..State::default() }).is_some(), "it has changed");
+    assert_eq!(folder.missed(&State::default(), Reader::Helper), None);
+    assert!(
+        folder.missed(&State { mount_root: 1, ..State::default() }, Reader::Helper).is_some(),
+        "it has changed"
+    );
     tables.publish(&folder, Reading::Never);
-    assert!((0..1000).all(|_| tables.visit(0, b"a").unwrap().missed(&State::default()).is_none()));
+    assert!(
+        (0..1000).all(|_| tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper).is_none())
+    );
 }
 
 #[test]
@@ -142,10 +158,10 @@ fn a_large_folder_is_read_again_in_time() {
     let half_over = Table::new(hashes(), Some(State::default()), Some(Term::new(hour / 2, hour)));
     tables.publish(&folder, Reading::Whole(half_over));
     let folder = tables.visit(0, b"").unwrap();
-    assert_eq!(folder.missed(&State::default()), None, "it serves");
+    assert_eq!(folder.missed(&State::default(), Reader::Helper), None, "it serves");
     assert!(!lack(&tables, 0, "x"));
     assert_eq!(tables.wanted(0, b"x"), TABLE_NAMES_MAX);
-    assert_eq!(folder.missed(&State::default()), Some(TABLE_NAMES_MAX));
+    assert_eq!(folder.missed(&State::default(), Reader::Helper), Some(TABLE_NAMES_MAX));
 }
 
 #[test]
