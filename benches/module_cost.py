@@ -87,6 +87,14 @@ DocumentRoot {root}
 </Directory>
 {ask}
 """
+PROXIES = {
+    "nginx": ("upstream flash {{ server unix:{socket}; keepalive 64; }}", PASS),
+    "apache": (
+        "LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so\n"
+        "LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so",
+        "ProxyPass / unix:{socket}|http://localhost/",
+    ),
+}
 
 
 @contextlib.contextmanager
@@ -111,16 +119,6 @@ def children(pid, count):
     """The numbers of a process's children, if there are so many."""
     found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return found if len(found) >= count else None
-
-
-PROXIES = {
-    "nginx": ("upstream flash {{ server unix:{socket}; keepalive 64; }}", PASS),
-    "apache": (
-        "LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so\n"
-        "LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so",
-        "ProxyPass / unix:{socket}|http://localhost/",
-    ),
-}
 
 
 def server(kind, setting, work, root, port, module=None, proxied=None):

@@ -107,14 +107,14 @@ static inline uint64_t flash_table_get(uint64_t piece)
 static inline void flash_table_put(uint64_t piece)
 {
     uint64_t *places = flash_table_places(piece), *best = places, now = flash_now(), best_ago = 0;
-    uint64_t is_kept = flash_table_get(piece) != 0 ? FLASH_KEPT : 0;
     for (uint64_t *place = places; place < places + (1 << FLASH_WAYS_LOG2); place++) {
         uint64_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
         uint64_t ago = flash_is_of(seen, piece) ? UINT64_MAX : seen == 0 ? UINT64_MAX - 1 : (now - seen) & FLASH_TICKS;
         best = ago > best_ago ? place : best;
         best_ago = ago > best_ago ? ago : best_ago;
     }
-    piece = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | is_kept | (now & FLASH_TICKS);
+    uint64_t kept = best_ago == UINT64_MAX ? FLASH_KEPT : 0; /* it was there */
+    piece = (piece & ~(uint64_t) (FLASH_KEPT | FLASH_TICKS)) | kept | (now & FLASH_TICKS);
     __atomic_store_n(best, piece, __ATOMIC_RELAXED);
 }
 
@@ -222,15 +222,16 @@ static inline void flash_note(const struct flash_stamp *stamp, uint64_t start, u
 static inline void flash_note_sent(const struct flash_stamp *stamp, uint64_t start, uint64_t end, uint64_t began)
 {
     uint64_t first = (start + FLASH_PIECE_BYTES - 1) / FLASH_PIECE_BYTES * FLASH_PIECE_BYTES;
-    int is_due = flash_now() - began < FLASH_WAIT_TICKS;
-    for (uint64_t at = first; is_due && at < end && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size);
-         at += FLASH_PIECE_BYTES) {
+    if (flash_now() - began >= FLASH_WAIT_TICKS) {
+        return;
+    }
+    for (uint64_t at = first; at < end && (at + FLASH_PIECE_BYTES <= end || end >= stamp->size); at += FLASH_PIECE_BYTES) {
         struct flash_sight sight = flash_sight(stamp, at);
-        int is_old = flash_judge(sight) == FLASH_LATELY && sight.ago > flash_moment(sight) / 2;
-        if (is_old) {
+        if (flash_judge(sight) == FLASH_LATELY && sight.ago > flash_moment(sight) / 2) {
             flash_table_put(flash_piece(stamp, at));
+        } else if (at == first) {
+            return; /* most have its age */
         }
-        is_due = is_old || at > first; /* most have the age of the first */
     }
 }
 

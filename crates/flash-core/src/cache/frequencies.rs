@@ -27,8 +27,6 @@ pub(super) struct Frequencies {
     words: Box<[AtomicU64]>,
     /// The counters of a row, a power of two.
     width: u64,
-    /// Of a hash, for a place in a row.
-    mask: u64,
     requests: AtomicU64,
     /// A word is halved after this many requests.
     interval: u64,
@@ -42,7 +40,6 @@ impl Frequencies {
             doorkeeper: std::iter::repeat_with(AtomicU32::default).take(width).collect(),
             words: std::iter::repeat_with(AtomicU64::default).take(words as usize).collect(),
             width: width as u64,
-            mask: width as u64 - 1,
             requests: AtomicU64::new(0),
             interval: (HALVED_AFTER * names as u64 / words).max(1),
         }
@@ -96,7 +93,7 @@ impl Frequencies {
         // Two hashes make as many as there are rows.
         let step = hash.rotate_left(32) | 1;
         (0..ROWS).map(move |row| {
-            let counter = row * self.width + (hash.wrapping_add(row.wrapping_mul(step)) & self.mask);
+            let counter = row * self.width + self.in_row(hash.wrapping_add(row.wrapping_mul(step)));
             let word = &self.words[(counter / COUNTERS_PER_WORD) as usize];
             (word, (counter % COUNTERS_PER_WORD * 8) as u32)
         })
@@ -107,7 +104,12 @@ impl Frequencies {
     }
 
     fn doors(&self, hash: u64) -> [usize; 2] {
-        [hash, hash.rotate_left(32)].map(|hash| (hash & self.mask) as usize)
+        [hash, hash.rotate_left(32)].map(|hash| self.in_row(hash) as usize)
+    }
+
+    /// A hash's place in a row. A division by the width would cost more than all else here.
+    fn in_row(&self, hash: u64) -> u64 {
+        hash & (self.width - 1)
     }
 }
 
