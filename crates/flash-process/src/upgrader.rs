@@ -9,7 +9,6 @@
 //! may name only programs that nobody else could have written.
 
 mod attempt;
-mod trusted;
 mod wanted;
 
 use std::env;

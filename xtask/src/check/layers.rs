@@ -26,7 +26,7 @@ const SYSTEM: [&str; 12] = [
 const LOCKS: [&str; 2] = ["parking_lot_core", "getrandom"];
 
 /// What each of our crates must not reach, by any way.
-const RULES: [(&str, &[&str]); 23] = [
+const RULES: [(&str, &[&str]); 24] = [
     ("flash-cli", &["flash-core", "flash-disk", "flash-arch", "flash"]),
     ("flash-http", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-h2", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
@@ -34,6 +34,7 @@ const RULES: [(&str, &[&str]); 23] = [
     ("flash-compress", &["flash-core", "flash-os", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-core", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-os", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
+    ("flash-trust", &["flash-core", "flash-os", "flash-disk", "flash-process", "flash-arch", "flash"]),
     ("flash-disk", &["flash-arch", "flash-observe", "flash"]),
     ("flash-process", &["flash-upstream", "flash-arch", "flash-disk", "flash-observe", "flash"]),
     ("flash-upstream", &["flash-arch", "flash-disk", "flash-observe", "flash"]),

@@ -112,7 +112,7 @@ const PHRASES: [(&str, &str); 8] = [
 ];
 
 /// Names are checked in these alone: a station of a queueing model is what that field calls it.
-const SERVING: [&str; 12] = [
+const SERVING: [&str; 13] = [
     "crates/flash/",
     "crates/flash-arch/",
     "crates/flash-cgi/",
@@ -124,6 +124,7 @@ const SERVING: [&str; 12] = [
     "crates/flash-observe/",
     "crates/flash-os/",
     "crates/flash-process/",
+    "crates/flash-trust/",
     "crates/flash-upstream/",
 ];
 /// This file has to name them.

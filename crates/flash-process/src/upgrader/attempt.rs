@@ -20,7 +20,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, waitpid,
 };
 
-use super::trusted;
 use super::wanted::{NAME, Wanted};
 use crate::child;
 use crate::ipc::{self, Received};
@@ -73,7 +72,7 @@ impl Attempt {
         let wanted = Wanted::receive(server)?;
         let program = match &wanted.binary {
             None => own.to_owned(),
-            Some(path) if gives_up_rights => trusted::real_path(path)?,
+            Some(path) if gives_up_rights => flash_trust::program(path)?,
             Some(path) => path.clone(),
         };
         let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe_with(PipeFlags::CLOEXEC)?);

@@ -13,7 +13,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 /// If another user may have written it, or may put something else in its place.
-pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
+pub fn program(path: &Path) -> io::Result<PathBuf> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     // What has no name anywhere, such as memory, is found nowhere.
     let real = path.canonicalize().map_err(named)?;
@@ -48,22 +48,20 @@ mod tests {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let inner = folder.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        let program = inner.join("flash");
-        fs::write(&program, "").unwrap();
+        let file = inner.join("flash");
+        fs::write(&file, "").unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        mode(&program, 0o755);
+        mode(&file, 0o755);
         mode(&inner, 0o755);
-        assert_eq!(real_path(&program).unwrap(), program.canonicalize().unwrap());
+        assert_eq!(program(&file).unwrap(), file.canonicalize().unwrap());
         mode(&inner, 0o1777);
-        assert!(real_path(&program).is_ok(), "as in /tmp, nobody else can replace it");
-        for (path, wrong, right) in
-            [(&program, 0o775, 0o755), (&program, 0o757, 0o755), (&inner, 0o777, 0o755)]
-        {
+        assert!(program(&file).is_ok(), "as in /tmp, nobody else can replace it");
+        for (path, wrong, right) in [(&file, 0o775, 0o755), (&file, 0o757, 0o755), (&inner, 0o777, 0o755)] {
             mode(path, wrong);
-            let why = real_path(&program).unwrap_err().to_string();
+            let why = program(&file).unwrap_err().to_string();
             assert!(why.contains("others may write it") && why.contains(path.to_str().unwrap()), "{why}");
             mode(path, right);
         }
-        assert!(real_path(&folder.path().join("none")).is_err());
+        assert!(program(&folder.path().join("none")).is_err());
     }
 }
