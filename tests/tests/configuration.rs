@@ -143,13 +143,21 @@ fn check_says_what_serve_would_find_later() {
 }
 
 #[test]
-fn a_pattern_that_names_no_site_does_not_serve_the_present_folder() {
-    let (_folder, path) = file("listen = '127.0.0.1:0'\ninclude = 'sites/*.toml'\n");
-    for words in [&["check"][..], &["serve"]] {
-        let (code, out, said) = run(words, &path);
-        assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
-        assert!(said.contains("there is no site, and no `root`") && said.contains(":2:1"), "{said}");
+fn a_file_that_names_no_folder_does_not_serve_the_present_one() {
+    let listen = "listen = '127.0.0.1:0'\n";
+    for (rest, where_) in
+        [("include = 'sites/*.toml'\n", ":2:1"), ("[site]\n", ":2:2"), ("list = true\n", "")]
+    {
+        let (_folder, path) = file(&format!("{listen}{rest}"));
+        for words in [&["check"][..], &["serve"]] {
+            let (code, out, said) = run(words, &path);
+            assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
+            assert!(said.contains("there is no site, and no `root`") && said.contains(where_), "{said}");
+        }
     }
+    // All requests get this answer, so no folder is served.
+    let (_folder, path) = file(&format!("{listen}redirect = 'https://example.org/'\n"));
+    assert_eq!(run(&["check"], &path).0, Some(0));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Config {
     pub settings: Vec<Setting>,
     /// In the order of the file. None if the file is of one site.
     pub sites: Vec<Site>,
+    /// The first key of the file that announces sites.
+    announced: Option<Location>,
 }
 
 /// A site with names of its own.
@@ -72,9 +74,9 @@ impl Config {
     /// The settings that are right, and everything that is wrong. Reads the files that the first one includes.
     pub fn parse(files: &mut Files, keys: &Keys) -> (Config, Vec<Problem>) {
         let (mut config, mut hosts) = (Config::default(), HashMap::new());
-        let (mut include, mut announced) = (Vec::new(), None);
+        let mut include = Vec::new();
         let mut problems = read(files.get(0), 0, keys, &mut hosts, |reader, table| {
-            (include, announced) = reader.server(table, &mut config);
+            include = reader.server(table, &mut config);
         });
         for (pattern, place) in include {
             let folder = files.first().absolute(&pattern);
@@ -89,19 +91,27 @@ impl Config {
                 }));
             }
         }
-        match (config.setting(ROOT), announced) {
-            (Some(root), _) if !config.sites.is_empty() => {
-                let (place, label) = (root.place.clone(), "each site has its own".to_owned());
-                problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
-            }
-            // The default is the folder that the server was started in. Nobody has asked for that one.
-            (None, Some(place)) if config.sites.is_empty() && problems.is_empty() => {
-                let label = "no site came of this".to_owned();
-                problems.push(Problem::at(place, "there is no site, and no `root`".into(), label));
-            }
-            _ => {}
+        if let (Some(root), false) = (config.setting(ROOT), config.sites.is_empty()) {
+            let (place, label) = (root.place.clone(), "each site has its own".to_owned());
+            problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
         }
         (config, problems)
+    }
+
+    /// What a file lacks that leads to no folder. The flag's default is the folder that the server was started in, which may be `/`
+    /// and which nobody has asked for.
+    pub fn without_root(&self, keys: &Keys) -> Option<Problem> {
+        let answers = |setting: &Setting| keys.get(&setting.key).is_some_and(|key| key.answers);
+        let is_led =
+            |setting: &Setting| setting.key == ROOT || answers(setting) && !setting.values.is_empty();
+        if !self.sites.is_empty() || self.settings.iter().any(is_led) {
+            return None;
+        }
+        let message = "there is no site, and no `root`";
+        Some(match &self.announced {
+            Some(place) => Problem::at(place.clone(), message.into(), "no site came of this".into()),
+            None => Problem::of_file(format!("{message}: write `root = \"FOLDER\"`")),
+        })
     }
 
     /// What the disk lacks: folders.
@@ -165,25 +175,19 @@ fn in_order<'t, 'v>(table: &'t DeTable<'v>) -> Vec<Pair<'t, 'v>> {
 }
 
 impl Reader<'_> {
-    /// The settings of the server, and its sites. Returns the patterns of files to be included, and the place of the first key that
-    /// announces sites.
-    fn server(
-        &mut self,
-        table: &DeTable<'_>,
-        config: &mut Config,
-    ) -> (Vec<(String, Location)>, Option<Location>) {
+    /// The settings of the server, and its sites. Returns the patterns of files to be included.
+    fn server(&mut self, table: &DeTable<'_>, config: &mut Config) -> Vec<(String, Location)> {
         let (include, pairs): (Vec<_>, Vec<_>) =
             in_order(table).into_iter().partition(|(name, _)| name.get_ref() == INCLUDE);
         let (sites, pairs): (Vec<_>, Vec<_>) =
             pairs.into_iter().partition(|(name, _)| name.get_ref() == SITE);
         config.settings = self.settings(pairs, Stands::Server);
-        let announced = include.iter().chain(&sites).map(|(name, _)| self.location(name.span())).next();
+        config.announced = include.iter().chain(&sites).map(|(name, _)| self.location(name.span())).next();
         sites.into_iter().for_each(|(_, sites)| self.sites(sites, config));
-        let patterns = include
+        include
             .into_iter()
             .flat_map(|(_, patterns)| self.texts(INCLUDE, "patterns of files", patterns))
-            .collect();
-        (patterns, announced)
+            .collect()
     }
 
     /// The sites of an included file. It may set nothing else.

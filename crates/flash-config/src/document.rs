@@ -13,11 +13,8 @@ pub(crate) fn parse(file: &File, number: usize) -> (Spanned<DeTable<'_>>, Vec<Pr
         let message = error.message().replace('\n', "; ");
         let label =
             error.span().map(|bytes| advice(&message, &file.text()[bytes.start..])).unwrap_or_default();
-        Problem {
-            place: error.span().map(|bytes| Location { file: number, bytes }),
-            message,
-            label: label.into(),
-        }
+        let place = error.span().map(|bytes| Location { file: number, bytes });
+        Problem { place, message, label: label.into(), is_warning: false }
     };
     let mut problems: Vec<Problem> = errors.iter().map(problem).collect();
     // What follows on the same line may be a consequence.

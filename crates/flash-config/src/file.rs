@@ -94,7 +94,8 @@ impl Files {
         let render = |problem: &&Problem| {
             let file = problem.place.as_ref().map_or(self.first(), |place| &self.0[place.file]);
             let path = file.path.to_string_lossy();
-            let title = Level::ERROR.primary_title(&*problem.message);
+            let level = if problem.is_warning { Level::WARNING } else { Level::ERROR };
+            let title = level.primary_title(&*problem.message);
             let group = match &problem.place {
                 Some(place) => {
                     let mark = AnnotationKind::Primary.span(place.bytes.clone()).label(&*problem.label);
@@ -124,9 +125,11 @@ mod tests {
         let problems = [
             Problem::at(at(12..17), "unknown key `lisen`".into(), "did you mean `listen`?".into()),
             Problem::at(at(0..4), "first".into(), "here".into()),
+            Problem::of_file("third".into()).into_warning(),
         ];
         let report = file.report(&problems);
-        assert!(report.starts_with("error: first\n --> flash.toml:1:1\n"), "{report}");
+        let first = "warning: third\n--> flash.toml\nerror: first\n --> flash.toml:1:1\n";
+        assert!(report.starts_with(first), "{report}");
         let second = "error: unknown key `lisen`\n --> flash.toml:2:1\n  |\n2 | lisen = 80\n  | ^^^^^ did you mean `listen`?\n";
         assert!(report.contains(second), "{report}");
     }

@@ -19,7 +19,7 @@ use flash_core::places::{PlaceName, PlaceNames};
 
 use crate::failure::Failure;
 use crate::flags::{Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
-use crate::serve::{self, Again, Check, Fault, Reader};
+use crate::serve::{self, Again, Check, Fault, Findings, Reader};
 
 use inherit::names_of;
 use keys::{ROOT, TLS, id};
@@ -105,6 +105,9 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
         for settings in [&mut site.settings].into_iter().chain(places) {
             settings.retain(|setting| setting.key == ROOT || is_left(setting));
         }
+    }
+    if problems.is_empty() && !is_given(&id(ROOT)) {
+        problems.extend(config.without_root(&keys));
     }
     let (is_right, missing) = (problems.is_empty(), config.check());
     problems.extend(missing);
@@ -198,7 +201,7 @@ fn host(host: &Host) -> HostName {
     }
 }
 
-/// `flash check`.
+/// `flash check`. Warnings are no errors: a server with them starts.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let (Loaded { files, config }, mut problems) = load(path, &keys::of_flags())?;
     problems.extend(config.check());
@@ -208,15 +211,18 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
             Some(Command::Serve(flags)) => flags,
             _ => unreachable!("these words are those of flash serve"),
         };
-        problems = serve::check(&flags).iter().map(|fault| problem(&config, fault)).collect();
+        let Findings { errors, warnings } = serve::check(&flags);
+        problems.extend(errors.iter().map(|fault| problem(&config, fault)));
+        problems.extend(warnings.iter().map(|fault| problem(&config, fault).into_warning()));
         problems.dedup();
     }
-    match problems.is_empty() {
-        true => flash_cli::print(format!("{} has no errors\n", files.first().path().display()).as_bytes()),
-        false => {
-            print(&files.report(&problems));
-            Err(Failure::Usage(count(&files, &problems)))
-        }
+    if !problems.is_empty() {
+        print(&files.report(&problems));
+    }
+    let count = count(&files, &problems);
+    match problems.iter().all(|problem| problem.is_warning) {
+        true => flash_cli::print(format!("{count}\n").as_bytes()),
+        false => Err(Failure::Usage(count)),
     }
 }
 
@@ -300,14 +306,23 @@ fn print(report: &str) {
     let _ = writeln!(io::stderr(), "{report}");
 }
 
-/// How many errors there are, for the last line.
+/// How many errors and warnings there are, for the last line.
 fn count(files: &Files, problems: &[Problem]) -> String {
-    let path = files.first().path().display();
-    let count = match problems.len() {
-        1 => "an error".into(),
-        count => format!("{count} errors"),
+    let warnings = problems.iter().filter(|problem| problem.is_warning).count();
+    let named = |count, one: &str, what: &str| match count {
+        1 => one.to_owned(),
+        count => format!("{count} {what}s"),
     };
-    format!("{path} has {count}")
+    let errors = match problems.len() - warnings {
+        0 => "no errors".into(),
+        errors => named(errors, "an error", "error"),
+    };
+    let and = if warnings == 0 {
+        String::new()
+    } else {
+        format!(" and {}", named(warnings, "a warning", "warning"))
+    };
+    format!("{} has {errors}{and}", files.first().path().display())
 }
 
 /// What is wrong with a value that looks right: at the key that sets it, or at the site or place that inherits it.

@@ -72,7 +72,7 @@ mod unchangeable;
 const DESCRIPTORS_READY: usize = 128 << 10;
 
 pub(crate) use admin::make_folder;
-pub(crate) use check::check;
+pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
 pub(crate) use privileges::{become_user, user_of};
 pub(crate) use reader::{Again, Check, Reader};

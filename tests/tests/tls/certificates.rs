@@ -234,12 +234,13 @@ fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
     );
     fs::write(&file, text).expect("a file");
     let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(0), "it is served all the same: {}", said(&output));
+    assert!(output.stdout.ends_with(b"flash.toml has no errors and 2 warnings\n"));
     assert!(said(&output).contains("flash.toml:4:1"), "{}", said(&output));
     let server = Server::start_configured(&file, &[]);
     for why in ["the certificate expired ", "the certificate is not for www.example.org, but for example.org"]
     {
-        assert!(said(&output).contains(why), "{}", said(&output));
+        assert!(said(&output).contains(&format!("warning: {}: {why}", expired)), "{}", said(&output));
         let _ = server.connect();
         assert!(
             server.said().contains(why) || {

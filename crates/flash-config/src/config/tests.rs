@@ -352,14 +352,24 @@ fn included_files_define_sites() {
 }
 
 #[test]
-fn a_file_of_sites_without_a_site_and_a_root_is_wrong() {
+fn a_file_that_leads_to_no_folder_lacks_its_root() {
+    let lacks = |text: &str| {
+        let (_folder, files, config, report) = included(text, &[]);
+        assert_eq!(report, "");
+        config.without_root(&keys()).map(|problem| files.report(&[problem]))
+    };
     for text in ["port = 1\ninclude = 'none/*'\n", "port = 1\n[site]\n", "port = 1\ninclude = []\n"] {
-        let (_folder, _, _, report) = included(text, &[]);
+        let report = lacks(text).expect("it lacks one");
         assert!(report.starts_with("error: there is no site, and no `root`\n"), "{report}");
         assert!(report.contains("flash.toml:2:") && report.contains("no site came of this"), "{report}");
     }
-    let (_folder, _, config, report) = included("root = 'x'\ninclude = 'none/*'\n", &[]);
-    assert_eq!((&report[..], config.sites.len()), ("", 0));
+    for text in ["", "port = 1\n"] {
+        let report = lacks(text).expect("it lacks one");
+        assert!(report.contains("there is no site, and no `root`"), "{report}");
+    }
+    for text in ["root = 'x'\ninclude = 'none/*'\n", "[site.'a.example']\nroot = 'x'\n", "gone = true\n"] {
+        assert_eq!(lacks(text), None);
+    }
 }
 
 #[test]

@@ -293,29 +293,29 @@ fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
     of_first.into_iter().chain(others.iter().flat_map(|other| check::problems(other, &[], now))).collect()
 }
 
-/// All that is wrong with the certificates, for `flash check`: each with the position of its site, if there are several.
-pub(super) fn check(flags: &flags::Serve) -> Vec<Wrong> {
-    let mut faults = Vec::new();
+/// For `flash check`: what is wrong with the certificates, and then what clients may not like. Each has the position of its site, if
+/// there are several.
+pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
+        let at = (!flags.sites.is_empty()).then_some(position);
         let authorities = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
-        let unread = clients(authorities.as_ref(), &certificates::open).err();
-        let mut wrong: Vec<String> = unread.map(|failure| failure.to_string()).into_iter().collect();
+        errors.extend(clients(authorities.as_ref(), &certificates::open).err().map(|failure| (at, failure)));
         // `tls = true` makes files, and a check makes none.
-        if !site.tls.tls {
-            let read = |files: Vec<CertificateFiles>| {
-                endpoint::read(&files, &certificates::open).map_err(Failure::Run)
-            };
-            match files(site, &mut None, &mut Vec::new()).and_then(read) {
-                Ok(certificates) => wrong.extend(problems(&certificates, hosts)),
-                Err(failure) => wrong.push(failure.to_string()),
-            }
+        if site.tls.tls {
+            continue;
         }
-        if !wrong.is_empty() {
-            let site = (!flags.sites.is_empty()).then_some(position);
-            faults.push((site, Failure::Run(wrong.join("; "))));
+        let read =
+            |files: Vec<CertificateFiles>| endpoint::read(&files, &certificates::open).map_err(Failure::Run);
+        match files(site, &mut None, &mut Vec::new()).and_then(read) {
+            Ok(certificates) => {
+                warnings
+                    .extend(problems(&certificates, hosts).into_iter().map(|why| (at, Failure::Run(why))));
+            }
+            Err(failure) => errors.push((at, failure)),
         }
     }
-    faults
+    (errors, warnings)
 }
 
 /// Whether the listeners suit the certificates.

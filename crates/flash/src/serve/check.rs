@@ -8,10 +8,18 @@ use super::{access, certificates, listeners, named_files, privileges, shares, si
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
-/// All faults, each with the key that it is about. It starts, opens and changes nothing.
-pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
-    let of_certificates = certificates::check(flags).into_iter().map(of_certificate);
-    of_certificates.chain(check_again(flags, &named_files::open)).collect()
+/// What `flash check` finds.
+pub(crate) struct Findings {
+    pub(crate) errors: Vec<Fault>,
+    /// What a server says at its start, and serves all the same.
+    pub(crate) warnings: Vec<Fault>,
+}
+
+/// All findings, each with the key that it is about. It starts, opens and changes nothing.
+pub(crate) fn check(flags: &flags::Serve) -> Findings {
+    let (errors, warnings) = certificates::check(flags);
+    let errors = errors.into_iter().map(of_certificate).chain(check_again(flags, &named_files::open));
+    Findings { errors: errors.collect(), warnings: warnings.into_iter().map(of_certificate).collect() }
 }
 
 /// What is wrong with a certificate, at its key.
