@@ -16,6 +16,7 @@ use crate::check;
 use crate::client_certificates::ClientAuthorities;
 use crate::compression;
 use crate::names;
+use crate::resumption::{StoredSessions, TicketSessions};
 use crate::tickets::{OwnTickets, Tickets};
 
 /// The certificates of the sites that share them.
@@ -80,6 +81,11 @@ impl Endpoint {
 
     pub fn id(&self) -> CertificatesId {
         self.id
+    }
+
+    /// Whether clients are asked for certificates.
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.clients.load().is_some()
     }
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
@@ -184,11 +190,11 @@ fn config(
         // data. The memory is for those alone who verify clients in this way.
         config.max_early_data_size = EARLY_DATA_BYTES_MAX;
         config.send_half_rtt_data = true;
-        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+        config.session_storage = Arc::new(StoredSessions(ServerSessionMemoryCache::new(SESSIONS_MAX)));
     } else {
         // A ticket carries the client's identity, so it is for those alone who would have verified the same.
         let of_whom = clients.map_or_else(Vec::new, |clients| clients.digest().to_vec());
-        config.ticketer = Arc::new(OwnTickets::new(Arc::clone(tickets), of_whom));
+        config.ticketer = Arc::new(TicketSessions(OwnTickets::new(Arc::clone(tickets), of_whom)));
         // Sessions are in tickets alone, which every process can read.
         config.session_storage = Arc::new(NoServerSessionStorage {});
     }

@@ -17,6 +17,7 @@ mod compression;
 pub mod endpoint;
 pub mod endpoints;
 mod names;
+mod resumption;
 mod scratch;
 pub mod session;
 pub mod tickets;

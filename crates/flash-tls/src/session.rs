@@ -6,6 +6,7 @@
 //! A step of a handshake costs up to half a millisecond of a processor. So [`Session::receive`] takes none: the driver chooses
 //! when to call [`Session::step`].
 
+mod hello;
 mod records;
 
 use std::io::IoSlice;
@@ -19,8 +20,9 @@ use rustls::server::{Acceptor, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{CertificateError, Error};
 
+use self::hello::Hello;
 pub use self::records::PLAINTEXT_START;
-use self::records::{RECORD_BYTES, RECORD_OVERHEAD, Slices, drive, encode, encrypt};
+use self::records::{RECORD_BYTES, RECORD_OVERHEAD, RECORD_WIRE_BYTES_MAX, Slices, drive, encode, encrypt};
 use crate::client_certificates;
 use crate::endpoint::{Endpoint, HTTP2};
 use crate::scratch;
@@ -30,6 +32,8 @@ pub struct Session {
     state: State,
     /// The beginning of a record whose rest has not arrived, or what the next step of the handshake reads.
     incoming: Vec<u8>,
+    /// How many bytes may wait there for their rest.
+    unfinished_bytes_max: usize,
     /// The handshake can take a step.
     has_step: bool,
     /// Records that wait for the socket.
@@ -43,7 +47,7 @@ pub struct Session {
 
 enum State {
     /// The ClientHello has not arrived as a whole. A client that sends nothing costs no more than this.
-    Hello(Option<Box<Acceptor>>),
+    Hello,
     Handshake(Box<UnbufferedServerConnection>, CertificatesId),
     /// The client has sent early data. It gets responses before its handshake is complete.
     Early(Box<UnbufferedServerConnection>),
@@ -100,8 +104,12 @@ impl From<Error> for Failure {
 
 /// The records that one call makes, and that may so wait for a slow client.
 const RECORDS_MAX: u8 = 4;
-/// A ClientHello, or another flight of handshake messages, is no longer.
+/// During the handshake with a client that is asked for a certificate. With its authorities it is longer than a record.
+const CHAIN_BYTES_MAX: usize = 32 << 10;
+/// A ClientHello, and what its client has sent behind it, are no longer.
 const FLIGHT_BYTES_MAX: usize = 64 << 10;
+/// What a client is told whose ClientHello is too long: an illegal_parameter (RFC 8446 §6.2).
+const TOO_LONG_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 47];
 
 /// For a client that speaks HTTP to a port of TLS.
 const PLAIN_HTTP: &[u8] =
@@ -111,8 +119,9 @@ const PLAIN_HTTP: &[u8] =
 impl Default for Session {
     fn default() -> Self {
         Self {
-            state: State::Hello(None),
+            state: State::Hello,
             incoming: Vec::new(),
+            unfinished_bytes_max: RECORD_WIRE_BYTES_MAX,
             has_step: false,
             outgoing: Vec::new(),
             outgoing_sent: 0,
@@ -136,9 +145,9 @@ impl Session {
     ) -> Result<(), Failure> {
         match self.state {
             State::Failed => Ok(()),
-            State::Hello(_) => {
+            State::Hello => {
                 self.incoming.extend_from_slice(ciphertext);
-                match self.hello(ciphertext, choose) {
+                match self.hello(choose) {
                     Ok(is_complete) => {
                         self.has_step = is_complete;
                         Ok(())
@@ -182,20 +191,20 @@ impl Session {
     }
 
     /// Reads the ClientHello. Returns whether it is complete.
-    fn hello(
-        &mut self,
-        mut bytes: &[u8],
-        choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>,
-    ) -> Result<bool, Failure> {
-        let State::Hello(acceptor) = &mut self.state else { return Ok(true) };
+    fn hello(&mut self, choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>) -> Result<bool, Failure> {
         // A record of a handshake begins with 22 (RFC 8446 §5.1), and a method of HTTP with a letter.
         if self.incoming.first().is_some_and(u8::is_ascii_uppercase) {
             return Err(Failure::PlainHttp);
         }
-        if self.incoming.len() > FLIGHT_BYTES_MAX {
-            return Err(Error::PeerSentOversizedRecord.into());
+        match Hello::in_records(&self.incoming) {
+            Hello::Incomplete if self.incoming.len() <= self.unfinished_bytes_max => return Ok(false),
+            Hello::Whole if self.incoming.len() <= FLIGHT_BYTES_MAX => {}
+            _ => {
+                self.outgoing.extend_from_slice(&TOO_LONG_ALERT);
+                return Err(Error::PeerSentOversizedRecord.into());
+            }
         }
-        let acceptor = acceptor.get_or_insert_default();
+        let (mut acceptor, mut bytes) = (Acceptor::default(), &self.incoming[..]);
         while !bytes.is_empty() {
             // It reads from memory, which cannot fail. It refuses to read more than a flight.
             acceptor.read_tls(&mut bytes).map_err(|_| Error::PeerSentOversizedRecord)?;
@@ -205,6 +214,9 @@ impl Session {
                     let endpoint = choose(accepted.client_hello().server_name())
                         .ok_or_else(|| Error::General("there are no certificates".into()))?;
                     let tls = UnbufferedServerConnection::new(Arc::clone(&endpoint.config()))?;
+                    if endpoint.asks_clients() {
+                        self.unfinished_bytes_max = CHAIN_BYTES_MAX;
+                    }
                     self.state = State::Handshake(Box::new(tls), endpoint.id());
                     return Ok(true);
                 }
@@ -221,10 +233,11 @@ impl Session {
     /// Processes all whole records in `bytes`, and keeps the rest.
     fn process_all(&mut self, bytes: &mut [u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), Failure> {
         match self.process(bytes, on) {
-            Ok(used) => {
+            Ok(used) if bytes.len() - used <= self.unfinished_bytes_max => {
                 self.incoming = bytes[used..].to_vec();
                 Ok(())
             }
+            Ok(_) => self.fail(Error::PeerSentOversizedRecord.into()),
             Err(error) => {
                 self.last_words();
                 self.fail(error.into())
@@ -303,6 +316,7 @@ impl Session {
                     }
                     _ => Event::Confirmed(kind),
                 });
+                self.unfinished_bytes_max = RECORD_WIRE_BYTES_MAX;
                 self.state = match mem::replace(&mut self.state, State::Failed) {
                     State::Handshake(tls, _) | State::Early(tls) => State::Open(tls),
                     state => state,
@@ -437,7 +451,7 @@ fn client_certificate(tls: &UnbufferedServerConnection) -> Option<Arc<ClientCert
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            State::Hello(_) => "Hello",
+            State::Hello => "Hello",
             State::Handshake(..) => "Handshake",
             State::Early(_) => "Early",
             State::Open(_) => "Open",

@@ -6,14 +6,15 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hmac, rand};
-use rustls::server::ProducesTickets;
 
 pub struct Tickets {
+    /// Periods count from here, by a clock that nobody sets: with another one, keys could last for as long as it is wrong.
+    started: Instant,
     state: Mutex<State>,
 }
 
@@ -38,8 +39,12 @@ impl Tickets {
     pub fn new() -> Result<Self, Unspecified> {
         let mut secret = [0; 32];
         rand::fill(&mut secret)?;
-        let state = State { period: period(SystemTime::now()), key: key(&secret)?, secret, previous: None };
-        Ok(Self { state: Mutex::new(state) })
+        let state = State { period: 0, key: key(&secret)?, secret, previous: None };
+        Ok(Self { started: Instant::now(), state: Mutex::new(state) })
+    }
+
+    fn period(&self) -> u64 {
+        self.started.elapsed().as_secs() / PERIOD.as_secs()
     }
 
     fn seal(&self, session: &[u8], of_whom: &[u8], period: u64) -> Result<Vec<u8>, Unspecified> {
@@ -95,11 +100,6 @@ fn key(secret: &[u8; 32]) -> Result<LessSafeKey, Unspecified> {
     Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes.as_ref())?))
 }
 
-fn period(now: SystemTime) -> u64 {
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since.as_secs() / PERIOD.as_secs()
-}
-
 /// The tickets of those who verify clients in the same way. Others cannot read them.
 #[derive(Debug)]
 pub(crate) struct OwnTickets {
@@ -112,24 +112,20 @@ impl OwnTickets {
     pub(crate) fn new(tickets: Arc<Tickets>, of_whom: Vec<u8>) -> Self {
         Self { tickets, of_whom }
     }
-}
 
-impl ProducesTickets for OwnTickets {
-    fn enabled(&self) -> bool {
-        true
-    }
-
-    /// In seconds. A ticket of a period's last moment lasts for the whole next one.
-    fn lifetime(&self) -> u32 {
+    /// A ticket of a period's last moment lasts for the whole next one.
+    pub(crate) fn lifetime_seconds(&self) -> u32 {
         PERIOD.as_secs() as u32
     }
 
-    fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.seal(session, &self.of_whom, period(SystemTime::now())).ok()
+    /// A ticket for this session.
+    pub(crate) fn seal(&self, session: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.seal(session, &self.of_whom, self.tickets.period()).ok()
     }
 
-    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.open(ticket, &self.of_whom, period(SystemTime::now()))
+    /// The session of a ticket, unless it is of others, or too old.
+    pub(crate) fn open(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.open(ticket, &self.of_whom, self.tickets.period())
     }
 }
 
@@ -147,7 +143,8 @@ mod tests {
     fn fork(of: &Tickets) -> Tickets {
         let state = of.state.lock().unwrap();
         let (period, secret) = (state.period, state.secret);
-        Tickets { state: Mutex::new(State { period, secret, key: key(&secret).unwrap(), previous: None }) }
+        let state = State { period, secret, key: key(&secret).unwrap(), previous: None };
+        Tickets { started: of.started, state: Mutex::new(state) }
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use flash_tests::{PATIENCE, Server, arch_settings, need, program, reply, scripts, site};
-use rcgen::{DnType, ExtendedKeyUsagePurpose, SerialNumber};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, SerialNumber};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, HandshakeKind, version};
@@ -98,6 +98,45 @@ fn a_site_knows_its_clients_and_refuses_others() {
         wait_until_said(server, "the client has shown no certificate, and --client-certificate requires one");
         wait_until_said(server, "--client-ca does not accept the client's certificate");
         secured.server.stop();
+    });
+}
+
+/// Its ticket ends with the certificate, however often it has come back before.
+#[test]
+fn a_certificate_that_has_expired_comes_back_in_no_session() {
+    let folder = site::make();
+    let of_clients = Authority::new();
+    let trusted = of_clients.path("authority.pem");
+    let request = format!("GET /a.txt HTTP/1.1\r\n{CLOSE}");
+    each(|arch| {
+        let choices = if arch == "mp" { &["off"][..] } else { &["off", "on"] };
+        for &early_data in choices {
+            let flags = ["--client-ca", trusted.to_str().expect("UTF-8"), "--early-data", early_data];
+            let secured = Secured::start(arch, folder.path(), &flags);
+            let until = SystemTime::now() + Duration::from_secs(10);
+            let (file, change) = (format!("until-{arch}-{early_data}"), |params: &mut CertificateParams| {
+                params.not_after = until.into();
+            });
+            let expiring = of_clients.issue_with(&file, &[], change);
+            let clients = [[&version::TLS13], [&version::TLS12]]
+                .map(|versions| client(&secured.authority, &expiring, &versions));
+            let ask = |config| ask(&secured.server, config, "localhost", &request).map(|(kind, _)| kind);
+            for config in &clients {
+                for kind in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+                    assert_eq!(ask(config).expect("an answer"), kind, "{arch}");
+                }
+            }
+            // The certificate's time is in whole seconds.
+            while SystemTime::now() < until + Duration::from_secs(1) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            for config in &clients {
+                let answer = ask(config);
+                assert!(answer.is_err(), "{arch}, early data {early_data}: {answer:?}");
+            }
+            wait_until_said(&secured.server, "--client-ca does not accept the client's certificate");
+            secured.server.stop();
+        }
     });
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, admin, connect, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, admin, connect, read_all, site};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use crate::client::{Secured, Stream, stream};
+use crate::each;
 
 const HALF_OPEN: usize = 1_000;
 /// Half of the places may be theirs, and 100 have waited for the server when others came.
@@ -65,6 +66,31 @@ fn a_thousand_half_open_handshakes_leave_places() {
         drop(half_open);
         secured.server.stop();
     }
+}
+
+/// The first bytes say that it would have 60 KB.
+#[test]
+fn a_client_hello_that_would_be_too_long_is_refused_before_it_takes_memory() {
+    const CLIENTS: usize = 300;
+    let folder = site::make();
+    let message = [&[1, 0, 0xea, 0x60][..], &[7; 50_000]].concat();
+    let record = |piece: &[u8]| [&[22, 3, 1], &(piece.len() as u16).to_be_bytes()[..], piece].concat();
+    let begun: Vec<u8> = message.chunks(16_000).flat_map(record).collect();
+    each(|arch| {
+        let secured = Secured::start(arch, folder.path(), &[]);
+        let before = secured.server.resident_kb();
+        let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(secured.server.address)).collect();
+        for client in &mut clients {
+            // It may be reset before the end.
+            let _ = client.write_all(&begun);
+            let answer = read_all(client);
+            assert!(matches!(answer[..], [] | [21, 3, 3, 0, 2, 2, 47]), "{arch}: {answer:?}");
+        }
+        let kb = secured.server.resident_kb().saturating_sub(before) as f64 / CLIENTS as f64;
+        assert!(kb < 10.0, "{arch}: {kb} KB for each");
+        drop(clients);
+        secured.server.stop();
+    });
 }
 
 /// How many connections were closed for their handshakes. The server may be about to accept the last of them.

@@ -8,6 +8,8 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
 /// The plaintext of a whole record (RFC 8446 §5.1).
 pub(super) const RECORD_BYTES: usize = 16 << 10;
+/// A record as it is sent is no longer (RFC 5246 §6.2.3).
+pub(super) const RECORD_WIRE_BYTES_MAX: usize = 5 + RECORD_BYTES + 2048;
 /// What encryption adds to a record at most: header, type, tag, and the explicit nonce of TLS 1.2.
 pub(super) const RECORD_OVERHEAD: usize = 64;
 /// Where plaintext begins in a buffer that is made for it. rustls copies it to a few bytes behind the start of a page. From about
