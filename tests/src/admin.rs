@@ -11,16 +11,21 @@ use crate::PATIENCE;
 pub fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
     let stream = UnixStream::connect(socket).expect("the admin socket accepts");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    ask_over(stream, method, path)
+    ask_over(stream, method, path, "flash")
 }
 
 /// The same to the address of `admin-listen`.
 pub fn ask_at(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
-    ask_over(crate::connect(address), method, path)
+    ask_host_at(address, method, path, &address.to_string())
 }
 
-fn ask_over(mut stream: impl Read + Write, method: &str, path: &str) -> (u16, String) {
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: flash\r\n\r\n");
+/// The same by another name of the host.
+pub fn ask_host_at(address: SocketAddr, method: &str, path: &str, host: &str) -> (u16, String) {
+    ask_over(crate::connect(address), method, path, host)
+}
+
+fn ask_over(mut stream: impl Read + Write, method: &str, path: &str, host: &str) -> (u16, String) {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it takes the request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers with text");

@@ -337,6 +337,38 @@ fn an_address_for_those_who_read_changes_nothing() {
     }
 }
 
+/// A browser asks under any name that leads there, and a page of that name could read the answers.
+#[test]
+fn an_address_answers_under_no_name_that_a_page_can_have() {
+    for arch in ARCHITECTURES {
+        let arch = arch.split(' ').next().expect("a name");
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        let hosts = "admin-hosts = ['flash.example', '*.svc.example']";
+        let setup = Setup::start(arch, &format!("admin-listen = '{address}'\n{hosts}\n"));
+        let port = address.port();
+        for (host, expected) in [
+            ("evil.example", 421),
+            ("flash.example.evil", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("flash", 421),
+            ("localhost", 200),
+            ("127.0.0.1", 200),
+            ("10.2.3.4", 200),
+            ("[::1]", 200),
+            ("flash.example", 200),
+            ("a.svc.example", 200),
+        ] {
+            for path in ["/metrics", "/status.json", "/status", "/healthz"] {
+                for host in [host.to_owned(), format!("{host}:{port}")] {
+                    let (status, text) = admin::ask_host_at(address, "GET", path, &host);
+                    assert_eq!(status, expected, "{arch}: {host}{path}: {text}");
+                }
+            }
+        }
+        setup.server.stop();
+    }
+}
+
 #[test]
 fn they_are_told_while_a_disk_hangs_and_clients_are_slow() {
     if let Some(missing) = flash_slowdisk::missing() {

@@ -9,6 +9,7 @@
 mod administered;
 pub(crate) mod gather;
 pub(crate) mod history;
+mod host;
 mod open_metrics;
 mod page;
 mod request;
@@ -33,7 +34,8 @@ use rustix::net::sockopt::socket_peercred;
 
 pub(crate) use self::administered::Administered;
 use self::history::Sample;
-use self::request::{Access, HEAD_BYTES_MAX, respond};
+use self::host::{Access, Policy};
+use self::request::{HEAD_BYTES_MAX, respond};
 use self::response::Response;
 use self::snapshot::SiteSnapshot;
 pub(crate) use self::snapshot::Snapshot;
@@ -68,23 +70,23 @@ pub(crate) fn start(
     listeners: AdminListeners,
     server: &Arc<impl Administered + 'static>,
 ) -> io::Result<Vec<AdminThread>> {
-    let AdminListeners { socket, read_only } = listeners;
+    let AdminListeners { socket, read_only, hosts } = listeners;
     let all: Vec<_> = [(socket, Access::Full), (read_only, Access::ReadOnly)]
         .into_iter()
-        .filter_map(|(listener, access)| Some((listener?, access)))
+        .filter_map(|(listener, access)| Some((listener?, Policy { access, hosts: Arc::clone(&hosts) })))
         .collect();
     if all.is_empty() {
         return Ok(Vec::new());
     }
     let watchers = Watchers::start(Arc::clone(server) as Arc<dyn Administered>)?;
     let start =
-        |(listener, access)| start_thread(listener, access, Arc::clone(server), Arc::clone(&watchers));
+        |(listener, policy)| start_thread(listener, policy, Arc::clone(server), Arc::clone(&watchers));
     all.into_iter().map(start).collect()
 }
 
 fn start_thread(
     socket: Listener,
-    access: Access,
+    policy: Policy,
     server: Arc<impl Administered + 'static>,
     watchers: Arc<Watchers>,
 ) -> io::Result<AdminThread> {
@@ -94,7 +96,7 @@ fn start_thread(
     let connections = Arc::new(AtomicUsize::new(0));
     let all = Arc::clone(&connections);
     let thread = thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(move || {
-        accept(&socket, access, &stopping, &server, &all, &watchers);
+        accept(&socket, &policy, &stopping, &server, &all, &watchers);
         watchers.stop();
     })?;
     Ok(AdminThread { stop, thread: Some(thread), connections })
@@ -128,7 +130,7 @@ impl Drop for AdminThread {
 
 fn accept(
     socket: &Listener,
-    access: Access,
+    policy: &Policy,
     stop: &OwnedFd,
     server: &Arc<impl Administered + 'static>,
     connections: &Arc<AtomicUsize>,
@@ -144,8 +146,8 @@ fn accept(
         match socket.accept(SocketFlags::empty()) {
             Ok((client, _)) => {
                 let connection = Connection::new(connections);
-                let (server, watchers) = (Arc::clone(server), Arc::clone(watchers));
-                let life = move || serve(client.into(), access, &*server, &watchers, connection);
+                let (server, watchers, policy) = (Arc::clone(server), Arc::clone(watchers), policy.clone());
+                let life = move || serve(client.into(), &policy, &*server, &watchers, connection);
                 // Without a thread the client sees the connection close.
                 let _ = thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(life);
             }
@@ -179,18 +181,18 @@ impl Drop for Connection {
 /// The calls of a `UnixStream` are those of any stream socket.
 fn serve(
     mut client: UnixStream,
-    access: Access,
+    policy: &Policy,
     server: &dyn Administered,
     watchers: &Watchers,
     connection: Connection,
 ) {
     let response = match () {
-        () if access == Access::Full && !may_ask(&client) => {
+        () if policy.access == Access::Full && !may_ask(&client) => {
             Response::text(403, "only root and the server's user may ask here\n")
         }
         () if connection.is_one_too_many => Response::text(503, "too many connections to this listener\n"),
         () => match read_head(&mut client) {
-            Ok(head) => respond(&head, access, server, watchers),
+            Ok(head) => respond(&head, policy, server, watchers),
             Err(_) => return,
         },
     };

@@ -1,6 +1,9 @@
 //! The listeners at which administrators reach a server. What is answered there is [`admin`](crate::admin)'s.
 
 use std::io;
+use std::sync::Arc;
+
+use flash_core::hosts::HostName;
 
 use crate::listener::Listener;
 
@@ -11,6 +14,8 @@ pub struct AdminListeners {
     pub socket: Option<Listener>,
     /// At an address, where they only read.
     pub read_only: Option<Listener>,
+    /// Names under which they are reached, besides the usual ones.
+    pub hosts: Arc<[HostName]>,
 }
 
 impl AdminListeners {
@@ -20,6 +25,7 @@ impl AdminListeners {
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let clone = |listener: &Option<Listener>| listener.as_ref().map(Listener::try_clone).transpose();
-        Ok(Self { socket: clone(&self.socket)?, read_only: clone(&self.read_only)? })
+        let hosts = Arc::clone(&self.hosts);
+        Ok(Self { socket: clone(&self.socket)?, read_only: clone(&self.read_only)?, hosts })
     }
 }

@@ -304,7 +304,7 @@ impl Reader<'_> {
 
     /// A host of this site, which no other name has.
     fn host(&mut self, site: &str, text: &str, place: Range<usize>) -> Option<Host> {
-        match Host::parse(text) {
+        match text.parse::<Host>() {
             Ok(host) => match self.hosts.entry(host.clone()) {
                 Entry::Vacant(entry) => {
                     entry.insert(format!("[site.\"{site}\"] at {}", self.file.line(place.start)));

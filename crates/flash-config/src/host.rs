@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::str::FromStr;
 
 /// A host that a site answers, in lower case, in its ASCII form, and without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -13,9 +14,11 @@ pub enum Host {
     Any,
 }
 
-impl Host {
-    /// Reads a name as the file has it.
-    pub(crate) fn parse(text: &str) -> Result<Host, String> {
+/// Reads a name as the file has it.
+impl FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Host, String> {
         match (text, text.strip_prefix("*.")) {
             ("*", _) => Ok(Host::Any),
             (_, Some(parent)) => name(parent).map(Host::Below),
@@ -79,7 +82,7 @@ mod tests {
             ("::1", exact("[::1]")),
             ("[0::1]", exact("[::1]")),
         ] {
-            assert_eq!(Host::parse(text), Ok(host), "{text}");
+            assert_eq!(text.parse(), Ok(host), "{text}");
         }
     }
 
@@ -88,9 +91,9 @@ mod tests {
         for text in
             ["", ".", "a..b", "a b", "http://a", "a/b", "*a", "a.*", "*.", "a:80", "[::1]:80", "xn--a\u{e9}"]
         {
-            assert!(Host::parse(text).is_err(), "{text}");
+            assert!(text.parse::<Host>().is_err(), "{text}");
         }
-        assert!(Host::parse(&"a.".repeat(200)).is_err());
-        assert_eq!(Host::parse("a.example:80"), Err("write it without a port: a.example".into()));
+        assert!("a.".repeat(200).parse::<Host>().is_err());
+        assert_eq!("a.example:80".parse::<Host>(), Err("write it without a port: a.example".into()));
     }
 }

@@ -27,6 +27,21 @@ pub enum HostName {
     Any,
 }
 
+impl HostName {
+    /// Whether it stands for this host, as a request names it.
+    pub fn covers(&self, host: &[u8]) -> bool {
+        let name = bare(host);
+        match self {
+            Self::Exact(own) => name.eq_ignore_ascii_case(own),
+            Self::Below(parent) => {
+                let split = name.len().checked_sub(parent.len() + 1).filter(|first| *first > 0);
+                split.is_some_and(|dot| name[dot] == b'.' && name[dot + 1..].eq_ignore_ascii_case(parent))
+            }
+            Self::Any => true,
+        }
+    }
+}
+
 /// As the configuration names it.
 impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -250,7 +265,7 @@ impl Hosts {
 }
 
 /// A host without its port and trailing dot.
-pub(crate) fn bare(host: &[u8]) -> &[u8] {
+pub fn bare(host: &[u8]) -> &[u8] {
     let end = match host.first() {
         Some(b'[') => host.iter().position(|&byte| byte == b']').map_or(host.len(), |bracket| bracket + 1),
         _ => host.iter().position(|&byte| byte == b':').unwrap_or(host.len()),
@@ -312,6 +327,21 @@ mod tests {
         }
         assert!(hosts.find(None).is_none(), "HTTP/1.0 may name no host");
         assert_eq!(hosts.unnamed().settings.body_bytes_max, Site::default().settings.body_bytes_max);
+    }
+
+    #[test]
+    fn a_name_covers_hosts_in_any_case_with_any_port() {
+        let (exact, below) = (HostName::Exact((*b"a.example").into()), HostName::Below((*b"example").into()));
+        for host in ["a.example", "A.Example:80", "a.example."] {
+            assert!(exact.covers(host.as_bytes()) && below.covers(host.as_bytes()), "{host}");
+        }
+        for host in ["b.a.example", "xa.example", "a.example.org"] {
+            assert!(!exact.covers(host.as_bytes()), "{host}");
+        }
+        for host in ["example", ".example", "xexample", "", "a.example.org"] {
+            assert!(!below.covers(host.as_bytes()), "{host}");
+        }
+        assert!(HostName::Any.covers(b"anything"));
     }
 
     #[test]

@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use flash_config::{Config, Files, Host, Keys, PlaceName as Name, Problem, Setting, Site, Stands};
-use flash_core::hosts::HostName;
+use flash_config::{Config, Files, Keys, PlaceName as Name, Problem, Setting, Site, Stands};
 use flash_core::places::{PlaceName, PlaceNames};
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
+use crate::flags::{self, Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
 use crate::serve::{self, Again, Check, Fault, Findings, Reader};
 
 use inherit::names_of;
@@ -137,7 +136,7 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
             words.rules(&settings, own_root.as_ref())
         };
         SiteOfFile {
-            hosts: site.hosts.iter().map(host).collect(),
+            hosts: site.hosts.iter().cloned().map(flags::host_name).collect(),
             own: rules(PlaceName::default()),
             places: names.pairs().map(&mut rules).collect(),
             names,
@@ -191,14 +190,6 @@ fn names_of_places(site: &Site) -> PlaceNames {
 fn folder(root: &Setting) -> Option<Arc<Path>> {
     let folder = root.values.first()?.text.as_ref()?;
     Some(Path::new(folder).components().collect::<PathBuf>().into())
-}
-
-fn host(host: &Host) -> HostName {
-    match host {
-        Host::Exact(name) => HostName::Exact(name.as_bytes().into()),
-        Host::Below(name) => HostName::Below(name.as_bytes().into()),
-        Host::Any => HostName::Any,
-    }
 }
 
 /// `flash check`. Warnings are no errors: a server with them starts.

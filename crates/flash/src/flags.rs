@@ -43,7 +43,7 @@ mod tls;
 mod usual_listen;
 mod value;
 
-pub(crate) use admin::AdminAt;
+pub(crate) use admin::{AdminAt, host_name};
 pub(crate) use auth::Auth;
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};

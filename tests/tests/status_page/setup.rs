@@ -67,10 +67,13 @@ impl Setup {
     }
 
     fn connect(&self, method: &str, path: &str, fields: &str) -> UnixStream {
+        self.connect_by(method, path, &format!("Host: flash\r\n{fields}"))
+    }
+
+    fn connect_by(&self, method: &str, path: &str, fields: &str) -> UnixStream {
         let mut stream = UnixStream::connect(self.admin()).expect("the admin socket accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: flash\r\n{fields}\r\n")
-            .expect("it takes the request");
+        write!(stream, "{method} {path} HTTP/1.1\r\n{fields}\r\n").expect("it takes the request");
         stream
     }
 
@@ -85,10 +88,12 @@ impl Setup {
 
     /// As [`Setup::ask`], with more fields, each with its line's end.
     pub(crate) fn ask_with(&self, method: &str, path: &str, fields: &str) -> (String, String) {
-        let mut answer = String::new();
-        self.connect(method, path, fields).read_to_string(&mut answer).expect("it answers with text");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
-        (head.to_owned(), body.to_owned())
+        parts(self.connect(method, path, fields))
+    }
+
+    /// As [`Setup::ask`], by another name of the host.
+    pub(crate) fn ask_host(&self, path: &str, host: &str) -> (String, String) {
+        parts(self.connect_by("GET", path, &format!("Host: {host}\r\n")))
     }
 
     pub(crate) fn watch(&self) -> Watcher {
@@ -100,6 +105,14 @@ impl Setup {
         let admin = format!("unix:{}", self.admin().display());
         Command::new(program()).args(command).args(["--admin", &admin]).output().expect("flash runs")
     }
+}
+
+/// The head of an answer, and its body.
+fn parts(mut stream: UnixStream) -> (String, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers with text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+    (head.to_owned(), body.to_owned())
 }
 
 fn serve(arch: &str, folder: &TempDir, flags: &[&str]) -> Server {

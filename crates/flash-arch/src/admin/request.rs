@@ -12,6 +12,7 @@ use flash_http::method::Method;
 use flash_process::UpgradeRequest;
 
 use super::administered::Administered;
+use super::host::{Access, Policy};
 use super::open_metrics;
 use super::page;
 use super::response::Response;
@@ -20,20 +21,13 @@ use super::watchers::Watchers;
 /// Requests here are short.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// What a client may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Full,
-    ReadOnly,
-}
-
 /// Another reload is under way.
 static RELOADS: AtomicBool = AtomicBool::new(false);
 
 /// Does what a request asks for.
 pub(super) fn respond(
     request: &[u8],
-    access: Access,
+    policy: &Policy,
     server: &dyn Administered,
     watchers: &Watchers,
 ) -> Response {
@@ -44,6 +38,13 @@ pub(super) fn respond(
         Ok(Parsed::Incomplete) => return Response::text(400, "the request is not complete\n"),
         Err(reject) => return Response::text(reject.status.0, "this is no request\n"),
     };
+    if let Some(host) = head.host.filter(|host| !policy.covers(host)) {
+        let host = host.escape_ascii();
+        return Response::text(
+            421,
+            format!("{host} is not among admin-hosts, nor an IP address or localhost\n"),
+        );
+    }
     let Target::Origin { path, query } = head.target else { return Response::text(400, "this is no path\n") };
     let is_read = matches!(head.method, Method::Get | Method::Head);
     let is_post = head.method == Method::Known("POST");
@@ -65,7 +66,7 @@ pub(super) fn respond(
         b"/events" if head.method == Method::Get => {
             Response { media: "text/event-stream", body: None, ..Response::text(200, "") }
         }
-        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" if access == Access::ReadOnly => {
+        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" if policy.access == Access::ReadOnly => {
             Response::text(403, "only the admin socket takes this\n")
         }
         b"/reload" if is_post => reload(server),

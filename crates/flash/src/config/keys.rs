@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Stands, Validate};
 use flash_core::clients::Rate;
+use flash_core::hosts::HostName;
 use flash_core::methods::Method;
 use flash_core::network::Network;
 use flash_core::path::SitePath;
@@ -196,6 +197,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<Denial>(),
             TypeId::of::<Rate>(),
             TypeId::of::<Network>(),
+            TypeId::of::<HostName>(),
             TypeId::of::<CacheControl>(),
             TypeId::of::<Method>(),
             TypeId::of::<CodingSet>(),

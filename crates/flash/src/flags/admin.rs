@@ -1,11 +1,50 @@
-//! The value of `--admin`: the Unix socket at which administrators reach a server.
+//! Where administrators reach a server, and under which names.
 
 use std::env;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::Args;
+use flash_config::Host;
+use flash_core::hosts::HostName;
+
 use super::listen::{Listen, Place};
+
+pub(super) const LISTENING: &str = "Listening";
+
+#[derive(Debug, Args)]
+pub(crate) struct Administration {
+    /// Where administrators reach the server, with flash reload and the like: unix:PATH, or off. Only root and the server's user may
+    /// use it. Without this flag, off without --config. With it, unix:/run/flash/admin.sock for root, and
+    /// unix:$XDG_RUNTIME_DIR/flash/admin.sock for others
+    #[arg(long, value_name = "unix:PATH|off", value_parser = AdminAt::from_str, help_heading = LISTENING)]
+    pub admin: Option<AdminAt>,
+
+    /// An address where administrators and Prometheus read: /metrics, /status and /healthz. Whoever reaches it may read, and
+    /// change nothing. Without this flag there is none
+    #[arg(long, value_name = "ADDR:PORT", help_heading = LISTENING)]
+    pub admin_listen: Option<SocketAddr>,
+
+    /// More names under which --admin-listen answers, besides IP addresses and localhost: a host, *.example.org, or * for all. Other
+    /// names get 421, because a page could have a browser read by one of its own. May be given repeatedly
+    #[arg(long, alias = "admin-host", value_name = "HOST", value_parser = parse_host, help_heading = LISTENING)]
+    pub admin_hosts: Vec<HostName>,
+}
+
+fn parse_host(text: &str) -> Result<HostName, String> {
+    text.parse().map(host_name)
+}
+
+/// The host, as requests are compared with it.
+pub(crate) fn host_name(host: Host) -> HostName {
+    match host {
+        Host::Exact(name) => HostName::Exact(name.as_bytes().into()),
+        Host::Below(name) => HostName::Below(name.as_bytes().into()),
+        Host::Any => HostName::Any,
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminAt {

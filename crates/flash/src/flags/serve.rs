@@ -16,7 +16,7 @@ use flash_core::places::PlaceNames;
 use flash_http::Scheme;
 use flash_http::negotiate::CodingSet;
 
-use super::admin::AdminAt;
+use super::admin::{Administration, LISTENING};
 use super::codings;
 use super::denial::Denial;
 use super::field::CacheControl;
@@ -143,16 +143,8 @@ pub(crate) struct Serve {
     #[arg(long, visible_alias = "bind", value_name = "ADDR", conflicts_with = "listen", value_parser = listen::parse_host, help_heading = LISTENING)]
     pub host: Option<IpAddr>,
 
-    /// Where administrators reach the server, with flash reload and the like: unix:PATH, or off. Only root and the server's user may
-    /// use it. Without this flag, off without --config. With it, unix:/run/flash/admin.sock for root, and
-    /// unix:$XDG_RUNTIME_DIR/flash/admin.sock for others
-    #[arg(long, value_name = "unix:PATH|off", value_parser = AdminAt::from_str, help_heading = LISTENING)]
-    pub admin: Option<AdminAt>,
-
-    /// An address where administrators and Prometheus read: /metrics, /status and /healthz. Whoever reaches it may read, and
-    /// change nothing. Without this flag there is none
-    #[arg(long, value_name = "ADDR:PORT", help_heading = LISTENING)]
-    pub admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub administration: Administration,
 
     /// Open the site in this desktop's browser
     #[arg(long, help_heading = LISTENING)]
@@ -401,7 +393,6 @@ pub(super) const SHORT_HELP: [&str; 16] = [
 // In the order of the help.
 const CONFIGURATION: &str = "Configuration";
 const CONTENT: &str = "Content";
-const LISTENING: &str = "Listening";
 const LOGS: &str = "Logs";
 const RIGHTS: &str = "Rights";
 const LIMITS: &str = "Limits";

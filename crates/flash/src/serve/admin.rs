@@ -20,7 +20,7 @@ const FOLDER_MODE: u32 = 0o755;
 
 /// Where the server with these flags is reached.
 fn place(flags: &flags::Serve) -> AdminAt {
-    match (&flags.admin, &flags.config) {
+    match (&flags.administration.admin, &flags.config) {
         (Some(admin), _) => admin.clone(),
         (None, Some(_)) => AdminAt::usual(),
         (None, None) => AdminAt::Off,
@@ -37,13 +37,17 @@ pub(super) fn path(flags: &flags::Serve) -> Option<PathBuf> {
 
 /// Opens the socket, and the listener for those who only read.
 pub(super) fn open(flags: &flags::Serve, inherited: &mut Inherited) -> Result<AdminListeners, Failure> {
-    let read_only = flags.admin_listen.map(|address| {
+    let read_only = flags.administration.admin_listen.map(|address| {
         let name = predecessor::name_of_own(&format!("admin-listen {address}"));
         let made = inherited.named(&name).map_or_else(|| Listener::inet(address), Ok);
         made.map(|listener| listener.named(name))
             .map_err(|error| cannot(format_args!("listen for administrators at {address}"), &error))
     });
-    Ok(AdminListeners { socket: open_socket(flags, inherited)?, read_only: read_only.transpose()? })
+    Ok(AdminListeners {
+        socket: open_socket(flags, inherited)?,
+        read_only: read_only.transpose()?,
+        hosts: flags.administration.admin_hosts.as_slice().into(),
+    })
 }
 
 /// Opens the socket. One that nobody has asked for may be missing, and the server says so.
@@ -61,7 +65,7 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
     let opened = make_folder(&path).and_then(|()| Listener::unix(&path, access));
     match opened {
         Ok(listener) => Ok(Some(listener.named(predecessor::name_of_own("admin")))),
-        Err(error) if flags.admin.is_some() => {
+        Err(error) if flags.administration.admin.is_some() => {
             Err(cannot(format_args!("open the admin socket {}", path.display()), &error))
         }
         Err(error) => {

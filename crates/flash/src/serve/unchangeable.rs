@@ -20,8 +20,9 @@ macro_rules! settings {
 settings! {
     /// What no server changes.
     of_server flags:
-    "admin" = flags.admin,
-    "admin-listen" = flags.admin_listen,
+    "admin" = flags.administration.admin,
+    "admin-listen" = flags.administration.admin_listen,
+    "admin-hosts" = flags.administration.admin_hosts,
     "arch" = flags.arch,
     "loops" = flags.loops,
     "threads" = flags.threads,

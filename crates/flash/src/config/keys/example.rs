@@ -6,6 +6,7 @@ use flash_config::Kind;
 const VALUES: &[(&str, &str)] = &[
     ("access-log", r#""/var/log/flash/access.log""#),
     ("admin", r#""unix:/run/flash/admin.sock""#),
+    ("admin-hosts", r#"["flash.example.org"]"#),
     ("admin-listen", r#""127.0.0.1:9180""#),
     ("allow", r#"["192.0.2.0/24", "2001:db8::/32"]"#),
     ("app", r#"{ ".php" = "php-cgi" }"#),
