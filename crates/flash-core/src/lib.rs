@@ -41,6 +41,7 @@ pub mod page;
 pub mod path;
 pub mod path_rules;
 pub mod places;
+pub mod printable;
 mod protocol;
 pub mod proxy_header;
 pub mod record;

@@ -3,11 +3,13 @@
 //! They take the same way as the access log, so that a stuck terminal stops no loop. What happens once per
 //! request or per connection is logged through a [`RateLimit`], or an attack would fill the disk with it.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use flash_core::printable::printable;
 
 use crate::date::Utc;
 use crate::log_sink::{Destination, LogSink};
@@ -36,7 +38,7 @@ impl ErrorLog {
         Ok(ErrorLog { spool: Spool::start(names, sink, limits, None)?, dated })
     }
 
-    /// Writes `flash: …` as one line; control characters in it are escaped.
+    /// Writes `flash: …` as one line; what is not printable in it is escaped.
     pub fn log(&self, what: fmt::Arguments<'_>) {
         self.spool.append(line(self.dated.load(Ordering::Relaxed), what).as_bytes());
     }
@@ -72,31 +74,12 @@ fn is_dated(sink: &LogSink) -> bool {
     matches!(sink.destination(), Destination::Path(_))
 }
 
-/// `flash: …`, with its newline.
+/// `flash: …`, with its newline. It cannot leave its line, nor speak to a terminal.
 pub(crate) fn line(dated: bool, what: fmt::Arguments<'_>) -> String {
-    let mut line = Line(String::new());
+    let what = printable(what);
     match dated {
-        true => line.0 = format!("{} flash: ", Utc::now().rfc3339()),
-        false => line.0.push_str("flash: "),
-    }
-    // A value whose Display fails is cut short; there is nobody to tell but this line.
-    let _ = line.write_fmt(what);
-    line.0.push('\n');
-    line.0
-}
-
-/// Text that cannot leave its line, nor speak to a terminal.
-struct Line(String);
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for c in text.chars() {
-            match c.is_control() {
-                true => self.0.extend(c.escape_default()),
-                false => self.0.push(c),
-            }
-        }
-        Ok(())
+        true => format!("{} flash: {what}\n", Utc::now().rfc3339()),
+        false => format!("flash: {what}\n"),
     }
 }
 

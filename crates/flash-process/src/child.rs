@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 
+use flash_core::printable::printable;
+
 /// Runs `main`, and exits this process with its result: 0, or 1 after an error, which is logged, or a panic.
 pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
     process::exit(match catch_unwind(AssertUnwindSafe(main)) {
@@ -19,5 +21,5 @@ pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
 
 /// Writes a line to standard error, for a process that has no error log.
 pub fn log(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "flash: {what}");
+    let _ = writeln!(io::stderr(), "flash: {}", printable(what));
 }

@@ -15,6 +15,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use flash_config::{Config, Files, Keys, PlaceName as Name, Problem, Setting, Site, Stands};
 use flash_core::places::{PlaceName, PlaceNames};
+use flash_core::printable::printable_lines;
 
 use crate::failure::Failure;
 use crate::flags::{self, Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
@@ -83,7 +84,7 @@ fn read_again(check: &Check<'_>) -> Result<Again, String> {
         load(path, &keys::of_flags()).map_err(|failure| failure.to_string())?;
     let mut problems: Vec<_> = wrong.iter().map(|fault| problem(&config, fault)).collect();
     problems.dedup();
-    Err(format!("{}{}", files.report(&problems), count(&files, &problems)))
+    Err(format!("{}{}", report(&files, &problems), count(&files, &problems)))
 }
 
 /// The value of a key of the server, if the file has it. What else is in the file may be wrong.
@@ -92,8 +93,8 @@ pub(crate) fn value_of(path: &Path, key: &str) -> Result<Option<String>, Failure
     Ok(config.setting(key).and_then(|setting| setting.values.first()?.text.clone()))
 }
 
-/// What a file adds to a command line, which clap has understood as `given`. `report` takes its errors.
-fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfFile, Failure> {
+/// What a file adds to a command line, which clap has understood as `given`. `tell` takes its errors.
+fn of_file(path: &Path, given: &ArgMatches, tell: &dyn Fn(&str)) -> Result<OfFile, Failure> {
     let keys = keys::of_flags();
     let (Loaded { files, mut config }, mut problems) = load(path, &keys)?;
     let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
@@ -111,7 +112,7 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
     let (is_right, missing) = (problems.is_empty(), config.check());
     problems.extend(missing);
     if !problems.is_empty() {
-        report(&files.report(&problems));
+        tell(&report(&files, &problems));
         let count = count(&files, &problems);
         // What is missing may come later, as a mount does.
         return Err(if is_right { Failure::Run(count) } else { Failure::Usage(count) });
@@ -208,7 +209,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         problems.dedup();
     }
     if !problems.is_empty() {
-        print(&files.report(&problems));
+        print(&report(&files, &problems));
     }
     let count = count(&files, &problems);
     match problems.iter().all(|problem| problem.is_warning) {
@@ -289,6 +290,11 @@ fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
     let (config, problems) = Config::parse(&mut files, keys);
     Ok((Loaded { files, config }, problems))
+}
+
+/// The errors with their lines. A part of the files may be of people whom nobody asked what a terminal obeys.
+fn report(files: &Files, problems: &[Problem]) -> String {
+    printable_lines(&files.report(problems))
 }
 
 /// Prints the errors of files.

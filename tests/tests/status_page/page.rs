@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use flash_tests::{ARCHITECTURES, wait_for};
+use flash_tests::{ARCHITECTURES, scripts, wait_for};
 
 use crate::setup::Setup;
 
@@ -74,9 +74,51 @@ fn the_page_can_only_be_read() {
     setup.server.stop();
 }
 
-/// The socket may be forwarded to a port of a browser's machine.
+/// In logs, on pages and on terminals.
 #[test]
-fn pages_of_other_sites_cannot_reload() {
+fn what_clients_send_is_printable_wherever_people_read_it() {
+    let scripts = scripts::make();
+    let cgi = format!("/cgi={}", scripts.path().display());
+    thread::scope(|scope| {
+        for arch in ARCHITECTURES {
+            let cgi = &cgi;
+            scope.spawn(move || {
+                let arch = arch.split(' ').next().expect("a name");
+                let setup = Setup::start(arch, &["--cgi", cgi]);
+                let hidden = "/\u{9b}2J\u{202e}\u{85}\u{200b}txt";
+                assert_eq!(setup.server.get(&format!("/cgi/wordless{hidden}")).status, 502, "{arch}");
+                wait_for("the error log", || setup.server.said().contains("its program: "));
+                wait_for("the slow requests", || setup.ask("/status.json").1.contains("\\u009b2J\\u202e"));
+                let said = setup.server.said();
+                assert!(said.contains("\\u{9b}2J\\u{202e}\\u{85}\\u{200b}txt"), "{arch}: {said:?}");
+                let pages =
+                    ["/status.json", "/status.txt", "/status", "/metrics"].map(|path| setup.ask(path).1);
+                let shown = ["top --once", "status", "status --json"].map(|command| {
+                    let words: Vec<&str> = command.split(' ').collect();
+                    String::from_utf8(setup.run(&words).stdout).expect("a text")
+                });
+                for text in pages.iter().chain(&shown).chain([&said]) {
+                    let hidden = |c: char| c != '\n' && c.is_control() || "\u{202e}\u{200b}".contains(c);
+                    assert!(!text.contains(hidden), "{arch}: {text:?}");
+                }
+                assert!(
+                    serde_json::from_str::<serde_json::Value>(&pages[0])
+                        .is_ok_and(|json| json["pid"].is_u64())
+                );
+                setup.server.stop();
+            });
+        }
+    });
+}
+
+/// The socket may be forwarded to a port of a browser's machine, where a page has a name of its own lead to it.
+#[test]
+fn pages_of_other_sites_can_neither_reload_nor_read() {
+    let setup = Setup::start("sped", &[]);
+    for (host, status) in [("localhost:9180", "200"), ("flash", "200"), ("evil.example:9180", "421")] {
+        assert_eq!(&setup.ask_host("/status.json", host).0[9..12], status, "{host}");
+    }
+
     let setup = Setup::start("sped", &[]);
     for (fields, status) in
         [("Origin: https://evil.example\r\n", "403"), ("Sec-Fetch-Site: cross-site\r\n", "403"), ("", "200")]

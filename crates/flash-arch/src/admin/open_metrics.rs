@@ -4,6 +4,8 @@
 
 use std::fmt::{self, Write};
 
+use flash_core::printable::is_printable;
+
 use self::Kind::{Counter, Gauge, Histogram, Info, Summary};
 use super::snapshot::{DURATION_BOUNDS_US, DeviceSnapshot, LoopSnapshot, ProgramSnapshot, Snapshot};
 
@@ -59,6 +61,10 @@ impl Text {
                     '\\' => self.0.push_str("\\\\"),
                     '"' => self.0.push_str("\\\""),
                     '\n' => self.0.push_str("\\n"),
+                    hidden if !is_printable(hidden) => {
+                        self.0.push('\\');
+                        self.0.extend(hidden.escape_default());
+                    }
                     other => self.0.push(other),
                 }
             }

@@ -3,6 +3,9 @@
 //! A thread of the admin socket gathers it for each question, so that loops do nothing for it. `/status.json`, `/metrics` and the
 //! status page are made from it. How they look is not known here. A part that a server does not have is empty or absent.
 
+use std::fmt::Write;
+
+use flash_core::printable::is_printable;
 pub use flash_observe::metrics::DURATION_BOUNDS_US;
 use serde::{Deserialize, Serialize};
 
@@ -311,10 +314,21 @@ pub struct JobSnapshot {
 }
 
 impl Snapshot {
-    /// `/status.json`.
+    /// `/status.json`. What clients have sent is printable there, too.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("it is plain data");
-        format!("{json}\n")
+        let mut text = String::with_capacity(json.len() + 1);
+        for c in json.chars() {
+            // Those of its own layout are no part of a string.
+            match c == '\n' || is_printable(c) {
+                true => text.push(c),
+                false => {
+                    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(text, "\\u{unit:04x}"))
+                }
+            }
+        }
+        text.push('\n');
+        text
     }
 }
 

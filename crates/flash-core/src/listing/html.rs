@@ -9,6 +9,7 @@ use flash_http::{date, percent};
 use super::name::{Details, Name};
 use super::names::Names;
 use super::order::{Column, Order};
+use crate::printable::is_printable;
 
 const STYLE: &str = "\
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -99,7 +100,9 @@ fn escaped(text: &[u8]) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            control if control.is_control() => safe.push('\u{fffd}'),
+            // Names in some scripts need the joiners, and so do pictures.
+            '\u{200c}' | '\u{200d}' => safe.push(character),
+            hidden if !is_printable(hidden) => safe.push('\u{fffd}'),
             plain => safe.push(plain),
         }
     }

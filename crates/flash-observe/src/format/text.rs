@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use flash_core::printable::is_printable;
 use flash_core::record::Peer;
 
 /// The client's address without its port; `unix:` for a client on a Unix socket.
@@ -37,11 +38,10 @@ pub(super) fn apache_text(text: &[u8], line: &mut Vec<u8>) {
     line.extend_from_slice(rest);
 }
 
-/// The inside of a JSON string (RFC 8259 §7). Control characters are escaped beyond ASCII too, since a terminal
-/// might obey them. Bytes that are not UTF-8, which JSON cannot hold, become the text `\xhh`.
+/// The inside of a JSON string (RFC 8259 §7). What is not printable is escaped beyond ASCII too, since a terminal might obey it. Bytes that are not UTF-8, which JSON cannot hold, become the text `\xhh`.
 pub(super) fn json_text(text: &[u8], line: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
-        let unusual = |c: char| c.is_control() || matches!(c, '"' | '\\');
+        let unusual = |c: char| !is_printable(c) || matches!(c, '"' | '\\');
         let mut rest = chunk.valid();
         while let Some(at) = rest.find(unusual) {
             let (plain, tail) = rest.split_at(at);
@@ -49,7 +49,10 @@ pub(super) fn json_text(text: &[u8], line: &mut Vec<u8>) {
             let c = tail.chars().next().expect("find() points at a character");
             match c {
                 '"' | '\\' => line.extend_from_slice(&[b'\\', c as u8]),
-                _ => put(line, format_args!("\\u{:04x}", u32::from(c))),
+                _ => c
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .for_each(|unit| put(line, format_args!("\\u{unit:04x}"))),
             }
             rest = &tail[c.len_utf8()..];
         }

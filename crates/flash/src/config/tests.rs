@@ -46,6 +46,15 @@ fn each_flag_is_a_key_and_each_key_a_flag() {
     assert!(keys.len() > 60, "{}", keys.len());
 }
 
+#[test]
+fn errors_show_no_character_that_a_terminal_obeys() {
+    let keys = keys::of_flags();
+    let (_folder, path) = file("\"a\u{9b}2J\u{202e}\" = \"\u{9b}\u{200b}\"");
+    let (Loaded { files, .. }, problems) = load(&path, &keys).expect("it is there");
+    let report = report(&files, &problems);
+    assert!(report.contains("\"a\u{fffd}2J\u{fffd}\" = \"\u{fffd}\u{fffd}\""), "{report:?}");
+}
+
 /// The values of a file through the parser of flags: each example sets its flag, and nothing else.
 #[test]
 fn each_example_is_read_as_its_flag() {

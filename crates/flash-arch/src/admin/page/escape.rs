@@ -1,6 +1,6 @@
 //! Texts of clients in HTML: they mean themselves, and nothing else.
 
-use std::fmt::Write as _;
+use flash_core::printable::is_printable;
 
 /// A text that means itself between tags and in quoted attributes. What would not be seen, or would turn the text around, is
 /// written as its number.
@@ -13,12 +13,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(char));
-            }
-            _ if char.is_control() => {
-                let _ = write!(escaped, "\\x{:02x}", u32::from(char));
-            }
+            _ if !is_printable(char) => escaped.extend(char.escape_default()),
             _ => escaped.push(char),
         }
     }
@@ -33,7 +28,7 @@ mod tests {
     fn what_a_client_sends_is_text() {
         assert_eq!(
             escape("/<script>alert('x\"&')</script>\u{202e}\n"),
-            "/&lt;script&gt;alert(&#39;x&quot;&amp;&#39;)&lt;/script&gt;\\u{202e}\\x0a"
+            "/&lt;script&gt;alert(&#39;x&quot;&amp;&#39;)&lt;/script&gt;\\u{202e}\\n"
         );
     }
 }

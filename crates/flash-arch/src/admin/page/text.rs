@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use flash_core::printable::printable;
+
 use super::figure;
 use super::section::{Cell, Part, Section, State, Table};
 
@@ -30,7 +32,7 @@ fn write_part(part: &Part, text: &mut String) {
         }
         Part::Table(table) => write_table(table, text),
         Part::Note(note) => {
-            let _ = writeln!(text, "{}", visible(note));
+            let _ = writeln!(text, "{}", printable(format_args!("{note}")));
         }
     }
 }
@@ -61,19 +63,7 @@ fn write_table(Table { columns, rows, .. }: &Table, text: &mut String) {
 
 fn shown(cell: &Cell) -> String {
     let sign = if cell.state == State::Sick { "! " } else { "" };
-    format!("{sign}{}", visible(&cell.text))
-}
-
-/// What a terminal would obey is written as its number.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            true => _ = write!(shown, "\\x{:02x}", u32::from(char)),
-            false => shown.push(char),
-        }
-    }
-    shown
+    printable(format_args!("{sign}{}", cell.text))
 }
 
 #[cfg(test)]
@@ -88,6 +78,6 @@ mod tests {
         ];
         let table = Table::new("Loops", &["Loop", "#Turns"], rows);
         let text = page(&[Section { id: "loops", title: "Loops", parts: vec![Part::Table(table)] }]);
-        assert_eq!(text, "LOOPS\nLoop        Turns\nloop-0          1\n! \\x1b[2J  20,000\n");
+        assert_eq!(text, "LOOPS\nLoop          Turns\nloop-0            1\n! \\u{1b}[2J  20,000\n");
     }
 }
