@@ -30,8 +30,6 @@ pub(crate) enum Waiting {
     Send,
     /// For a job.
     Completion,
-    /// For an upstream to open, to read, or to write.
-    Program,
     /// For the client to close, after the server has shut down its side.
     Linger,
 }
@@ -182,18 +180,7 @@ impl Deadline {
 
     /// A job ended. The next job gets a deadline of its own, unless this job made no progress.
     pub(crate) fn job_ended(&mut self, stands_still: bool) {
-        if !stands_still {
-            self.ended(Waiting::Completion);
-        }
-    }
-
-    /// The upstream has done something: the next wait for it gets a new deadline.
-    pub(crate) fn program_lives(&mut self) {
-        self.ended(Waiting::Program);
-    }
-
-    fn ended(&mut self, waiting: Waiting) {
-        if self.waiting == waiting {
+        if !stands_still && self.waiting == Waiting::Completion {
             (self.waiting, self.ms) = (Waiting::Nothing, u64::MAX);
         }
     }
@@ -224,7 +211,6 @@ impl Deadline {
             Waiting::Head => settings.head_timeout_ms,
             Waiting::Body | Waiting::Send => self.credit_ms.into(),
             Waiting::Completion => settings.disk_deadline_ms,
-            Waiting::Program => settings.program_silence_ms,
             Waiting::Linger => LINGER_MS,
         };
         self.ms = now_ms.saturating_add(after_ms);
@@ -247,12 +233,9 @@ impl Deadline {
             return None;
         }
         let waited_ms = match self.waiting {
-            Waiting::Nothing
-            | Waiting::Idle
-            | Waiting::LastRequest
-            | Waiting::Head
-            | Waiting::Completion
-            | Waiting::Program => return Some(Expired::Late(self.waiting)),
+            Waiting::Nothing | Waiting::Idle | Waiting::LastRequest | Waiting::Head | Waiting::Completion => {
+                return Some(Expired::Late(self.waiting));
+            }
             Waiting::Send | Waiting::Body => self.credit_ms.into(),
             Waiting::Flush => self.flush_ms(settings),
             Waiting::Linger => LINGER_MS,

@@ -50,6 +50,7 @@ pub mod refusal;
 pub mod request_id;
 pub mod root;
 pub mod routes;
+pub mod send_credit;
 pub mod server;
 pub mod site;
 pub mod site_id;

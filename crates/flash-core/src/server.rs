@@ -41,6 +41,10 @@ pub struct Settings {
     pub disk_deadline_ms: u64,
     /// For an upstream to open, and for its next bytes.
     pub program_silence_ms: u64,
+    /// The same, once the client has closed its side.
+    pub program_fin_ms: u64,
+    /// How long a program may wait for a client that takes nothing.
+    pub program_send_ms: u64,
     /// How long an entry answers before the disk is asked again.
     pub revalidate_ms: u64,
     /// Whether the caches hold copies of files.
@@ -75,6 +79,8 @@ impl Default for Settings {
             bytes_per_second_min: 500,
             disk_deadline_ms: 10_000,
             program_silence_ms: 60_000,
+            program_fin_ms: 10_000,
+            program_send_ms: 5_000,
             revalidate_ms: 1_000,
             copies_content: true,
             lookup_as_job: false,

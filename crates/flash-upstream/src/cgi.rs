@@ -6,7 +6,7 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flash_cgi::response::is_nph;
 use flash_core::record::RecordBuilder;
@@ -20,16 +20,17 @@ use flash_process::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
-use self::progress::Progress;
+use self::progress::{Progress, Seen};
 use crate::counts::{Counted, ProgramCount, ProgramCounter, count_refusal, is_failure};
+use crate::settings::DirectLimits;
 
 mod progress;
 
 pub struct Cgi {
     monitor: Arc<ProcessMonitor>,
     folders: Vec<ScriptFolder>,
-    /// How long a program may write nothing to a client whose socket it has.
-    silence_max: Duration,
+    /// For programs that have their clients' sockets.
+    direct: DirectLimits,
     /// Logs an exchange whose client's socket a script had, and how many bytes the client was sent.
     log_detached: LogDetached,
 }
@@ -50,10 +51,10 @@ impl Cgi {
     pub fn new(
         monitor: Arc<ProcessMonitor>,
         folders: Vec<ScriptFolder>,
-        silence_max: Duration,
+        direct: DirectLimits,
         log_detached: LogDetached,
     ) -> Self {
-        Self { monitor, folders, silence_max, log_detached }
+        Self { monitor, folders, direct, log_detached }
     }
 }
 
@@ -81,7 +82,7 @@ impl Upstreams for Cgi {
                     client: ours,
                     record: Some(record),
                     log_detached: Arc::clone(&self.log_detached),
-                    silence_max: self.silence_max,
+                    limits: self.direct,
                     progress: None,
                     reply: Some(reply),
                     handle: None,
@@ -182,7 +183,7 @@ struct DirectObserver {
     written_before: u64,
     record: Option<RecordBuilder>,
     log_detached: LogDetached,
-    silence_max: Duration,
+    limits: DirectLimits,
     /// From the first look on.
     progress: Option<Progress>,
     reply: Option<OnOpened>,
@@ -212,13 +213,16 @@ impl ProcessObserver for DirectObserver {
     }
 
     fn is_wanted(&mut self, now: Instant) -> bool {
-        let (written, unacked) = (self.written(), bytes_unacked(&self.client).unwrap_or_default());
-        let progress = self.progress.get_or_insert_with(|| Progress::new(now, written));
-        if !progress.goes_on(now, written, unacked, self.silence_max) {
-            return false;
-        }
-        // A client that has closed its side (`RDHUP`) may wait for its answer all the same.
-        !is_gone(&self.client)
+        let Some(state) = state(&self.client) else { return true };
+        let seen = Seen {
+            written: self.written(),
+            unacked: bytes_unacked(&self.client).unwrap_or_default(),
+            is_full: !state.contains(PollFlags::OUT),
+            // It may wait for its answer all the same.
+            has_ended: state.contains(PollFlags::RDHUP),
+        };
+        let progress = self.progress.get_or_insert_with(|| Progress::new(now, seen));
+        progress.goes_on(now, seen, &self.limits) && !state.intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     fn exited(&mut self, how: ExitStatus) {
@@ -234,10 +238,9 @@ impl ProcessObserver for DirectObserver {
     }
 }
 
-/// Whether the peer has closed the connection.
-fn is_gone(socket: &OwnedFd) -> bool {
-    let mut look = [PollFd::new(socket, PollFlags::empty())];
+/// Whether the socket has room, and what its peer has closed.
+fn state(socket: &OwnedFd) -> Option<PollFlags> {
+    let mut look = [PollFd::new(socket, PollFlags::OUT | PollFlags::RDHUP)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let gone = PollFlags::HUP | PollFlags::ERR;
-    poll(&mut look, Some(&at_once)).is_ok() && look[0].revents().intersects(gone)
+    poll(&mut look, Some(&at_once)).ok().map(|_| look[0].revents())
 }

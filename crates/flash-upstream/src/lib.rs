@@ -24,4 +24,4 @@ pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
 pub use counts::{ProgramCount, ProgramCounter};
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
-pub use settings::{Application, Settings, UpstreamConfig};
+pub use settings::{Application, DirectLimits, Settings, UpstreamConfig};

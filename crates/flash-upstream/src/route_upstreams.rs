@@ -107,7 +107,7 @@ impl RouteUpstreams {
         runtime.background.send(Command::Maintain(maintained));
         let cgi = runtime.monitor.as_ref().map(|monitor| {
             let log_detached = Arc::clone(&runtime.log_detached);
-            Cgi::new(Arc::clone(monitor), folders, runtime.settings.silence_max, log_detached)
+            Cgi::new(Arc::clone(monitor), folders, runtime.settings.direct, log_detached)
         });
         Self { runtime, list, cgi, _configured: configured }
     }

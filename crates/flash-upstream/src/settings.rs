@@ -41,7 +41,17 @@ pub struct Settings {
     /// application.
     pub queue_max: usize,
     pub queue_wait: Duration,
-    /// How long a program that writes straight to its client may write nothing.
-    pub silence_max: Duration,
+    pub direct: DirectLimits,
     pub monitor: Limits,
+}
+
+/// The limits of a program that writes straight to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectLimits {
+    /// How long it may write nothing.
+    pub silence_max: Duration,
+    /// The same, once its client has closed its side.
+    pub fin_max: Duration,
+    /// How long it may wait for a client that takes nothing.
+    pub send_max: Duration,
 }

@@ -71,7 +71,11 @@ fn a_client_may_read_nothing_for_longer_than_a_program_may_be_silent() {
     let (site, scripts) = (site::make(), scripts::make());
     scripts::script(scripts.path(), "much", "#!/bin/sh\nprintf '\\n'; exec head -c 40000000 /dev/zero");
     let direct = format!("/direct={}", scripts.path().display());
-    let server = Server::start("amped", site.path(), &["--cgi-direct", &direct, "--program-deadline", "2s"]);
+    let server = Server::start(
+        "amped",
+        site.path(),
+        &["--cgi-direct", &direct, "--program-deadline", "2s", "--program-send-timeout", "1m"],
+    );
     let mut client = server.connect();
     client.write_all(b"GET /direct/much HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     std::thread::sleep(Duration::from_secs(4));

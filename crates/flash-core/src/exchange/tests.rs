@@ -295,6 +295,8 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         let (program, backend) = Program::new(id, begin, manner);
         let request = Request::new(&head, request, &answer::Program { script: None, is_fallback: false });
         let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known);
+        assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
+        upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
         upstream.begun(Opened::Running((), backend)).expect("it runs");
         all.push((upstream, Stream::default(), program));

@@ -1,15 +1,16 @@
-//! An exchange with an upstream: the request's body goes one way, the response the other, as fast as the slower side reads.
+//! An exchange with an upstream: the request's body goes one way, and then the response the other.
 //!
 //! It replaces the steps *find file* to *send data*. The exchange knows which directions of the upstream's stream would
-//! block. The protocol knows that of the client's directions. Backpressure works both ways. If the upstream does not read,
-//! Flash does not read from the client. If the client does not read, Flash does not read from the upstream. A chunked
-//! request body is stored first, see [`spooled_body`]. This module does not know how the program was started, or where its
-//! stream goes afterwards.
+//! block. The protocol knows that of the client's directions. No program waits for its client's upload, because the
+//! request's body is [stored](spooled_body) until it is whole. If the client does not read, Flash does not read from the
+//! upstream, and the program has to wait, for a [short time](program_deadline). This module does not know how the program
+//! was started, or where its stream goes afterwards.
 
 mod coded_body;
 mod feed;
 mod gateway_error;
 mod outgoing;
+mod program_deadline;
 mod request;
 mod response_state;
 mod spooled_body;
@@ -34,6 +35,8 @@ use self::coded_body::CodedBody;
 pub(crate) use self::gateway_error::GatewayError;
 pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
+pub(crate) use self::program_deadline::Awaited;
+use self::program_deadline::ProgramDeadline;
 pub(crate) use self::request::Request;
 use self::response_state::DISCARD_BYTES_MAX;
 pub(crate) use self::response_state::{ResponseState, Writer};
@@ -59,13 +62,15 @@ pub(crate) struct UpstreamExchange {
     id: ExchangeId,
     pub(crate) request: Request,
     stage: Stage,
+    body: RequestBodyLength,
     /// The request's body has arrived to its end.
     body_has_ended: bool,
-    /// A chunked body, until the program has been given all of it.
+    /// The request's body, until the program has been given all of it. A small one may wait where it arrived.
     spooled: Option<Box<SpooledBody>>,
     outgoing: Outgoing,
     pub(crate) reply: ResponseState,
     watermark: Watermark,
+    deadline: ProgramDeadline,
     /// The response may be compressed.
     may_be_coded: bool,
     blocked: Blocked,
@@ -75,7 +80,7 @@ pub(crate) struct UpstreamExchange {
 
 #[derive(Debug)]
 enum Stage {
-    /// The request's body is chunked. Its length is known at its end, and the program is told the length first.
+    /// The request's body is stored until it is whole.
     Spooling,
     /// The client's bytes are read first, to notice whether it has left.
     Pending,
@@ -123,16 +128,17 @@ pub(crate) enum Ended {
 
 impl UpstreamExchange {
     pub(crate) fn new(id: ExchangeId, request: Request, body: RequestBodyLength) -> Self {
-        let comes_unmeasured = body == RequestBodyLength::Unknown;
         Self {
             id,
             reply: ResponseState::new(),
             request,
-            stage: if comes_unmeasured { Stage::Spooling } else { Stage::Pending },
+            stage: if body == RequestBodyLength::None { Stage::Pending } else { Stage::Spooling },
+            body,
             body_has_ended: body == RequestBodyLength::None,
-            spooled: comes_unmeasured.then(|| Box::new(SpooledBody::new())),
+            spooled: None,
             outgoing: Outgoing::default(),
             watermark: Watermark::of_response(),
+            deadline: ProgramDeadline::default(),
             may_be_coded: false,
             blocked: Blocked::default(),
             released: None,
@@ -159,7 +165,7 @@ impl UpstreamExchange {
     pub(crate) fn need_after_reading(&self, waiting_bytes: usize) -> Option<Need> {
         match &self.stage {
             Stage::Pending => Some(Need::Open),
-            Stage::Running(_) if self.watermark.allows(waiting_bytes) && !self.blocked.upstream_in => {
+            Stage::Running(_) if self.reads(waiting_bytes) && !self.blocked.upstream_in => {
                 Some(Need::Receive)
             }
             _ => None,
@@ -169,7 +175,41 @@ impl UpstreamExchange {
     /// Which directions of its stream the exchange waits for. `waiting_bytes` have not been sent to the client.
     pub(crate) fn awaited(&self, waiting_bytes: usize) -> (bool, bool) {
         let running = self.is_running();
-        (running && self.watermark.allows(waiting_bytes), running && self.outgoing.left() > 0)
+        (running && self.reads(waiting_bytes), running && self.outgoing.left() > 0)
+    }
+
+    /// Whether there is room for more of the response. What follows its end is dropped.
+    fn reads(&self, waiting_bytes: usize) -> bool {
+        self.watermark.allows(waiting_bytes) || self.reply.is_written()
+    }
+
+    /// The connection is about to wait. `waiting_bytes` have not been sent to the client, which may have `ended` its side.
+    pub(crate) fn wait(&mut self, waiting_bytes: usize, has_ended: bool, cx: &Context<'_>) {
+        let awaited = match &self.stage {
+            _ if self.awaits_job() => Awaited::Nothing,
+            Stage::Spooling | Stage::Pending | Stage::Over => Awaited::Nothing,
+            Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
+            Stage::Opening | Stage::Running(_) => Awaited::Program,
+        };
+        self.deadline.wait(awaited, has_ended, cx.now.ms(), &cx.server.settings);
+    }
+
+    /// The upstream has acted.
+    pub(crate) fn program_lives(&mut self, cx: &Context<'_>) {
+        self.deadline.end(cx.now.ms());
+    }
+
+    pub(crate) fn client_took(&mut self, bytes: u64, cx: &Context<'_>) {
+        self.deadline.client_took(bytes, cx.now.ms(), &cx.server.settings);
+    }
+
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        self.deadline.ms()
+    }
+
+    /// Who has not acted in time.
+    pub(crate) fn expired(&self, cx: &Context<'_>) -> Option<Awaited> {
+        self.deadline.expired(cx.now.ms())
     }
 
     pub(crate) fn awaits_job(&self) -> bool {
@@ -185,14 +225,9 @@ impl UpstreamExchange {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether the exchange takes more of the request's body, if there is room.
-    pub(crate) fn takes_body(&self) -> bool {
-        matches!(self.stage, Stage::Running(_) | Stage::Spooling)
-    }
-
-    /// Whether the upstream has read everything that Flash has for it.
-    pub(crate) fn has_taken_all(&self) -> bool {
-        self.outgoing.left() == 0
+    /// Whether the request's body is stored until it is whole.
+    pub(crate) fn spools(&self) -> bool {
+        matches!(self.stage, Stage::Spooling)
     }
 
     /// If the client is behind, the upstream may go on as far as memory allows.
@@ -227,7 +262,8 @@ impl UpstreamExchange {
         is_alone: bool,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
-        let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
+        let body_bytes = (self.body == RequestBodyLength::Unknown)
+            .then(|| self.spooled.as_ref().map_or(0, |spooled| spooled.bytes()));
         let begin = self.request.begin((site, timing), transport, local, is_alone, body_bytes, cx)?;
         let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
         self.may_be_coded = !codings.is_empty();
@@ -376,6 +412,7 @@ impl UpstreamExchange {
             std::mem::replace(&mut self.stage, next)
         {
             self.released = Some(Release { exchange: self.id, lease, how });
+            self.deadline = ProgramDeadline::default();
         }
     }
 

@@ -125,6 +125,11 @@ impl Http1 {
         output.sent(bytes, cx.now.us, cx.tally);
         cx.tally.sent_bytes += bytes;
         self.deadline.progressed(bytes);
+        if let Phase::Exchange(current) = &mut self.phase
+            && let Some(upstream) = current.exchange.upstream_mut()
+        {
+            upstream.client_took(bytes, cx);
+        }
         if output.is_empty() {
             cx.tally.send_us += output.took_us(cx.now.us);
             self.drained(cx);

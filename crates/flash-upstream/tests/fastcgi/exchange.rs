@@ -13,7 +13,7 @@ use flash_cgi::fastcgi::{Decoder, Encoder, Event};
 use flash_core::path::SitePath;
 use flash_core::upstream::{self, Lease, Open, OpenError, Opened, ReleaseMode, Upstream};
 use flash_process::{Limits, Reporter};
-use flash_upstream::{LogDetached, RouteUpstreams, Settings};
+use flash_upstream::{DirectLimits, LogDetached, RouteUpstreams, Settings};
 
 /// Long enough for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,7 +53,7 @@ pub(crate) fn settings() -> Settings {
         connect: PATIENCE,
         queue_max: 100,
         queue_wait: PATIENCE,
-        silence_max: PATIENCE,
+        direct: DirectLimits { silence_max: PATIENCE, fin_max: PATIENCE, send_max: PATIENCE },
         monitor: Limits { pending_max: 100, linger: PATIENCE },
     }
 }

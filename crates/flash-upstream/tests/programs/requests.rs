@@ -10,7 +10,7 @@ use std::time::Duration;
 use flash_core::path::SitePath;
 use flash_core::record::RecordBuilder;
 use flash_core::upstream::{Direct, Open, OpenError, Opened, ReleaseMode, UpstreamProtocol, Upstreams};
-use flash_upstream::{Cgi, ScriptFolder};
+use flash_upstream::{Cgi, DirectLimits, ScriptFolder};
 
 use crate::Test;
 use crate::bench::{Bench, PATIENCE, is_alive, wait_until};
@@ -27,7 +27,8 @@ const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n";
 fn cgi(bench: &Bench, silence_max: Duration) -> Cgi {
     let monitor = Arc::clone(bench.monitor.as_ref().unwrap());
     let folder = ScriptFolder { route: 7, folder: 0, counter: Arc::new(()) };
-    Cgi::new(monitor, vec![folder], silence_max, Arc::new(|_, _| ()))
+    let limits = DirectLimits { silence_max, fin_max: PATIENCE, send_max: PATIENCE };
+    Cgi::new(monitor, vec![folder], limits, Arc::new(|_, _| ()))
 }
 
 fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {

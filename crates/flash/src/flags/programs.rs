@@ -52,7 +52,7 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = count(0, 1 << 20), help_heading = HEADING)]
     pub cgi_queue_max: usize,
 
-    /// Memory for responses of programs that slow clients have not taken yet, and for chunked request bodies until they are
+    /// Memory for responses of programs that slow clients have not taken yet, and for request bodies until they are
     /// complete. One response or body may use a 64th of it. The rest of a body goes to a file in TMPDIR or /var/tmp. 0: a
     /// program waits for a client that is 64 KiB behind. Without this flag, an eighth of the machine's or cgroup's memory, 64M
     /// at most
@@ -62,6 +62,16 @@ pub(crate) struct Programs {
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,
+
+    /// How long a program may wait for a client that takes none of its response, or less than --send-rate-min on average. Then the
+    /// client loses its connection or its stream, and the program is ended
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse_positive, help_heading = HEADING)]
+    pub program_send_timeout: Duration,
+
+    /// How long a program may be silent after its client has closed its side of the connection, because such a client may be
+    /// gone. Then 504, and the program is ended
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = HEADING)]
+    pub program_fin_timeout: Duration,
 
     /// Memory that a program, or a process of an application, may map. Without this flag, no limit
     #[arg(long, value_name = "BYTES", value_parser = size::parse_positive, help_heading = HEADING)]

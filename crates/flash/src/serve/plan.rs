@@ -154,6 +154,8 @@ impl Plan {
             bytes_per_second_min: flags.send_rate_min,
             disk_deadline_ms: ms(flags.disk_deadline),
             program_silence_ms: ms(flags.programs.program_deadline),
+            program_fin_ms: ms(flags.programs.program_fin_timeout),
+            program_send_ms: ms(flags.programs.program_send_timeout),
             revalidate_ms: ms(flags.revalidate),
             copies_content: flags.experiments.file_cache == FileCache::Memory,
             http2: flags.http2 == flags::Switch::On,

@@ -26,7 +26,8 @@ use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_upstream::{
-    Address, Application, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
+    Address, Application, DirectLimits, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress,
+    UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
@@ -356,7 +357,11 @@ fn settings(flags: &flags::Programs) -> Settings {
         connect: CONNECT_MAX.min(queue_wait(flags)),
         queue_max: flags.cgi_queue_max,
         queue_wait: queue_wait(flags),
-        silence_max: flags.program_deadline,
+        direct: DirectLimits {
+            silence_max: flags.program_deadline,
+            fin_max: flags.program_fin_timeout,
+            send_max: flags.program_send_timeout,
+        },
         monitor: Limits { pending_max: flags.cgi_max + flags.cgi_queue_max, linger: flags.program_deadline },
     }
 }

@@ -56,6 +56,8 @@ settings! {
     "app-requests-max" = flags.programs.app_requests_max,
     "app-idle" = flags.programs.app_idle,
     "program-deadline" = flags.programs.program_deadline,
+    "program-send-timeout" = flags.programs.program_send_timeout,
+    "program-fin-timeout" = flags.programs.program_fin_timeout,
 }
 
 settings! {

@@ -411,19 +411,12 @@ fn a_client_that_is_gone_ends_its_program() {
 #[test]
 fn a_program_that_opens_after_its_client_has_left_does_not_see_its_streams_end() {
     everywhere(|way, server| {
-        for (number, resets) in [false, true].into_iter().enumerate() {
-            let mut stream = server.connect();
-            stream
-                .write_all(b"POST /cgi/late HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345")
-                .unwrap();
-            thread::sleep(Duration::from_millis(100));
-            match resets {
-                true => reset(stream),
-                false => drop(stream),
-            }
-            server.await_count(|fates| &fates.broken_off, number + 1);
-            assert_eq!(server.fates.dropped.load(Ordering::SeqCst), 0, "{way:?}");
-        }
+        let mut stream = server.connect();
+        stream.write_all(b"POST /cgi/late HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345").unwrap();
+        thread::sleep(Duration::from_millis(100));
+        reset(stream);
+        server.await_count(|fates| &fates.broken_off, 1);
+        assert_eq!(server.fates.dropped.load(Ordering::SeqCst), 0, "{way:?}");
     });
 }
 

@@ -2,6 +2,7 @@
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;
+use crate::memory_budget::Budget;
 use crate::testing::{BrokenOff, Program, STDOUT, end_record, record};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
@@ -45,14 +46,42 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
     }
 }
 
+/// It may be gone. If it is, the next byte that is sent to it shows that.
 #[test]
-fn a_client_that_has_closed_its_side_waits_as_long_as_any_other() {
+fn a_client_that_has_closed_its_side_waits_for_a_word_of_its_program_and_no_longer() {
+    for is_begun in [false, true] {
+        let mut world = world_of_programs();
+        let mut client = world.connect();
+        world.receive(&mut client, GET.as_bytes());
+        if is_begun {
+            world.begin(&mut client, manner(UpstreamProtocol::Cgi));
+        }
+        world.pass_ms(&mut client, 30_000);
+        let waits = world.end(&mut client);
+        assert!(matches!(waits, Waits::ForProgram(Interest { client_in: false, .. })), "{waits:?}");
+        assert_eq!(world.left_ms(&client), 10_000, "from this moment on");
+        world.pass_ms(&mut client, 9_999);
+        assert!(client.got.is_empty());
+        if is_begun {
+            world.hear(&mut client, |program| program.say(&ANSWER[..10]));
+            assert_eq!(world.left_ms(&client), 10_000, "it lives");
+        }
+        assert_eq!(world.pass_ms(&mut client, 10_000), Waits::Closed);
+        assert_eq!(reply(&client.got).status, 504);
+        assert!(world.tally.upstream_errors.is_empty(), "its program has done nothing wrong");
+        if is_begun {
+            assert_eq!(fate(&client), Some(Err(BrokenOff)));
+        }
+    }
+}
+
+#[test]
+fn a_program_with_less_time_than_that_gets_no_more() {
     let mut world = world_of_programs();
+    world.server.settings.program_silence_ms = 1_000;
     let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
-    let waits = world.end(&mut client);
-    assert!(matches!(waits, Waits::ForProgram(Interest { client_in: false, .. })), "{waits:?}");
-    assert_eq!(world.pass_ms(&mut client, 60_000), Waits::Closed);
-    assert_eq!(reply(&client.got).status, 504);
+    world.end(&mut client);
+    assert_eq!(world.left_ms(&client), 1_000);
 }
 
 #[test]
@@ -75,25 +104,14 @@ fn a_client_that_is_gone_ends_its_program() {
 }
 
 #[test]
-fn a_body_that_breaks_off_ends_its_program() {
-    let mut world = world_of_programs();
-    let mut client = running(&mut world, &(post(3) + "ab"), UpstreamProtocol::Cgi);
-    assert_eq!(world.end(&mut client), Waits::Closed);
-    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
-    // Before it has begun there is none to end.
-    let mut client = world.connect();
-    client.leaves = true;
-    assert_eq!(world.receive(&mut client, (post(3) + "ab").as_bytes()), Waits::Closed);
-    assert!(client.begin.is_none());
-    // One that has done without the rest has answered.
-    let mut client = running(&mut world, &(post(3) + "ab"), UpstreamProtocol::Cgi);
-    client.socket = Socket::FULL;
-    world.hear(&mut client, |program| {
-        program.say(ANSWER);
-        program.ended = true;
-    });
-    world.end(&mut client);
-    client.connection.client_ready();
-    world.make_room(&mut client, 10_000);
-    assert_eq!(&*reply(&client.got).body, b"hello");
+fn a_body_that_breaks_off_begins_no_program() {
+    for sent in [2, 100_000] {
+        let mut world = world_of_programs();
+        world.routes().answers = Budget::new(64 << 20);
+        let mut client = world.connect();
+        client.leaves = true;
+        let request = post(sent + 1) + &"x".repeat(sent);
+        assert_eq!(world.receive(&mut client, request.as_bytes()), Waits::Closed);
+        assert!(client.begin.is_none());
+    }
 }

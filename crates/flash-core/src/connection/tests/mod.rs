@@ -10,6 +10,7 @@ mod ends;
 mod fallback;
 mod finding;
 mod h2;
+mod holding;
 mod hosts;
 mod leaving;
 mod listing;

@@ -1,11 +1,8 @@
 //! How fast a client has to be: on average, whatever the kernels between it and the server hold.
 
-use super::programs::{post, world_of_programs};
 use super::*;
 use crate::deadline::{CREDIT_MS_MAX, FLUSH_BYTES};
 use crate::record::Peer;
-use crate::testing::{Manner, Program};
-use crate::upstream::UpstreamProtocol;
 
 const LEAST: u64 = 500;
 /// More than the kernel may hold while Flash does not watch.
@@ -290,26 +287,6 @@ fn of_a_local_client_what_its_socket_took_counts() {
     client.socket.unacknowledged = 1 << 30;
     assert_eq!(world.pass_ms(&mut client, 43_000), Waits::ForRoom);
     assert_eq!(world.pass_ms(&mut client, 2_000), Waits::Closed);
-}
-
-#[test]
-fn a_program_that_speaks_meanwhile_gives_a_slow_upload_no_more_time() {
-    let mut world = world_of_programs();
-    let mut client = world.connect();
-    world.receive(&mut client, post(100_000).as_bytes());
-    world.begin(
-        &mut client,
-        Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None },
-    );
-    world.hear(&mut client, |program: &mut Program| program.say("Content-Type: text/plain\n\n"));
-    for seconds in 1.. {
-        assert!(seconds < 30, "100 bytes a second are too few");
-        if world.pass_ms(&mut client, 1_000) == Waits::Closed {
-            break;
-        }
-        world.receive(&mut client, &[b'x'; 100]);
-        world.hear(&mut client, |program| program.say("."));
-    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! The request's body on its way to the program. A chunked body is stored until it is whole.
+//! The request's body on its way to the program. It is stored until it is whole.
 
 use super::gateway_error::GatewayError;
-use super::outgoing::OUTGOING_BYTES_MAX;
-use super::{Stage, UpstreamExchange};
+use super::spooled_body::SpooledBody;
+use super::watermark::BODY_BYTES;
+use super::{RequestBodyLength, Stage, UpstreamExchange};
 use crate::job::{Done, Job};
 use crate::site::Site;
 
@@ -11,11 +12,25 @@ impl UpstreamExchange {
         self.body_has_ended
     }
 
+    /// The protocol holds the whole body, which has this many bytes. A small one stays there until the program runs.
+    pub(crate) fn body_arrived(&mut self, bytes: usize) {
+        if self.spools()
+            && self.spooled.is_none()
+            && self.body == RequestBodyLength::Known
+            && bytes <= BODY_BYTES
+        {
+            self.stage = Stage::Pending;
+        }
+    }
+
     /// How many bytes of the request's body there is room for now.
     pub(crate) fn body_room(&mut self, site: &Site) -> usize {
-        match (&self.stage, &mut self.spooled, &site.routes) {
-            (Stage::Spooling, Some(spooled), Some(routes)) => spooled.room(&routes.answers),
-            (Stage::Running(_), None, _) => OUTGOING_BYTES_MAX.saturating_sub(self.outgoing.left()),
+        match (&self.stage, &site.routes) {
+            (Stage::Spooling, Some(routes)) => {
+                self.spooled.get_or_insert_with(|| Box::new(SpooledBody::new())).room(&routes.answers)
+            }
+            // A small body, which waited where it arrived.
+            (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
             _ => 0,
         }
     }
@@ -48,11 +63,6 @@ impl UpstreamExchange {
                 self.outgoing.end_body(protocol);
             }
         }
-    }
-
-    /// Whether the body is stored until it is whole.
-    pub(crate) fn spools(&self) -> bool {
-        self.spooled.is_some()
     }
 
     /// Whether a job about the body is wanted.

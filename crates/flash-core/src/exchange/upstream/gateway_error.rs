@@ -18,7 +18,13 @@ impl GatewayError {
         Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
     }
 
-    /// A chunked body could not be stored, or not be read back.
+    /// The program was silent for too long. If the client `has_ended` its side, that may have been less than a program has.
+    pub(crate) fn of_silence(has_ended: bool) -> Self {
+        let reason = (!has_ended).then_some("has been silent for too long");
+        Self { status: Status::GATEWAY_TIMEOUT, reason }
+    }
+
+    /// A request's body could not be stored, or not be read back.
     pub(crate) fn of_spool(failure: Failure) -> Self {
         let reason = match failure {
             // The component that refuses a job logs that.

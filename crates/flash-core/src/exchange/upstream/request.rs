@@ -36,8 +36,6 @@ pub(crate) struct Request {
     script: Option<Box<[u8]>>,
     /// The site's fallback answers, and not what the head's path leads to.
     is_fallback: bool,
-    /// The client sends its body only after a 100 response.
-    pub(crate) expects: bool,
     pub(crate) variables: Arc<Variables>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
@@ -62,7 +60,6 @@ impl Request {
             version: head.framing.version,
             script,
             is_fallback: program.is_fallback,
-            expects: head.expect == head::Expect::Continue,
             variables: Arc::default(),
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),

@@ -1,5 +1,5 @@
-//! A chunked request body, stored until it is whole. A program is told the body's length before it starts (RFC 3875
-//! §4.1.2). FastCGI programs read no more than that.
+//! A request's body, stored until it is whole. So no program waits for its client's upload. A program is told the body's
+//! length before it starts (RFC 3875 §4.1.2), and FastCGI programs read no more than that.
 //!
 //! The body is in memory as far as there is room. Jobs write the rest to a file; the last part stays in memory. During a
 //! job, Flash does not read from the client.

@@ -8,7 +8,7 @@ use crate::memory_budget::{Budget, Reservation};
 /// How much of a response may wait for its client in any case.
 const ANSWER_BYTES: usize = 64 << 10;
 /// How much of a body may be in memory in any case.
-const BODY_BYTES: usize = 16 << 10;
+pub(super) const BODY_BYTES: usize = 16 << 10;
 /// More memory is reserved in steps of this size,
 const STEP_BYTES: u64 = 64 << 10;
 /// up to this part of the whole budget.

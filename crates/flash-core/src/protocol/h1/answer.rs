@@ -160,9 +160,9 @@ impl Http1 {
     ) -> Answered {
         let request = Request::new(head, head_bytes, program);
         let id = self.exchange_id();
-        let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
-        // This program starts when the request's body is complete, so the client must not wait for the program.
-        let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
+        let upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
+        // The program starts when the request's body is complete, so the client must not wait for the program.
+        let leave = upstream.spools() && head.expect == Expect::Continue;
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning, cx);
         if leave {
             self.tell_to_continue(cx);
@@ -300,11 +300,13 @@ impl Http1 {
             return self.abort(cx);
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
-        let Current { exchange: Exchange { site, state, timing, head_only, .. }, body, mut framing, .. } =
-            *current;
+        let Current {
+            exchange: Exchange { site, state, timing, head_only, .. }, mut body, mut framing, ..
+        } = *current;
         let ExchangeState::Upstream(upstream) = state else { return };
         // The answer that follows is counted as a request of its own.
         cx.tally.abandoned += 1;
+        body.drop_within(&mut self.input);
         let linger = !body.is_complete();
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
 use crate::exchange::ExchangeState;
 use crate::exchange::lookup::Lookup;
-use crate::exchange::upstream::{GatewayError, UpstreamExchange};
+use crate::exchange::upstream::{Awaited, GatewayError, UpstreamExchange};
 use crate::job::Failure;
 use crate::record::Peer;
 use crate::server::Settings;
@@ -17,7 +17,7 @@ use crate::server::Settings;
 impl Http1 {
     /// When [`Http1::expire`] is due, in the server's milliseconds.
     pub(crate) fn deadline_ms(&self) -> u64 {
-        self.deadline.ms()
+        self.upstream().map_or(u64::MAX, UpstreamExchange::deadline_ms).min(self.deadline.ms())
     }
 
     /// Whether a request has been answered, and the next one has not begun. A new client's first head is due.
@@ -38,21 +38,22 @@ impl Http1 {
         // Bytes sent over a Unix socket have arrived.
         let is_local = matches!(self.transport.peer, Peer::Unix);
         let unacknowledged = || if is_local { 0 } else { unacknowledged() };
+        match self.upstream().and_then(|upstream| upstream.expired(cx)) {
+            None | Some(Awaited::Nothing) => {}
+            Some(Awaited::Program) => return self.program_is_late(cx),
+            Some(Awaited::Client) => return self.cut_off(cx),
+        }
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let waiting = match self.deadline.expired(now_ms, settings, unacknowledged) {
             None => return,
             Some(Expired::Late(waiting)) => waiting,
-            Some(Expired::TooSlow) => {
-                self.abort(cx);
-                self.phase = Phase::CutOff;
-                return;
-            }
+            Some(Expired::TooSlow) => return self.cut_off(cx),
         };
         match waiting {
             Waiting::Idle | Waiting::LastRequest | Waiting::Linger => self.phase = Phase::Closed,
             Waiting::Head | Waiting::Body if self.is_idle() => self.phase = Phase::Closed,
-            Waiting::Program | Waiting::Body if self.is_exchanging_with_upstream() => {
-                self.exchange_is_late(cx);
+            Waiting::Body if self.is_exchanging_with_upstream() => {
+                self.give_up(GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
             }
             Waiting::Head | Waiting::Body => {
                 let (bytes, reason) = match &mut self.phase {
@@ -76,8 +77,14 @@ impl Http1 {
                 },
                 _ => self.abort(cx),
             },
-            Waiting::Nothing | Waiting::Program | Waiting::Flush | Waiting::Send => {}
+            Waiting::Nothing | Waiting::Flush | Waiting::Send => {}
         }
+    }
+
+    /// The client is too slow.
+    fn cut_off(&mut self, cx: &mut Context<'_>) {
+        self.abort(cx);
+        self.phase = Phase::CutOff;
     }
 
     /// A job about the body has taken too long.
@@ -89,20 +96,14 @@ impl Http1 {
         self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
     }
 
-    /// The upstream has taken too long, or the client has with its request's body.
-    fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
-        let status = match self.deadline.is_for(Waiting::Body) {
-            true => GatewayError { status: Status::REQUEST_TIMEOUT, reason: None },
-            false => {
-                GatewayError { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") }
-            }
-        };
-        if let Phase::Exchange(current) = &mut self.phase
-            && current.exchange.upstream().is_some_and(UpstreamExchange::is_opening)
-        {
+    /// The upstream has taken too long.
+    fn program_is_late(&mut self, cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        if current.exchange.upstream().is_some_and(UpstreamExchange::is_opening) {
             // The program may still start. It must not be taken for the next request's program.
             current.framing.persistence = Persistence::Closes;
         }
-        self.give_up(status, cx);
+        let fault = GatewayError::of_silence(current.client.has_ended);
+        self.give_up(fault, cx);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flash_http::status::Status;
 
+use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::exchange::upstream::GatewayError;
@@ -17,6 +18,11 @@ impl Http1 {
         let Current { exchange, body, .. } = &mut **current;
         let site = Arc::clone(&exchange.site);
         let Some(upstream) = exchange.upstream_mut() else { return };
+        if let RequestBody::Length { left } = body
+            && *left <= self.input.len() as u64
+        {
+            upstream.body_arrived(*left as usize);
+        }
         upstream.give_spooled();
         let mut used = 0;
         while !body.is_complete() && used < self.input.len() {

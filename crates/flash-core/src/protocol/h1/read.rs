@@ -61,10 +61,12 @@ impl Http1 {
         match &mut self.phase {
             Phase::Exchange(current) => {
                 let Current { exchange, body, client, .. } = &mut **current;
-                let Some(upstream) = exchange.upstream() else { return };
+                if exchange.upstream().is_none() {
+                    return;
+                }
                 // The client may still read: only sending tells. But no program may take a part of a request for the whole.
                 client.has_ended = true;
-                if !(body.ends_within(&self.input) || upstream.is_over()) {
+                if !body.ends_within(&self.input) {
                     self.abort(cx);
                 }
             }

@@ -49,6 +49,16 @@ impl RequestBody {
         }
     }
 
+    /// Drops the rest of a body of known length, if the input contains it.
+    pub(crate) fn drop_within(&mut self, input: &mut Vec<u8>) {
+        if let Self::Length { left } = *self
+            && left <= input.len() as u64
+        {
+            input.drain(..left as usize);
+            *self = Self::Complete;
+        }
+    }
+
     /// Takes the body's bytes from the front of `input`, and returns how many they are. The data go to `sink` in pieces.
     ///
     /// # Errors

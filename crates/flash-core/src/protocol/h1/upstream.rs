@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::framing::Sink;
-use super::persistence::Persistence;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::deadline::Waiting;
@@ -27,11 +26,7 @@ impl Http1 {
         let output = self.output.as_mut().filter(|output| !output.is_empty());
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
         let sends = output.is_some();
-        let has_room = match (upstream.is_running(), body.is_complete()) {
-            (true, false) => upstream.has_taken_all(),
-            _ => self.input.len() < OUTGOING_BYTES_MAX,
-        };
-        let receives = has_room && !client.has_ended;
+        let receives = self.input.len() < OUTGOING_BYTES_MAX && !client.has_ended;
         let mut need = upstream.need_before_reading();
         if let Some(output) = output
             && !client.out_blocked
@@ -52,16 +47,18 @@ impl Http1 {
             Some(Need::Job) => upstream.job().map_or(Want::WaitJob, |job| Want::Job(id, job)),
             Some(Need::WaitJob) => {
                 self.deadline.wait(Waiting::Completion, now_ms, settings);
+                upstream.wait(waiting_bytes, client.has_ended, cx);
                 Want::WaitJob
             }
             None => {
-                let awaits_body = upstream.takes_body() && receives && !body.is_complete();
+                let awaits_body = upstream.spools() && receives && !body.is_complete();
                 let waiting = match (sends, awaits_body) {
                     (true, _) => Waiting::Send,
                     (false, true) => Waiting::Body,
-                    (false, false) => Waiting::Program,
+                    (false, false) => Waiting::Nothing,
                 };
                 self.deadline.wait(waiting, now_ms, settings);
+                upstream.wait(waiting_bytes, client.has_ended, cx);
                 let (upstream_in, upstream_out) = upstream.awaited(waiting_bytes);
                 Want::WaitIo(Interest { client_in: receives, client_out: sends, upstream_in, upstream_out })
             }
@@ -95,23 +92,15 @@ impl Http1 {
         if !self.upstream_of(id).is_some_and(UpstreamExchange::is_opening) {
             return false;
         }
-        self.deadline.program_lives();
         let Some(upstream) = self.upstream_mut(id) else { return false };
+        upstream.program_lives(cx);
         if matches!((&begun, upstream.request.is_direct), (Opened::Detached, true)) {
             cx.tally.responses += 1;
             self.phase = Phase::Detached;
             return true;
         }
         match upstream.begun(begun) {
-            Ok(()) => {
-                // RFC 9110 §10.1.1: a client that has begun to send needs no 100 response.
-                let waits = upstream.request.expects && !upstream.body_has_ended();
-                upstream.request.expects = false;
-                if waits && self.input.is_empty() {
-                    self.tell_to_continue(cx);
-                }
-                self.feed(cx);
-            }
+            Ok(()) => self.feed(cx),
             Err(fault) => self.give_up(fault, cx),
         }
         true
@@ -130,13 +119,15 @@ impl Http1 {
     pub(crate) fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         if let Some(upstream) = self.upstream_mut(id) {
             upstream.upstream_sent(count);
-            self.deadline.program_lives();
+            upstream.program_lives(cx);
             self.feed(cx);
         }
     }
 
     pub(crate) fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
-        self.deadline.program_lives();
+        if let Some(upstream) = self.upstream_mut(id) {
+            upstream.program_lives(cx);
+        }
         self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
     }
 
@@ -170,7 +161,7 @@ impl Http1 {
         what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, GatewayError>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, framing, .. } = &mut **current;
+        let Current { exchange, framing, .. } = &mut **current;
         let Exchange {
             state: ExchangeState::Upstream(upstream),
             record,
@@ -187,10 +178,6 @@ impl Http1 {
             return;
         }
         let mut new_framing = *framing;
-        if !upstream.reply.has_begun() && !body.is_complete() {
-            // The program may leave a part of the request's body unread, and the next request stands behind it.
-            new_framing.persistence = Persistence::Closes;
-        }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let id = upstream.request.id.clone();
         let sink = &mut Sink { output, framing: &mut new_framing, request_id: id.as_deref() };
@@ -233,7 +220,7 @@ impl Http1 {
     /// The output is empty. If the upstream has done its part, the exchange is over.
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, framing, .. } = &mut **current;
+        let Current { exchange, framing, .. } = &mut **current;
         let (redirects, timing) = (exchange.redirects + 1, exchange.timing);
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.drained();
@@ -249,17 +236,15 @@ impl Http1 {
             cx.buffers.give_back_output(output);
         }
         if let ResponseState::Redirect { target, .. } = &upstream.reply {
-            if redirects > REDIRECTS_MAX || !body.is_complete() {
+            if redirects > REDIRECTS_MAX {
                 return self.give_up(GatewayError::of_program("redirects to another path without end"), cx);
             }
             self.input.splice(..0, upstream.request.redirected(target));
             // The request for the other path is counted as one of its own.
             cx.tally.abandoned += 1;
             self.phase = Phase::Redirected { redirects, timing };
-        } else if body.is_complete() {
-            self.phase = Phase::after(framing.persistence);
         } else {
-            self.phase = Phase::Closing { linger: true };
+            self.phase = Phase::after(framing.persistence);
         }
         self.resume(cx);
     }

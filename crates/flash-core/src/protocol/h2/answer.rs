@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flash_h2::frame::PAYLOAD_BYTES_MAX;
 use flash_h2::{ErrorCode, Priority};
-use flash_http::head::{self, Body, Head, Limits, Reject};
+use flash_http::head::{self, Body, Expect, Head, Limits, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -221,9 +221,9 @@ impl Http2 {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
         let length = self.state(arrived).body.length;
-        let mut upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length);
-        // This program starts when the request's body is complete, so the client must not wait for the program.
-        let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
+        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length);
+        // The program starts when the request's body is complete, so the client must not wait for the program.
+        let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
         self.keep(arrived, way, ExchangeState::Upstream(Box::new(upstream)));
         if leave {
             self.tell_to_continue(id, cx);

@@ -7,7 +7,7 @@ use super::state::{Draining, Http2, Phase, StreamState};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
 use crate::exchange::lookup::Lookup;
-use crate::exchange::upstream::GatewayError;
+use crate::exchange::upstream::{Awaited, GatewayError};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Failure;
 use crate::record::Peer;
@@ -69,20 +69,20 @@ impl Http2 {
             let waiting = match state.exchange.as_ref() {
                 _ if waits_for_window => Waiting::Send,
                 Some(exchange) if exchange.awaits_job() => Waiting::Completion,
-                Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) => {
-                    let has_room = upstream.has_taken_all() || !upstream.is_running();
-                    match upstream.takes_body() && has_room && !has_ended {
-                        true => of_body,
-                        // A response that waits for the client is no silence of its program.
-                        false if state.pieces.bytes() > 0 => Waiting::Nothing,
-                        false => Waiting::Program,
-                    }
+                Some(Exchange { state: ExchangeState::Upstream(upstream), .. })
+                    if upstream.spools() && !has_ended =>
+                {
+                    of_body
                 }
                 None if state.is_sent => of_body,
                 _ => Waiting::Nothing,
             };
             state.deadline.wait(waiting, now_ms, settings);
-            self.due_ms = self.due_ms.min(state.deadline.ms());
+            let waiting_bytes = state.pieces.bytes() as usize;
+            if let Some(upstream) = state.upstream_mut() {
+                upstream.wait(waiting_bytes, self.client.has_ended, cx);
+            }
+            self.due_ms = self.due_ms.min(state.due_ms());
         }
     }
 
@@ -118,25 +118,31 @@ impl Http2 {
         }
         let streams = self.session.streams().iter();
         let due: Vec<u32> =
-            streams.filter(|stream| stream.user.deadline.ms() <= now_ms).map(|stream| stream.id).collect();
+            streams.filter(|stream| stream.user.due_ms() <= now_ms).map(|stream| stream.id).collect();
         for id in due {
             self.expire_stream(id, cx);
         }
         self.due_ms = self.deadline.ms();
         for stream in self.session.streams().iter() {
-            self.due_ms = self.due_ms.min(stream.user.deadline.ms());
+            self.due_ms = self.due_ms.min(stream.user.due_ms());
         }
     }
 
     fn expire_stream(&mut self, id: u32, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let state = &mut stream.user;
+        match state.upstream_mut().and_then(|upstream| upstream.expired(cx)) {
+            None | Some(Awaited::Nothing) => {}
+            Some(Awaited::Program) => {
+                return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
+            }
+            Some(Awaited::Client) => return self.reset(id, ErrorCode::CANCEL, cx),
+        }
         let waiting = match state.deadline.expired(cx.now.ms(), &cx.server.settings, || 0) {
             None => return,
             Some(Expired::TooSlow) => return self.reset(id, ErrorCode::CANCEL, cx),
             Some(Expired::Late(waiting)) => waiting,
         };
-        let timeout = |status| GatewayError { status, reason: None };
         match (waiting, state.exchange.as_mut().map(|exchange| &mut exchange.state)) {
             (Waiting::Completion, Some(ExchangeState::Login(login))) => {
                 login.is_late();
@@ -150,11 +156,7 @@ impl Http2 {
                 self.give_up(id, GatewayError::of_spool(Failure::TimedOut), cx);
             }
             (Waiting::Body, Some(ExchangeState::Upstream(_))) => {
-                self.give_up(id, timeout(Status::REQUEST_TIMEOUT), cx);
-            }
-            (Waiting::Program, Some(ExchangeState::Upstream(_))) => {
-                let reason = Some("has been silent for too long");
-                self.give_up(id, GatewayError { reason, ..timeout(Status::GATEWAY_TIMEOUT) }, cx);
+                self.give_up(id, GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
             }
             (Waiting::Body, None) => self.reset(id, ErrorCode::NO_ERROR, cx),
             (Waiting::Completion, _) => self.reset(id, ErrorCode::INTERNAL_ERROR, cx),

@@ -24,6 +24,9 @@ impl Http2 {
             cx.server.refusals.note(Refusal::BodyTooLarge, upstream.request.name().as_bytes(), cx.now.ms());
             return self.give_up(id, GatewayError { status: Status::CONTENT_TOO_LARGE, reason: None }, cx);
         }
+        if body.has_ended {
+            upstream.body_arrived(body.waiting.len());
+        }
         upstream.give_spooled();
         let mut used = 0;
         while used < body.waiting.len() {

@@ -51,6 +51,9 @@ impl Http2 {
             let sent = state.pieces.write_frame(id, window, output);
             state.body_bytes_sent += sent as u64;
             state.deadline.progressed(sent as u64);
+            if let Some(upstream) = state.upstream_mut() {
+                upstream.client_took(sent as u64, cx);
+            }
             state.is_sent = state.pieces.is_complete && state.pieces.is_empty();
             self.session.sent(id, sent);
             self.session.streams_mut().served(id);
@@ -138,6 +141,15 @@ impl Http2 {
         self.deadline.progressed(bytes);
         if output.is_empty() {
             cx.tally.send_us += output.took_us(cx.now.us);
+        }
+        if self.session.streams().is_stalled() {
+            return;
+        }
+        // A stream whose window is open waits for more urgent ones, which the client takes.
+        for stream in self.session.streams_mut().iter_mut().filter(|stream| !stream.is_stalled()) {
+            if let Some(upstream) = stream.user.upstream_mut() {
+                upstream.client_took(bytes, cx);
+            }
         }
     }
 

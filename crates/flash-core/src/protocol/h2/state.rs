@@ -11,7 +11,7 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
-use crate::exchange::upstream::RequestBodyLength;
+use crate::exchange::upstream::{RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::output::Output;
 use crate::record::{Peer, RecordBuilder};
@@ -136,6 +136,16 @@ impl StreamState {
             body,
             deadline: Deadline::default(),
         }
+    }
+
+    pub(super) fn upstream_mut(&mut self) -> Option<&mut UpstreamExchange> {
+        self.exchange.as_mut()?.upstream_mut()
+    }
+
+    /// When something is too late for the stream.
+    pub(super) fn due_ms(&self) -> u64 {
+        let upstream = self.exchange.as_ref().and_then(Exchange::upstream);
+        upstream.map_or(u64::MAX, UpstreamExchange::deadline_ms).min(self.deadline.ms())
     }
 
     /// Whether bytes of a body wait, or will be asked for as soon as the client's windows are open again.

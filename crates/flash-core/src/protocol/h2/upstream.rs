@@ -57,7 +57,7 @@ impl Http2 {
     }
 
     pub(crate) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
-        self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?.upstream_mut()
+        self.session.streams_mut().get_mut(id.stream())?.user.upstream_mut()
     }
 
     /// What to open. Returns `None` if no route leads there; the connection has then answered itself.
@@ -86,21 +86,10 @@ impl Http2 {
             return false;
         }
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return false };
-        stream.user.deadline.program_lives();
-        let has_body = stream.user.body.received > 0;
-        let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else {
-            return false;
-        };
+        let Some(upstream) = stream.user.upstream_mut() else { return false };
+        upstream.program_lives(cx);
         match upstream.begun(begun) {
-            Ok(()) => {
-                // RFC 9110 §10.1.1: a client that has begun to send needs no 100 response.
-                let waits = upstream.request.expects && !upstream.body_has_ended();
-                upstream.request.expects = false;
-                if waits && !has_body {
-                    self.tell_to_continue(id.stream(), cx);
-                }
-                self.feed(id.stream(), cx);
-            }
+            Ok(()) => self.feed(id.stream(), cx),
             Err(fault) => self.give_up(id.stream(), fault, cx),
         }
         true
@@ -118,19 +107,15 @@ impl Http2 {
     pub(crate) fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         if let Some(upstream) = self.upstream_mut(id) {
             upstream.upstream_sent(count);
-            self.program_lives(id);
+            upstream.program_lives(cx);
             self.feed(id.stream(), cx);
         }
     }
 
-    fn program_lives(&mut self, id: ExchangeId) {
-        if let Some(stream) = self.session.streams_mut().get_mut(id.stream()) {
-            stream.user.deadline.program_lives();
-        }
-    }
-
     pub(crate) fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
-        self.program_lives(id);
+        if let Some(upstream) = self.upstream_mut(id) {
+            upstream.program_lives(cx);
+        }
         self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
     }
 
@@ -220,7 +205,7 @@ impl Http2 {
         };
         if let ResponseState::Redirect { target, .. } = &upstream.reply {
             *redirects += 1;
-            if *redirects > REDIRECTS_MAX || !state.body.has_ended {
+            if *redirects > REDIRECTS_MAX {
                 let fault = GatewayError::of_program("redirects to another path without end");
                 return self.give_up(id.stream(), fault, cx);
             }

@@ -40,10 +40,11 @@ fn programs_answer_at_a_time_and_know_the_protocol() {
 }
 
 #[test]
-fn an_upload_goes_as_fast_as_its_program_reads() {
+fn an_upload_is_stored_and_its_program_reads_it_as_fast_as_it_likes() {
     let body: Vec<u8> = (0..300_000).map(|at| (at % 251) as u8).collect();
     for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         let mut world = world_with_programs(protocol, 10_000);
+        world.jobs = Jobs::AtOnce;
         let path = if protocol == UpstreamProtocol::Cgi { "/cgi/a" } else { "/app/a" };
         let mut client = H2Client::connect(&mut world, WINDOW);
         let length = body.len().to_string();
@@ -60,8 +61,10 @@ fn an_upload_goes_as_fast_as_its_program_reads() {
                 client.send(&mut world, &H2Client::data(1, &body[sent..sent + count], flags));
                 (sent, window) = (sent + count, window - count);
             } else {
+                assert_eq!(sent, body.len(), "no window waits for a program");
                 client.hear(&mut world, 1, |program| _ = program.live());
             }
+            assert_eq!(client.programs.is_empty(), sent < body.len());
             let now = client.updates(1);
             window += now - updates;
             updates = now;
@@ -120,16 +123,83 @@ fn a_body_without_a_length_is_stored_until_it_is_whole() {
 }
 
 #[test]
-fn a_body_whose_length_is_0_is_not_stored() {
-    for (rest, expected) in [(&b""[..], None), (b"a", Some(1))] {
+fn nothing_begins_before_the_end_of_a_body_whatever_its_length() {
+    for (length, rest, expected) in
+        [("0", &b""[..], None), ("0", b"a", Some(1)), ("3", b"abc", None), ("3", b"ab", Some(1))]
+    {
         let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
         let mut client = H2Client::connect(&mut world, WINDOW);
-        client.send(&mut world, &H2Client::request(1, "POST", "/cgi/a", &[("content-length", "0")], 0));
-        assert_eq!(client.programs.len(), 1, "it starts before the end of its body");
+        client.send(&mut world, &H2Client::request(1, "POST", "/cgi/a", &[("content-length", length)], 0));
+        assert!(client.programs.is_empty(), "the client may send no more");
         client.send(&mut world, &H2Client::data(1, rest, flag::END_STREAM));
         assert_eq!(client.answers.get(&1).and_then(|answer| answer.reset), expected, "PROTOCOL_ERROR");
-        assert_eq!(client.programs[0].told_end, expected.is_none());
+        assert_eq!(client.programs.first().is_some_and(|program| program.told_end), expected.is_none());
     }
+}
+
+#[test]
+fn a_program_does_not_wait_for_long_for_a_stream_that_takes_nothing() {
+    let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
+    let mut client = H2Client::connect(&mut world, 1_000);
+    for stream in [1, 3, 5] {
+        client.get(&mut world, stream, "/cgi/a");
+    }
+    let say_much = |program: &mut crate::testing::Program| {
+        program.say(b"A: b\n\n");
+        (0..100).for_each(|_| program.say([b'x'; 16 << 10]));
+    };
+    client.hear(&mut world, 1, say_much);
+    client.hear(&mut world, 3, say_much);
+    let mut waited_ms = 0;
+    while client.answers[&3].reset.is_none() {
+        assert!(waited_ms < 5_000, "its program still waits");
+        client.pass_ms(&mut world, 500);
+        waited_ms += 500;
+        // This one is read slowly, and not too slowly.
+        client.grant(&mut world, 1, 500);
+        client.hear(&mut world, 1, |_| {});
+    }
+    assert_eq!((client.answers[&3].reset, waited_ms), (Some(8), 5_000), "CANCEL");
+    assert_eq!(client.programs[1].fate.finish(), Some(Err(BrokenOff)));
+    assert!(client.programs[0].fate.finish().is_none() && client.programs[2].fate.finish().is_none());
+}
+
+/// Its window is open, and the client takes more urgent bytes first.
+#[test]
+fn a_program_that_waits_for_more_urgent_ones_is_not_held_by_its_client() {
+    let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
+    let mut client = H2Client::connect(&mut world, WIDE);
+    client.grant(&mut world, 0, WIDE);
+    client.room = 0;
+    for (stream, urgency) in [(1, "u=1"), (3, "u=5")] {
+        let fields = [("priority", urgency)];
+        let request = H2Client::request(stream, "GET", "/cgi/a", &fields, flag::END_STREAM);
+        client.send(&mut world, &request);
+        client.hear(&mut world, stream, |program| {
+            program.say(b"A: b\n\n");
+            (0..100).for_each(|_| program.say([b'x'; 16 << 10]));
+        });
+    }
+    for _ in 0..60 {
+        client.make_room(&mut world, 2_000);
+        client.pass_ms(&mut world, 1_000);
+    }
+    assert!(client.programs.iter().all(|program| program.fate.finish().is_none()));
+}
+
+/// A client that is gone, perhaps.
+#[test]
+fn programs_of_a_client_that_has_closed_its_side_have_ten_seconds() {
+    let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    client.get(&mut world, 1, "/cgi/a");
+    client.pass_ms(&mut world, 30_000);
+    client.end(&mut world);
+    client.pass_ms(&mut world, 9_999);
+    assert!(client.programs[0].fate.finish().is_none());
+    client.pass_ms(&mut world, 1);
+    assert_eq!(client.answer(1).status(), "504");
+    assert_eq!(client.programs[0].fate.finish(), Some(Err(BrokenOff)));
 }
 
 #[test]
