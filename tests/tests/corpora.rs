@@ -13,16 +13,18 @@ use std::path::Path;
 /// The name of a target's corpus, and its property.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 13] = [
+const TARGETS: [Target; 15] = [
     ("cgi_response", properties::cgi_response::check),
     ("cgi_variables", properties::cgi_variables::check),
     ("chunked", properties::chunked::check),
+    ("configuration", properties::configuration::check),
     ("fastcgi", properties::fastcgi::check),
     ("h2_frames", properties::h2_frames::check),
     ("head", properties::head::check),
     ("helper_answer", properties::helper_answer::check),
     ("helper_question", properties::helper_question::check),
     ("hpack", properties::hpack::check),
+    ("password_file", properties::password_file::check),
     ("proxy_header", properties::proxy_header::check),
     ("range", properties::range::check),
     ("site_path", properties::site_path::check),
