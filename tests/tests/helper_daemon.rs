@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::process::Command;
@@ -308,6 +309,12 @@ fn files_of_a_remote_mount_come_as_sealed_memory() {
         assert_eq!(answer.window, 0..bytes, "{name}");
         assert!(memory(file) == large(bytes), "{name}");
     }
+    let (_, one) = asker.answer(&find("/slow/middle"));
+    one.unwrap().seek(SeekFrom::Start(7)).unwrap();
+    assert!(
+        content(asker.answer(&find("/slow/middle")).1) == large(1 << 20),
+        "each has a position of its own"
+    );
     let (answer, none) = asker.answer(&find("/slow/huge"));
     assert!(none.is_none() && answer.flags & flag::REMOTE != 0, "{answer:?}");
     let load = Question {

@@ -44,6 +44,7 @@ pub use crate::disk::Disk;
 pub use crate::error_pages::error_pages;
 pub use crate::identity::Opened;
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
+pub use crate::open_at::open_again;
 pub use crate::retry::again_if;
 pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
 pub use crate::site_root::{OpensHere, RootChange, RootOpener, SiteRoot, open_root, real_path};

@@ -1,8 +1,8 @@
-//! The call `openat2`, timed. The caller decides how the walk is kept below the root.
+//! The call `openat2`, timed, and opening again what is open. The caller decides how a walk is kept below the root.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use crate::call_timer::{Stage, timed};
@@ -17,6 +17,24 @@ pub(crate) fn open_at(
     let name = if name.is_empty() { b"." } else { name };
     let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
     timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
+}
+
+/// How files are opened: nothing waits for the other end of a FIFO, and no terminal becomes the process's own.
+pub(crate) const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens the file behind a descriptor for reading, without a walk to it. Position, flags and locks of the new descriptor are its own:
+/// whoever gets it changes nothing for others.
+pub fn open_again(file: impl AsFd) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let open = |flags| {
+        let flags = READ_FILE | OFlags::CLOEXEC | flags;
+        persist(|| timed(Stage::Open, "openat", || openat(CWD, path.as_str(), flags, Mode::empty())))
+    };
+    // A read sets the time of access. Only the file's owner may prevent that.
+    match open(OFlags::NOATIME) {
+        Err(Errno::PERM) => open(OFlags::empty()),
+        result => result,
+    }
 }
 
 /// Opens a folder to read its names. `O_NOATIME` is left out, because only the owner may set it.

@@ -10,20 +10,19 @@ mod version;
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
 use flash_os::cachestat;
 use flash_os::residency::Residency;
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
-use rustix::io::Errno;
+use rustix::fs::{Advice, fadvise};
 
 use self::version::{Accepted, Version};
 use crate::blocking::Blocking;
-use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
+use crate::open_at::open_again;
 use crate::read::{AHEAD_BYTES, AHEAD_LEFT_BYTES, ReadResult, read, read_exact};
 use crate::settings::SendMode;
 use crate::stat;
@@ -90,7 +89,7 @@ impl OpenFile {
     /// Reads a piece of the file. The caller looks at the stamp afterwards.
     fn read_piece(&self, range: &Range<u64>, blocking: Blocking) -> ReadResult<Bytes> {
         let anew = match self.send_mode {
-            SendMode::Reopen => match reopened(self.as_fd()) {
+            SendMode::Reopen => match open_again(self.as_fd()) {
                 Ok(file) => Some(file),
                 Err(_) => return ReadResult::Failed,
             },
@@ -285,13 +284,6 @@ const READ_BYTES_MAX: u64 = 256 << 10;
 
 /// How often a window is read again if its file changes meanwhile.
 const TRIES_MAX: usize = 8;
-
-/// Opens the same file again, without a walk to it.
-fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let place = format!("/proc/self/fd/{}", file.as_raw_fd());
-    timed(Stage::Open, "openat", || openat(CWD, place, flags, Mode::empty()))
-}
 
 /// How many bytes of a window are read at once.
 fn length(window: &Range<u64>, bytes_max: u64) -> usize {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::read::{Place, Reading};
 use crate::names::table::State;
 use crate::names::{NameTables, Reader};
-use crate::open_at::{open_at, open_listed, persist};
+use crate::open_at::{READ_FILE, open_again, open_at, open_listed, persist};
 use crate::settings::FollowLinks;
 use crate::stat::{FileStat, examine, mount_of, notes_access};
 
@@ -377,22 +377,6 @@ impl Root {
         let below =
             real.strip_prefix(&self.real_path).map_err(|_| LookupError::Forbidden(Refusal::LinkOutside))?;
         self.walk(below.as_os_str().as_bytes(), flags).map_err(LookupError::of)
-    }
-}
-
-/// How files are opened: nothing waits for the other end of a FIFO, and no terminal becomes the process's own.
-const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-
-/// Opens what a walk has reached, without another walk.
-fn open_again(place: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
-    let open = |flags| {
-        let flags = READ_FILE | OFlags::CLOEXEC | flags;
-        persist(|| timed(Stage::Open, "openat", || openat(CWD, path.as_str(), flags, Mode::empty())))
-    };
-    match open(OFlags::NOATIME) {
-        Err(Errno::PERM) => open(OFlags::empty()),
-        result => result,
     }
 }
 

@@ -8,7 +8,7 @@ use flash_core::entry::{Resource, Variants};
 use flash_core::file::{Content, File, OpenFile};
 use flash_core::job::Failure;
 use flash_core::memory_budget::BudgetedBytes;
-use flash_disk::{Disk, SiteRoot};
+use flash_disk::{Disk, SiteRoot, open_again};
 use flash_http::negotiate::{Coding, CodingSet};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -28,7 +28,8 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) enum Attached {
     None,
-    File(Arc<dyn OpenFile>),
+    /// The asker's own. The cached file outlives it, because to close the last one may wait for the disk.
+    File(OwnedFd, #[expect(dead_code, reason = "it is only held")] Arc<dyn OpenFile>),
     Memory(OwnedFd),
     Root(Arc<SiteRoot>),
 }
@@ -37,7 +38,7 @@ impl Attached {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::None => None,
-            Self::File(open) => Some(open.as_fd()),
+            Self::File(own, _) => Some(own.as_fd()),
             Self::Memory(memory) => Some(memory.as_fd()),
             Self::Root(root) => Some(root.as_fd()),
         }
@@ -133,10 +134,23 @@ pub(crate) fn of_file(kind: AnswerKind, root: u32, id: u64, file: &File, window:
     }
 }
 
+/// An answer with an open file. Each asker gets one of its own: what it does to the position, the flags and the locks of its file
+/// is nothing to others.
+pub(crate) fn with_file(answer: &Answer, file: &Arc<dyn OpenFile>) -> Result<Outgoing, AnswerKind> {
+    let own = open_again(file.as_fd()).map_err(|error| match error {
+        Errno::ACCESS | Errno::PERM => AnswerKind::Forbidden,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => AnswerKind::Busy,
+        _ => AnswerKind::Failed,
+    })?;
+    let attached = Attached::File(own, Arc::clone(file));
+    Ok(Outgoing { attached, ..Outgoing::message(answer.encode()) })
+}
+
 /// An answer with bytes in sealed memory.
-pub(crate) fn with_memory(answer: Answer, bytes: &[u8]) -> Result<Outgoing, Errno> {
+pub(crate) fn with_memory(answer: Answer, bytes: &[u8]) -> Result<Outgoing, AnswerKind> {
     let answer = Answer { flags: answer.flags | flag::MEMORY, ..answer };
-    let memory = sealed(bytes)?;
+    // Neither a descriptor nor memory is free.
+    let memory = sealed(bytes).map_err(|_| AnswerKind::Busy)?;
     Ok(Outgoing {
         bytes: answer.encode(),
         attached: Attached::Memory(memory),

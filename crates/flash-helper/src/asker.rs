@@ -8,7 +8,6 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::answer::Outgoing;
+use crate::closing::Closing;
 use crate::settings::Quotas;
 
 #[derive(Debug)]
@@ -24,8 +24,7 @@ pub(crate) struct Asker {
     /// No other asker has this number, now or later.
     pub(crate) number: u64,
     pub(crate) process: i32,
-    /// Refused descriptors of its user that are not closed yet.
-    pub(crate) unclosed: Arc<AtomicUsize>,
+    pub(crate) closing: Arc<Closing>,
     /// Questions without an answer.
     pub(crate) questions: usize,
     /// Descriptors that came with these.
@@ -55,14 +54,14 @@ const UNREAD_BYTES: usize = 16 << 10;
 pub(crate) struct Gone;
 
 impl Asker {
-    pub(crate) fn new(socket: OwnedFd, number: u64, process: i32, unclosed: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(socket: OwnedFd, number: u64, process: i32, closing: Arc<Closing>) -> Self {
         // What it does not take has to wait here, where it counts.
         let _ = set_socket_send_buffer_size(&socket, UNREAD_BYTES);
         Self {
             socket,
             number,
             process,
-            unclosed,
+            closing,
             questions: 0,
             descriptors: 0,
             bytes: 0,
@@ -168,7 +167,7 @@ mod tests {
     fn pair() -> (Asker, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (Asker::new(ours, 1, 2, Arc::default()), theirs)
+        (Asker::new(ours, 1, 2, Closing::start().unwrap().into()), theirs)
     }
 
     fn outgoing(memory_bytes: u64) -> Outgoing {

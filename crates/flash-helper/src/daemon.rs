@@ -7,17 +7,14 @@ mod find;
 mod load;
 mod roots;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flash_arch::FileService;
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
-use flash_disk::Closer;
 use flash_observe::RateLimit;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -29,6 +26,7 @@ use slab::Slab;
 
 use crate::answer::Outgoing;
 use crate::asker::{Asker, Gone};
+use crate::closing::Closings;
 use crate::listener::Listener;
 use crate::protocol::{Answer, AnswerKind, Hello, Malformed, Question, QuestionKind};
 use crate::questions::Questions;
@@ -39,9 +37,7 @@ use crate::stop::Signals;
 
 /// The daemon of `flash helper`.
 pub struct Daemon {
-    /// Of descriptors that askers have sent for nothing, and of their connections.
-    closer: Closer,
-    unclosed: HashMap<u32, Arc<AtomicUsize>>,
+    closings: Closings,
     service: FileService,
     settings: Settings,
     roots: Vec<Root>,
@@ -67,15 +63,13 @@ const STOP: u64 = 2;
 const COUNTERS: u64 = 3;
 const ASKERS: u64 = 16;
 
-/// Questions of one asker that are read before another's turn.
+/// Questions of one asker that are read before another's turn, and connections that are accepted before all others'.
 const TURN_MAX: usize = 64;
 /// How often roots and askers that take nothing are looked at, while there are askers.
 const LOOK_MS: u64 = 500;
 /// When to try again what the kernel refused for want of descriptors, or for the number of those on their way.
 const RETRY_MS: u64 = 20;
 const EVENTS_MAX: usize = 256;
-/// Refused descriptors of a user that are not closed yet. Who sends one more is disconnected.
-const UNCLOSED_MAX: usize = 256;
 
 impl Daemon {
     /// # Errors
@@ -88,8 +82,7 @@ impl Daemon {
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self {
-            closer: Closer::start("refused")?,
-            unclosed: HashMap::new(),
+            closings: Closings::start(&settings.users)?,
             service,
             settings,
             roots,
@@ -179,7 +172,7 @@ impl Daemon {
         static REFUSED: RateLimit = RateLimit::every(Duration::from_secs(5));
         static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
-        loop {
+        for _ in 0..TURN_MAX {
             let socket = match self.listener.accept() {
                 Ok(socket) => socket,
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
@@ -196,9 +189,8 @@ impl Daemon {
             let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
             let log = self.service.error_log();
             let is_allowed = self.settings.users.contains(&user);
-            let unclosed = Arc::clone(self.unclosed.entry(user).or_default());
-            let is_one_too_many = self.askers.len() >= self.settings.askers_max
-                || unclosed.load(Ordering::Relaxed) > UNCLOSED_MAX;
+            let closing = Arc::clone(self.closings.of(user));
+            let is_one_too_many = self.askers.len() >= self.settings.askers_max || closing.is_too_much();
             if !is_allowed {
                 log.log_limited(&REFUSED, format_args!("process {process} of user {user} may not ask"));
             } else if is_one_too_many {
@@ -206,16 +198,18 @@ impl Daemon {
                 log.log_limited(&FULL, format_args!("{line}"));
             }
             self.asker_number += 1;
-            let mut asker = Asker::new(socket, self.asker_number, process, unclosed);
+            let mut asker = Asker::new(socket, self.asker_number, process, Arc::clone(&closing));
             if !is_allowed || is_one_too_many {
                 let kind = if is_allowed { AnswerKind::Busy } else { AnswerKind::Refused };
                 // It is disconnected, whether it got this or not.
                 let _ = asker.send(Answer::plain(kind, 0, 0).into(), self.now_ms);
+                closing.close(asker.into());
                 continue;
             }
             let entry = self.askers.vacant_entry();
             let data = EventData::new_u64(ASKERS + entry.key() as u64);
             if epoll::add(&self.epoll, &asker, data, EventFlags::IN).is_err() {
+                closing.close(asker.into());
                 continue;
             }
             let key = entry.key();
@@ -347,10 +341,10 @@ impl Daemon {
         let Some(asker) = self.askers.get(key) else { return false };
         let mut is_refused = false;
         for file in files {
-            self.closer.close_counted(file, &asker.unclosed);
+            asker.closing.close(file);
             is_refused = true;
         }
-        let is_one_too_many = is_refused && asker.unclosed.load(Ordering::Relaxed) > UNCLOSED_MAX;
+        let is_one_too_many = is_refused && asker.closing.is_too_much();
         if is_one_too_many {
             let line =
                 format_args!("process {} sends descriptors that do not close: disconnected", asker.process);
@@ -363,11 +357,7 @@ impl Daemon {
     /// A result has come.
     fn finished(&mut self, token: u64, outcome: Outcome) {
         match self.questions.loaded(token) {
-            Some(waiting) => {
-                for serial in waiting {
-                    self.loaded(serial, &outcome.done);
-                }
-            }
+            Some((load, waiting)) => self.load_is_over(&load, waiting, &outcome.done),
             None => self.found(token, outcome.done, true),
         }
     }
@@ -385,6 +375,14 @@ impl Daemon {
         let fits = outgoing.memory_bytes == 0 || asker.may_hold(&self.settings.quotas, outgoing.memory_bytes);
         let busy = || Answer::plain(AnswerKind::Busy, pending.question.root, pending.question.id).into();
         self.send(key, if fits { outgoing } else { busy() });
+    }
+
+    /// Answers, if only with the reason why the answer cannot be made.
+    fn answer_with(&mut self, serial: u64, outgoing: Result<Outgoing, AnswerKind>) {
+        match outgoing {
+            Ok(outgoing) => self.answer(serial, outgoing),
+            Err(kind) => self.answer_plainly(serial, kind),
+        }
     }
 
     /// Answers with no more than a kind.
@@ -427,7 +425,8 @@ impl Daemon {
         }
         // The other end sees it now. What was not read of it may have descriptors.
         let _ = shutdown(&asker, Shutdown::Both);
-        self.closer.close(asker.into());
+        let closing = Arc::clone(&asker.closing);
+        closing.close(asker.into());
     }
 
     /// Disconnects askers that have taken no answer for as long as the disk may take.

@@ -8,6 +8,7 @@
 
 mod answer;
 mod asker;
+mod closing;
 mod daemon;
 mod listener;
 pub mod protocol;

@@ -35,6 +35,8 @@ pub(crate) struct Load {
     pub(crate) stamp: Stamp,
     pub(crate) window: Range<u64>,
     pub(crate) copy: bool,
+    /// It goes through a file that an asker has opened, and can do things to.
+    pub(crate) is_askers: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,11 +102,11 @@ impl Questions {
         Some(token)
     }
 
-    /// The questions that waited for a load that is over. `None` if the token is a question's.
-    pub(crate) fn loaded(&mut self, token: u64) -> Option<Vec<u64>> {
+    /// A load that is over, and the questions that waited for it. `None` if the token is a question's.
+    pub(crate) fn loaded(&mut self, token: u64) -> Option<(Load, Vec<u64>)> {
         let (load, waiting) = self.loads.remove(&token)?;
         self.tokens.remove(&load);
-        Some(waiting)
+        Some((load, waiting))
     }
 }
 
@@ -146,13 +148,13 @@ mod tests {
     #[test]
     fn equal_windows_are_loaded_once() {
         let mut questions = Questions::default();
-        let load = |start| Load { stamp: Stamp::default(), window: start..9, copy: false };
+        let load = |start| Load { stamp: Stamp::default(), window: start..9, copy: false, is_askers: false };
         let token = questions.join(load(0), 101).expect("it is the first");
         assert_eq!(questions.join(load(0), 102), None);
         let other = questions.join(load(1), 103).expect("it is another window");
-        assert_eq!(questions.loaded(token), Some(vec![101, 102]));
+        assert_eq!(questions.loaded(token), Some((load(0), vec![101, 102])));
         assert_eq!(questions.loaded(token), None);
         assert!(questions.join(load(0), 104).is_some(), "the first load is over");
-        assert_eq!(questions.loaded(other), Some(vec![103]));
+        assert_eq!(questions.loaded(other), Some((load(1), vec![103])));
     }
 }

@@ -13,9 +13,7 @@ use flash_os::cachestat;
 use flash_os::residency::Residency;
 
 use super::Daemon;
-use crate::answer::{
-    Attached, Outgoing, Sent, choose, codings_of, kind_of, kind_of_failure, of_file, with_memory,
-};
+use crate::answer::{Sent, choose, codings_of, kind_of, kind_of_failure, of_file, with_file, with_memory};
 use crate::protocol::{AnswerKind, QuestionKind, WINDOW_BYTES_MAX, flag};
 
 /// Of a local file the asker gets the file itself, so its content is not worth a copy.
@@ -79,7 +77,7 @@ impl Daemon {
         match (pending.question.kind, is_known) {
             (QuestionKind::Find, true) => self.answer_plainly(serial, AnswerKind::Unchanged),
             (QuestionKind::Find, false) => self.send_file(serial, file, by_helper),
-            (QuestionKind::Load, true) => self.load(serial, file),
+            (QuestionKind::Load, true) => self.load(serial, file, false),
             (QuestionKind::Load, false) => self.answer_plainly(serial, AnswerKind::Changed),
         }
     }
@@ -94,7 +92,7 @@ impl Daemon {
                 let is_ready = window.is_empty() || is_read || is_complete(open.as_fd(), window.clone());
                 match is_ready {
                     true => self.answer_with_file(serial, file, window),
-                    false => self.load(serial, file),
+                    false => self.load(serial, file, false),
                 }
             }
             _ => self.answer_with_file(serial, file, window),
@@ -113,21 +111,13 @@ impl Daemon {
             answer
         };
         let outgoing = match Sent::of(file, self.service.disk()) {
-            Sent::Open(open) => {
-                Outgoing { attached: Attached::File(open), ..Outgoing::from(answer(window, 0)) }
-            }
-            Sent::Snapshot(open) => {
-                Outgoing { attached: Attached::File(open), ..Outgoing::from(answer(whole, flag::MEMORY)) }
-            }
-            Sent::Copy(bytes) if bytes.is_empty() => answer(whole, 0).into(),
-            Sent::Copy(bytes) => match with_memory(answer(whole, 0), &bytes) {
-                Ok(outgoing) => outgoing,
-                // Neither a descriptor nor memory is free.
-                Err(_) => return self.answer_plainly(serial, AnswerKind::Busy),
-            },
-            Sent::Windows => answer(0..0, flag::REMOTE).into(),
+            Sent::Open(open) => with_file(&answer(window, 0), &open),
+            Sent::Snapshot(open) => with_file(&answer(whole, flag::MEMORY), &open),
+            Sent::Copy(bytes) if bytes.is_empty() => Ok(answer(whole, 0).into()),
+            Sent::Copy(bytes) => with_memory(answer(whole, 0), &bytes),
+            Sent::Windows => Ok(answer(0..0, flag::REMOTE).into()),
         };
-        self.answer(serial, outgoing);
+        self.answer_with(serial, outgoing);
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::fstat;
 
 use super::Daemon;
 use super::find::{clipped, is_complete};
-use crate::answer::{Attached, Outgoing, Sent, kind_of_failure, of_file, with_memory};
+use crate::answer::{Sent, kind_of_failure, of_file, with_file, with_memory};
 use crate::protocol::{AnswerKind, QuestionKind, flag};
 use crate::questions::{Load, Stage};
 
@@ -22,7 +22,7 @@ impl Daemon {
     /// Loads a window of the file that came with the question.
     pub(super) fn load_of(&mut self, key: usize, serial: u64, file: OwnedFd) {
         match self.service.disk().adopt(file) {
-            Ok(file) => self.load(serial, &file),
+            Ok(file) => self.load(serial, &file, true),
             Err(file) => {
                 if self.close_refused(key, [file]) {
                     self.answer_plainly(serial, AnswerKind::Refused);
@@ -31,8 +31,8 @@ impl Daemon {
         }
     }
 
-    /// Loads the question's window of this file.
-    pub(super) fn load(&mut self, serial: u64, file: &Arc<File>) {
+    /// Loads the question's window of this file, which an asker may have opened.
+    pub(super) fn load(&mut self, serial: u64, file: &Arc<File>, is_askers: bool) {
         let (_, now) = self.service.read_clock();
         let Some(pending) = self.questions.get_mut(serial) else { return };
         let (client, is_find) = (pending.asker.1, pending.question.kind == QuestionKind::Find);
@@ -55,18 +55,36 @@ impl Daemon {
             Sent::Snapshot(_) | Sent::Copy(_) => return self.answer_with_all(serial, file),
         }
         pending.stage = Stage::Loading(Arc::clone(file));
-        let load = Load { stamp: file.stamp, window: window.clone(), copy };
+        let load = Load { stamp: file.stamp, window: window.clone(), copy, is_askers };
         let Some(token) = self.questions.join(load, serial) else { return };
         let job = Job::Load(job::Load { site: None, file: Arc::clone(file), window, copy, completes: None });
         if let Err(failure) = self.service.ask_helper(job, token, client) {
-            for serial in self.questions.loaded(token).unwrap_or_default() {
+            for serial in self.questions.loaded(token).map(|(_, waiting)| waiting).unwrap_or_default() {
                 self.answer_plainly(serial, kind_of_failure(failure));
             }
         }
     }
 
+    /// A load is over. It went through the file of the first of these questions. If an asker has opened that, it may have made it
+    /// unfit since, as with `O_DIRECT`. So each other question's window is looked for, and loaded, through its own file.
+    pub(super) fn load_is_over(&mut self, load: &Load, waiting: Vec<u64>, done: &Done) {
+        let is_for_all = match done {
+            Done::Window(window) => !load.is_askers || matches!(window, Window::Copied(_) | Window::Changed),
+            _ => true,
+        };
+        for (place, serial) in waiting.into_iter().enumerate() {
+            match self.questions.get_mut(serial).map(|pending| &pending.stage) {
+                Some(Stage::Loading(file)) if place > 0 && !is_for_all => {
+                    let file = Arc::clone(file);
+                    self.load(serial, &file, true);
+                }
+                _ => self.loaded(serial, done),
+            }
+        }
+    }
+
     /// A load that this question waited for is over.
-    pub(super) fn loaded(&mut self, serial: u64, done: &Done) {
+    fn loaded(&mut self, serial: u64, done: &Done) {
         let Some(pending) = self.questions.get_mut(serial) else { return };
         let Stage::Loading(file) = &pending.stage else { return };
         let file = Arc::clone(file);
@@ -104,10 +122,8 @@ impl Daemon {
         let Some(pending) = self.questions.get_mut(serial) else { return };
         let (root, id) = (pending.question.root, pending.question.id);
         let window = start..start + bytes.len() as u64;
-        match with_memory(of_file(AnswerKind::Window, root, id, file, window), bytes) {
-            Ok(outgoing) => self.answer(serial, outgoing),
-            Err(_) => self.answer_plainly(serial, AnswerKind::Busy),
-        }
+        let outgoing = with_memory(of_file(AnswerKind::Window, root, id, file, window), bytes);
+        self.answer_with(serial, outgoing);
     }
 
     /// The whole file, for an asker that asked for a window of it.
@@ -115,18 +131,15 @@ impl Daemon {
         let Some(pending) = self.questions.get_mut(serial) else { return };
         let mut answer =
             of_file(AnswerKind::Window, pending.question.root, pending.question.id, file, 0..file.size());
-        match Sent::of(file, self.service.disk()) {
+        let outgoing = match Sent::of(file, self.service.disk()) {
             Sent::Snapshot(open) => {
                 answer.flags |= flag::MEMORY;
-                let outgoing = Outgoing { attached: Attached::File(open), ..Outgoing::from(answer) };
-                self.answer(serial, outgoing);
+                with_file(&answer, &open)
             }
-            Sent::Copy(bytes) => match with_memory(answer, &bytes) {
-                Ok(outgoing) => self.answer(serial, outgoing),
-                Err(_) => self.answer_plainly(serial, AnswerKind::Busy),
-            },
-            Sent::Open(_) | Sent::Windows => self.answer_plainly(serial, AnswerKind::Failed),
-        }
+            Sent::Copy(bytes) => with_memory(answer, &bytes),
+            Sent::Open(_) | Sent::Windows => Err(AnswerKind::Failed),
+        };
+        self.answer_with(serial, outgoing);
     }
 }
 
