@@ -59,6 +59,15 @@ fn files_of_others_are_served_if_they_may_be_read() {
     }
 }
 
+/// What has these users, whose homes are in that folder, be all that a server knows.
+fn with_users(homes: &Path, names: &[&str]) -> String {
+    let user = |name| format!("{name}:x:{NOBODY}:{NOBODY}::{}/{name}:/bin/sh\n", homes.display());
+    let users = names.iter().map(user).collect::<String>();
+    let list = homes.join("passwd");
+    fs::write(&list, format!("root:x:0:0::/root:/bin/sh\n{users}")).unwrap();
+    format!("mount --make-rprivate / && mount --bind {} /etc/passwd && exec \"$@\"", list.display())
+}
+
 #[test]
 fn user_folders() {
     if !is_superuser() {
@@ -76,13 +85,7 @@ fn user_folders() {
     for path in [homes.path().join("ann"), public] {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    // A list of users for this server alone.
-    let users = homes.path().join("passwd");
-    let home = homes.path().join("ann");
-    let list = format!("root:x:0:0::/root:/bin/sh\nann:x:{NOBODY}:{NOBODY}::{}:/bin/sh\n", home.display());
-    fs::write(&users, list).unwrap();
-    let script =
-        format!("mount --make-rprivate / && mount --bind {} /etc/passwd && exec \"$@\"", users.display());
+    let script = with_users(homes.path(), &["ann"]);
     let own_users = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     for arch in ARCHITECTURES {
         let server = Server::start_under(&own_users, arch, site.path(), &["--user-dirs", "--processes", "4"]);
@@ -108,6 +111,77 @@ fn user_folders() {
         let server = Server::start_under(&own_users, arch, site.path(), &["--processes", "4"]);
         assert_eq!(server.get("/~ann/").status, 404, "{arch}: not unless asked for");
         server.stop();
+    }
+}
+
+/// A server with more rights than a user serves nothing of which the user can only make a name.
+#[test]
+fn users_folders_lead_to_what_is_the_users() {
+    if !is_superuser() {
+        return;
+    }
+    let site = site::make();
+    let homes = tempfile::tempdir().unwrap();
+    set_mode(homes.path(), 0o755);
+    let home = |name: &str| homes.path().join(name);
+    let secret = home("secret");
+    site::write(&secret, b"secret");
+    set_mode(&secret, 0o600);
+    for name in ["ann", "bob", "eve"] {
+        fs::create_dir(home(name)).unwrap();
+        chown(home(name), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let public = home("ann/public_html");
+    for folder in [&public, &home("ann/pictures"), &home("ann/theirs")] {
+        fs::create_dir(folder).unwrap();
+        set_mode(folder, 0o700);
+        site::write(&folder.join("a.txt"), b"a");
+    }
+    site::write(&public.join("index.html"), b"index");
+    for mine in ["", "/a.txt", "/index.html"].map(|name| format!("ann/public_html{name}")) {
+        chown(home(&mine), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for mine in ["ann/pictures", "ann/pictures/a.txt"] {
+        chown(home(mine), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for (link, target) in [
+        ("ann/public_html/link", secret.to_str().unwrap()),
+        ("ann/public_html/shadow", "/etc/shadow"),
+        ("ann/public_html/etc", "/etc"),
+        ("ann/public_html/pictures", "../pictures"),
+        ("bob/public_html", "/etc"),
+        ("eve/public_html", "../ann/theirs"),
+    ] {
+        std::os::unix::fs::symlink(target, home(link)).unwrap();
+    }
+    fs::hard_link(&secret, public.join("hard")).unwrap();
+    let script = with_users(homes.path(), &["ann", "bob", "eve"]);
+    let own_users = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    for arch in ARCHITECTURES {
+        for links in ["inside", "anywhere"] {
+            let flags = ["--user-dirs", "--list", "--processes", "4", "--follow-links", links];
+            let server = Server::start_under(&own_users, arch, site.path(), &flags);
+            let pictures = if links == "anywhere" { 200 } else { 403 };
+            for (path, status) in [
+                ("/~ann/", 200),
+                ("/~ann/a.txt", 200),
+                ("/~ann/hard", 403),
+                ("/~ann/link", 403),
+                ("/~ann/shadow", 403),
+                ("/~ann/etc/passwd", 403),
+                ("/~ann/etc/", 403),
+                ("/~ann/pictures/a.txt", pictures),
+                ("/~bob/passwd", 403),
+                ("/~bob/", 403),
+                ("/~eve/a.txt", 403),
+            ] {
+                // Once more from the caches.
+                for _ in 0..2 {
+                    assert_eq!(server.get(path).status, status, "{arch} {links}: {path}");
+                }
+            }
+            server.stop();
+        }
     }
 }
 

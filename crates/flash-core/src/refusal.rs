@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Refusal {
     /// 403: a symbolic link leads out of the folder that is served.
     LinkOutside,
+    /// 403: a user's folder leads to it, and it is not that user's.
+    NotTheUsers,
     /// 403: the server's user may not read it.
     Permission,
     /// 403: a program, where none runs.
@@ -37,8 +39,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::LinkOutside,
+        Self::NotTheUsers,
         Self::Permission,
         Self::Program,
         Self::FolderWithoutIndex,
@@ -63,6 +66,9 @@ impl Refusal {
         match self {
             Self::LinkOutside => {
                 "403: a symbolic link leads out of the folder that is served; --follow-links anywhere allows it"
+            }
+            Self::NotTheUsers => {
+                "403: a user's folder leads to what belongs to another user, and is not for everyone to read there"
             }
             Self::Permission => "403: the server's user has no permission to read it",
             Self::Program => "403: it is a program, and no program runs there",

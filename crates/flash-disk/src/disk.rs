@@ -18,12 +18,12 @@ use flash_os::shared_heap::HeapBuf;
 
 use crate::blocking::Blocking;
 use crate::closer::Closer;
-use crate::identity::Opened;
+use crate::identity::{Opened, open_root};
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
 use crate::settings::{Settings, SiteSettings};
-use crate::site_root::{RootChange, RootOpener, SiteRoot, open_root};
+use crate::site_root::{RootChange, RootOpener, SiteRoot};
 use crate::sites::{NextSites, Sites};
 use crate::spool::Spool;
 use crate::users::user_of;

@@ -1,13 +1,28 @@
-//! Which folder an open one is, whatever paths lead to it.
+//! Opening a folder, and which one it is, whatever paths lead to it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, readlink, statx};
 use rustix::io::Errno;
 
 /// A folder that was opened, and its real path.
 pub type Opened = (OwnedFd, PathBuf);
+
+/// Opens a folder without the right to read it, and says where it really is.
+pub fn open_root(path: &Path) -> io::Result<Opened> {
+    let folder = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let real_path = real_path(&folder)?;
+    Ok((folder, real_path))
+}
+
+/// Where an open folder is. Its path may have led elsewhere since it was opened.
+pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
+    let link = readlink(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()), Vec::new())?;
+    Ok(std::ffi::OsString::from_vec(link.into_bytes()).into())
+}
 
 /// Two folders that are open at the same time never have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

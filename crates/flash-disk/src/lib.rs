@@ -42,14 +42,15 @@ pub use crate::call_timer::{LongestCall, longest_call};
 pub use crate::closer::Closer;
 pub use crate::disk::Disk;
 pub use crate::error_pages::error_pages;
-pub use crate::identity::Opened;
+pub use crate::identity::{Opened, open_root, real_path};
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::open_at::open_again;
 pub use crate::retry::again_if;
 pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
-pub use crate::site_root::{OpensHere, RootChange, RootOpener, SiteRoot, open_root, real_path};
+pub use crate::site_root::{OpensHere, RootChange, RootOpener, SiteRoot};
 pub use crate::sites::NextSites;
 pub use crate::spool::Spool;
+pub use crate::users::users_folders;
 
 #[cfg(test)]
 mod tests;

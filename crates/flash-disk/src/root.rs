@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use flash_core::refusal::Refusal;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat};
+use rustix::fs::{FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
+use crate::identity::Opened;
 use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::read::{Place, Reading};
@@ -22,7 +23,7 @@ use crate::names::table::State;
 use crate::names::{NameTables, Reader};
 use crate::open_at::{READ_FILE, open_again, open_at, open_listed, persist};
 use crate::settings::FollowLinks;
-use crate::stat::{FileStat, examine, mount_of, notes_access};
+use crate::stat::{FileStat, examine, examine_walked, mount_of, notes_access};
 
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -49,7 +50,7 @@ enum Kind {
     /// A site's root, which the table of mounts is made for. No other root has this number.
     Site { number: u32 },
     /// A user's folder, on this mount. No other root has this number.
-    Home { mount: Option<u64>, number: u32 },
+    Home { owner: u32, mount: Option<u64>, number: u32 },
 }
 
 /// The number of the next root.
@@ -90,16 +91,17 @@ impl Root {
         Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind })
     }
 
-    /// Opens a user's folder.
+    /// A folder of this user.
     pub(crate) fn home(
-        folder: &Path,
+        (folder, real_path): Opened,
+        owner: u32,
         follow_links: FollowLinks,
         mounts: Arc<Mounts>,
         names: Arc<NameTables>,
     ) -> io::Result<Self> {
-        let real_path = folder.canonicalize()?;
-        let folder = open_folder(&real_path)?;
-        let kind = Kind::Home { mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
+        check_openat2(&folder)?;
+        let kind =
+            Kind::Home { owner, mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
         Ok(Self {
             folder: folder.into(),
             real_path,
@@ -168,8 +170,18 @@ impl Root {
         match persist(|| open_at(folder.as_fd(), last(name), OFlags::PATH, resolve)) {
             // A link that leads out of the folder may still lead to a place below the root.
             Err(Errno::XDEV) => self.open_name(name, OFlags::PATH, blocking),
-            result => result.map_err(LookupError::of),
+            result => result.map_err(LookupError::of).and_then(|place| self.admit(place)),
         }
+    }
+
+    /// What a walk has reached, if it may be served. Users fill their folders with names of what they may not read themselves:
+    /// links, if these may lead anywhere, and hard links. So what a user's folder leads to is the user's own. If no link can have
+    /// led out of the folder, it may also be what everyone may read.
+    fn admit(&self, place: OwnedFd) -> Result<OwnedFd, LookupError> {
+        let Kind::Home { owner, .. } = self.kind else { return Ok(place) };
+        let stat = examine_walked(&place)?;
+        let is_admitted = stat.owner == owner || stat.is_public && self.follow_links == FollowLinks::Inside;
+        if is_admitted { Ok(place) } else { Err(LookupError::Forbidden(Refusal::NotTheUsers)) }
     }
 
     /// Opens a regular file for reading. A walk has reached it, by this name.
@@ -229,7 +241,7 @@ impl Root {
             let is_missing = self.names.lack(self.number(), name, |_, _| None);
             return Err(if is_missing { LookupError::Missing } else { LookupError::WouldBlock });
         }
-        match blocking {
+        let place = match blocking {
             Blocking::Never => self.walk_now(name, flags).map_err(|error| match error {
                 Errno::XDEV => LookupError::WouldBlock,
                 error => LookupError::of(error),
@@ -239,7 +251,8 @@ impl Root {
                 Err(Errno::XDEV) => self.open_by_real_path(name, flags),
                 result => result.map_err(LookupError::of),
             },
-        }
+        };
+        place.and_then(|place| self.admit(place))
     }
 
     /// Walks through the dentry cache, within one local mount.
@@ -372,8 +385,12 @@ impl Root {
     /// walk by its real path reaches it.
     fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let place = self.real_path.join(OsStr::from_bytes(name));
-        let real = timed(Stage::Walk, "readlink", || place.canonicalize())
-            .map_err(|error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        let real =
+            timed(Stage::Walk, "readlink", || place.canonicalize()).map_err(|error| match self.kind {
+                // Users do not learn what is in folders that are closed to them.
+                Kind::Home { .. } => LookupError::Forbidden(Refusal::LinkOutside),
+                Kind::Site { .. } => LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            })?;
         let below =
             real.strip_prefix(&self.real_path).map_err(|_| LookupError::Forbidden(Refusal::LinkOutside))?;
         self.walk(below.as_os_str().as_bytes(), flags).map_err(LookupError::of)
@@ -388,13 +405,6 @@ fn last(name: &[u8]) -> &[u8] {
 /// The name without its last part.
 pub(crate) fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
-}
-
-fn open_folder(real_path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(CWD, real_path, flags, Mode::empty())?;
-    check_openat2(&folder)?;
-    Ok(folder)
 }
 
 fn check_openat2(folder: &OwnedFd) -> io::Result<()> {

@@ -12,19 +12,18 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::root::{Generation, OpenRoot};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, readlink};
+use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::closer::Closer;
-use crate::identity::{Identity, Opened};
+use crate::identity::{Identity, Opened, open_root};
 use crate::open_roots::OpenRoots;
 use crate::root::Root;
 use crate::settings::SiteSettings;
@@ -103,19 +102,6 @@ pub(crate) struct SiteRoots {
     /// At the last look DIR was gone.
     is_missed: AtomicBool,
     is_refused: AtomicBool,
-}
-
-/// Opens a folder without the right to read it, and says where it really is.
-pub fn open_root(path: &Path) -> io::Result<Opened> {
-    let folder = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let real_path = real_path(&folder)?;
-    Ok((folder, real_path))
-}
-
-/// Where an open folder is. Its path may have led elsewhere since it was opened.
-pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
-    let link = readlink(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()), Vec::new())?;
-    Ok(std::ffi::OsString::from_vec(link.into_bytes()).into())
 }
 
 impl SiteParts {

@@ -4,7 +4,9 @@ use std::os::fd::AsFd;
 use std::time::SystemTime;
 
 use flash_core::file::Stamp;
-use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags, fstatvfs, statx};
+use rustix::fs::{
+    AtFlags, FileType, Mode, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags, fstatvfs, statx,
+};
 
 use crate::call_timer::{Stage, timed};
 use crate::lookup_error::LookupError;
@@ -15,6 +17,8 @@ pub(crate) struct FileStat {
     pub(crate) kind: FileType,
     pub(crate) stamp: Stamp,
     pub(crate) owner: u32,
+    /// Everyone may read it, and list it if it is a folder.
+    pub(crate) is_public: bool,
     /// The kernel's number of the mount that it is on, since Linux 5.8.
     pub(crate) mount: Option<u64>,
     /// Its names depend on encryption keys.
@@ -65,10 +69,12 @@ fn examine_with(place: impl AsFd, flags: AtFlags) -> Result<FileStat, LookupErro
     };
     let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
     let changed_ns = nanoseconds(stat.stx_ctime);
+    let kind = FileType::from_raw_mode(stat.stx_mode.into());
+    let public = if kind == FileType::Directory { Mode::ROTH | Mode::XOTH } else { Mode::ROTH };
     Ok(FileStat {
         is_access_due: accessed_ns <= modified_ns.max(changed_ns)
             || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
-        kind: FileType::from_raw_mode(stat.stx_mode.into()),
+        kind,
         stamp: Stamp {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
@@ -77,6 +83,7 @@ fn examine_with(place: impl AsFd, flags: AtFlags) -> Result<FileStat, LookupErro
             changed_ns,
         },
         owner: stat.stx_uid,
+        is_public: Mode::from_raw_mode(stat.stx_mode.into()).contains(public),
         mount: mount_in(&stat),
         is_encrypted: stat.stx_attributes.contains(StatxAttributes::ENCRYPTED),
     })

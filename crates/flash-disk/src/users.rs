@@ -1,19 +1,25 @@
 //! Users' own folders, `/~name/`.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flash_core::path::SitePath;
-use flash_os::user;
+use flash_core::refusal::Refusal;
+use flash_os::user::{self, User};
+use rustix::fs::{OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use crate::blocking::Blocking;
+use crate::identity::{Opened, open_root, real_path};
 use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts};
 use crate::names::NameTables;
+use crate::open_at::{open_at, persist};
 use crate::root::Root;
 use crate::settings::FollowLinks;
+use crate::stat::examine;
 
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -48,10 +54,14 @@ impl Users {
             Blocking::ThisDevice => return Err(LookupError::Elsewhere),
             Blocking::Anywhere => {}
         }
-        // The superuser's home is never served.
-        let user = user::named(name).filter(|user| user.id != 0).ok_or(LookupError::Missing)?;
-        let folder = user.home.join(OsStr::from_bytes(&self.folder));
-        let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts), Arc::clone(&self.names));
+        let user = user::named(name).ok_or(LookupError::Missing)?;
+        let opened = open_folder(&user, &self.folder).map_err(|error| match error {
+            // A closed home does not tell that there is such a user.
+            LookupError::Forbidden(Refusal::Permission) => LookupError::Missing,
+            error => error,
+        })?;
+        let (mounts, names) = (Arc::clone(&self.mounts), Arc::clone(&self.names));
+        let root = Root::home(opened, user.id, self.follow_links, mounts, names);
         let root = Arc::new(root.map_err(|_| LookupError::Missing)?);
         let mut roots = self.lock();
         if roots.len() >= ROOTS_MAX {
@@ -74,6 +84,34 @@ impl Users {
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Root>>> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Opens the folder of that name in a user's home. It is the user's own, or a folder that everyone may read. Behind a link it
+/// is the user's own. The superuser has none.
+fn open_folder(user: &User, name: &[u8]) -> Result<Opened, LookupError> {
+    if user.id == 0 || !user.home.is_absolute() {
+        return Err(LookupError::Missing);
+    }
+    let error = |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    let (home, _) = open_root(&user.home).map_err(error)?;
+    let open = |resolve| persist(|| open_at(home.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY, resolve));
+    let (folder, is_linked) = match open(ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::LOOP) => (open(ResolveFlags::NO_MAGICLINKS), true),
+        folder => (folder, false),
+    };
+    let folder = folder.map_err(LookupError::of)?;
+    let stat = examine(&folder)?;
+    if stat.owner != user.id && (is_linked || !stat.is_public) {
+        return Err(LookupError::Forbidden(Refusal::NotTheUsers));
+    }
+    let real_path = real_path(&folder).map_err(error)?;
+    Ok((folder, real_path))
+}
+
+/// The folders of this name that are served of users' homes, of all users that can be listed.
+pub fn users_folders(name: &[u8]) -> Vec<OwnedFd> {
+    let opened = user::all().into_iter().filter_map(|user| open_folder(&user, name).ok());
+    opened.map(|(folder, _)| folder).collect()
 }
 
 /// `/~name/rest`: the name, and the rest below that user's folder.

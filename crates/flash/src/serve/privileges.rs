@@ -19,7 +19,7 @@ use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
 
 use super::dir::Dir;
-use super::folders::{PUBLIC_FOLDER, temporary_folder};
+use super::folders::temporary_folder;
 use super::sleeps;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Arch, FileCache, Helpers, Offload, Sandbox};
@@ -225,8 +225,10 @@ fn number(text: &str) -> Option<u32> {
 /// Confines a helper process to its root and to what is readable beside it, as far as the operator wants it.
 pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot) -> io::Result<()> {
     let mut readable = readable_beside(root.settings());
-    // By its descriptor, because its path may lead elsewhere by now.
-    readable.push(PathBuf::from(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd())));
+    let users = root.settings().user_dirs.as_deref().map(flash_disk::users_folders).unwrap_or_default();
+    // By their descriptors, because their paths may lead elsewhere by now.
+    let open = users.iter().map(AsFd::as_fd).chain([root.as_fd()]);
+    readable.extend(open.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))));
     let readable = &readable;
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
@@ -271,7 +273,6 @@ fn readable_beside(settings: &SiteSettings) -> Vec<PathBuf> {
     if settings.user_dirs.is_some() {
         // Who they are is looked up there.
         readable.extend(["/etc/passwd", "/etc/nsswitch.conf"].map(PathBuf::from));
-        readable.extend(user::all().into_iter().map(|user| user.home.join(PUBLIC_FOLDER)));
     }
     readable
 }
