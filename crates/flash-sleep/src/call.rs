@@ -55,7 +55,7 @@ const fn wait(number: i64, name: &'static str, words: &'static str, events: Even
 }
 
 /// Calls of every processor family.
-const COMMON: [Call; 68] = [
+const COMMON: [Call; 80] = [
     path(libc::SYS_openat, "openat", "$2", 1, 2),
     path(libc::SYS_openat2, "openat2", "$2", 1, 2),
     path(libc::SYS_newfstatat, "newfstatat", "$2", 1, 2),
@@ -78,6 +78,8 @@ const COMMON: [Call; 68] = [
     path(libc::SYS_execve, "execve", "$1", 0, 1),
     path(libc::SYS_getxattr, "getxattr", "$1", 0, 1),
     path(libc::SYS_lgetxattr, "lgetxattr", "$1", 0, 1),
+    path(libc::SYS_setxattr, "setxattr", "$1", 0, 1),
+    path(libc::SYS_mknodat, "mknodat", "$2", 1, 2),
     path(libc::SYS_inotify_add_watch, "inotify_add_watch", "#1, $2", 0, 2),
     file(libc::SYS_read, "read", "#1, #3", 1),
     file(libc::SYS_pread64, "pread64", "#1, #3 at #4", 1),
@@ -98,6 +100,11 @@ const COMMON: [Call; 68] = [
     file(libc::SYS_fstat, "fstat", "#1", 1),
     file(libc::SYS_fsync, "fsync", "#1", 1),
     file(libc::SYS_fdatasync, "fdatasync", "#1", 1),
+    file(libc::SYS_syncfs, "syncfs", "#1", 1),
+    file(libc::SYS_fchmod, "fchmod", "#1", 1),
+    file(libc::SYS_fchown, "fchown", "#1", 1),
+    file(libc::SYS_fgetxattr, "fgetxattr", "#1", 1),
+    file(libc::SYS_fsetxattr, "fsetxattr", "#1", 1),
     file(libc::SYS_sync_file_range, "sync_file_range", "#1", 1),
     file(libc::SYS_ftruncate, "ftruncate", "#1, #2", 1),
     file(libc::SYS_fallocate, "fallocate", "#1, #4 at #3", 1),
@@ -120,6 +127,11 @@ const COMMON: [Call; 68] = [
     call(libc::SYS_futex, "futex", "%1, operation #2"),
     call(libc::SYS_munmap, "munmap", "%1, #2"),
     call(libc::SYS_madvise, "madvise", "%1, #2"),
+    call(libc::SYS_msync, "msync", "%1, #2"),
+    call(libc::SYS_mlock, "mlock", "%1, #2"),
+    call(libc::SYS_io_submit, "io_submit", "%1, #2"),
+    call(libc::SYS_io_getevents, "io_getevents", "%1, at least #2"),
+    file(libc::SYS_shutdown, "shutdown", "#1", 1),
     wait(libc::SYS_epoll_pwait, "epoll_pwait", "#1", Events::Epoll),
     wait(libc::SYS_ppoll, "ppoll", "#2 descriptors", Events::Poll),
     wait(libc::SYS_pselect6, "pselect6", "#1 descriptors", Events::Wait),
@@ -152,7 +164,7 @@ const PLAIN: [(i64, &str); 20] = [
 
 /// Calls that younger processor families never had.
 #[cfg(target_arch = "x86_64")]
-const OLD: [Call; 15] = [
+const OLD: [Call; 20] = [
     path(libc::SYS_open, "open", "$1", 0, 1),
     path(libc::SYS_stat, "stat", "$1", 0, 1),
     path(libc::SYS_lstat, "lstat", "$1", 0, 1),
@@ -164,6 +176,11 @@ const OLD: [Call; 15] = [
     path(libc::SYS_rmdir, "rmdir", "$1", 0, 1),
     path(libc::SYS_link, "link", "$1 → $2", 0, 1),
     path(libc::SYS_creat, "creat", "$1", 0, 1),
+    path(libc::SYS_renameat, "renameat", "$2 → $4", 1, 2),
+    path(libc::SYS_symlink, "symlink", "$2", 0, 2),
+    path(libc::SYS_chmod, "chmod", "$1", 0, 1),
+    path(libc::SYS_chown, "chown", "$1", 0, 1),
+    call(libc::SYS_pause, "pause", ""),
     file(libc::SYS_getdents, "getdents", "#1", 1),
     wait(libc::SYS_epoll_wait, "epoll_wait", "#1", Events::Epoll),
     wait(libc::SYS_poll, "poll", "#2 descriptors", Events::Poll),

@@ -59,7 +59,7 @@ pub(crate) const LOCKS: [&str; 10] = [
 ];
 
 /// Wherever they are in the stack.
-pub(crate) const ANYWHERE: [Rule; 7] = [
+pub(crate) const ANYWHERE: [Rule; 8] = [
     rule(
         Cause::Stopped,
         &["ptrace_stop", "do_signal_stop", "do_jobctl_trap", "do_freezer_trap", "__refrigerator"],
@@ -102,13 +102,14 @@ pub(crate) const ANYWHERE: [Rule; 7] = [
     rule(Cause::PipeOrSocket, &["fuse_dev_do_read", "fuse_dev_read"]),
     rule(
         Cause::Remote,
-        &["request_wait_answer", "fuse_*", "__fuse_*", "nfs_*", "nfs3_*", "nfs4_*", "rpc_*", "__rpc_*"],
+        &["request_wait_answer", "fuse_*", "__fuse_*", "nfs_*", "nfs3_*", "nfs4*", "rpc_*", "__rpc_*"],
     ),
+    rule(Cause::Remote, &["pnfs_*", "nlmclnt_*", "virtio_fs_*"]),
     rule(Cause::Remote, &["cifs_*", "smb2_*", "p9_*", "v9fs_*", "ceph_*", "netfs_*"]),
 ];
 
 /// The innermost function that is here decides.
-pub(crate) const INNERMOST: [Rule; 14] = [
+pub(crate) const INNERMOST: [Rule; 15] = [
     rule(
         Cause::Journal,
         &[
@@ -125,7 +126,22 @@ pub(crate) const INNERMOST: [Rule; 14] = [
             "__xfs_log_*",
             "btrfs_commit_transaction*",
             "btrfs_sync_log",
+            "btrfs_wait_for_commit",
+            "btrfs_attach_transaction*",
             "wait_current_trans*",
+            "wait_for_commit",
+            "wait_log_commit",
+            "write_all_supers",
+            "start_transaction",
+            "join_running_log_trans",
+            "start_log_trans",
+            "xfs_iunpin_wait",
+            "__xfs_iunpin*",
+            "xfs_buf_wait_unpin",
+            "xfs_extent_busy_flush",
+            "xfs_ail_push_all*",
+            "f2fs_write_checkpoint",
+            "f2fs_issue_checkpoint",
         ],
     ),
     rule(
@@ -150,6 +166,44 @@ pub(crate) const INNERMOST: [Rule; 14] = [
             "blkdev_issue_flush",
             "generic_writepages",
             "do_writepages",
+            // Before 5.16 a folio was a page.
+            "wait_on_page_writeback*",
+            "wait_for_stable_page",
+            "__sync_dirty_buffer",
+            "sync_dirty_buffer",
+            "write_dirty_buffer",
+            "fsync_buffers_list",
+            "sync_mapping_buffers",
+            "generic_buffers_fsync*",
+            "__generic_file_fsync",
+            "sync_inode_metadata",
+            "writeback_single_inode",
+            "__writeback_single_inode",
+            "inode_wait_for_writeback",
+            "__inode_wait_for_writeback",
+            "sync_blockdev*",
+            "__sync_blockdev",
+            "__flush_workqueue < ext4_sync_fs",
+            "ext4_commit_super",
+            "iomap_writepages",
+            "xfs_buf_iowait < xfs_bwrite",
+        ],
+    ),
+    rule(
+        Cause::Writeback,
+        &[
+            "btrfs_wait_ordered_*",
+            "btrfs_start_ordered_extent*",
+            "btrfs_btree_wait_writeback*",
+            "wait_on_extent_buffer_writeback",
+            // Room is made by writing what is dirty.
+            "btrfs_reserve_*",
+            "__reserve_bytes",
+            "handle_reserve_ticket",
+            "wait_reserve_ticket",
+            "f2fs_wait_on_*",
+            "f2fs_issue_flush",
+            "f2fs_balance_fs",
         ],
     ),
     rule(
@@ -162,6 +216,8 @@ pub(crate) const INNERMOST: [Rule; 14] = [
             "ext4_sb_bread*",
             "__ext4_sb_bread*",
             "ext4_wait_block_bitmap",
+            "ext4_mb_load_buddy*",
+            "ext4_mb_init_cache",
             "ext4_get_inode_loc*",
             "__ext4_get_inode_loc*",
             "ext4_iget*",
@@ -202,7 +258,6 @@ pub(crate) const INNERMOST: [Rule; 14] = [
             "squashfs_*",
             "isofs_*",
             "erofs_*",
-            "overlay_*",
         ],
     ),
     rule(
@@ -249,6 +304,17 @@ pub(crate) const INNERMOST: [Rule; 14] = [
             "xfs_file_buffered_read",
             "xfs_file_read_iter",
             "vfs_fadvise",
+            // Before 5.16.
+            "generic_file_buffered_read",
+            // What a write covers in part is read first.
+            "ext4_block_write_begin",
+            "ext4_write_begin",
+            "ext4_da_write_begin",
+            "__block_write_begin*",
+            "block_write_begin",
+            "iomap_write_begin",
+            "prepare_one_folio",
+            "prepare_uptodate_*",
         ],
     ),
     rule(Cause::UserLock, &["futex_*", "__futex_*", "do_futex", "rt_mutex_slowlock*"]),
@@ -307,7 +373,14 @@ pub(crate) const INNERMOST: [Rule; 14] = [
     rule(Cause::Timer, &["do_nanosleep", "hrtimer_nanosleep", "common_nsleep*", "msleep*"]),
     rule(
         Cause::Signal,
-        &["do_sigtimedwait", "sigsuspend", "do_pause", "__ia32_sys_pause", "__x64_sys_pause"],
+        &[
+            "do_sigtimedwait",
+            "sigsuspend",
+            "do_pause",
+            "__do_sys_pause",
+            "__ia32_sys_pause",
+            "__x64_sys_pause",
+        ],
     ),
     rule(Cause::Child, &["do_wait", "kernel_wait4", "kernel_waitid", "wait_for_vfork_done", "kernel_clone"]),
     rule(
@@ -379,17 +452,49 @@ pub(crate) const LOCKED: [Rule; 2] = [
             "xfs_*",
             "btrfs_*",
             "f2fs_*",
+            "ovl_*",
             "filemap_*",
             "page_cache_*",
         ],
     ),
 ];
 
+/// Calls that have what is dirty written, and functions for it that such a call, or a write with O_SYNC, comes to. A wait
+/// below them that no other rule knows is for that.
+pub(crate) const SYNC_CALLS: [&str; 6] = ["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"];
+pub(crate) const SYNCS: [&str; 14] = [
+    "do_fsync",
+    "vfs_fsync*",
+    "sync_filesystem",
+    "generic_write_sync",
+    "generic_file_fsync",
+    "blkdev_fsync",
+    "ext4_sync_f*",
+    "xfs_file_fsync",
+    "btrfs_sync_f*",
+    "f2fs_sync_f*",
+    "f2fs_do_sync_file",
+    "fat_file_fsync",
+    "exfat_file_fsync",
+    "ovl_sync_f*",
+];
+
 /// Where no other function is known: what such a wait is for most often.
 pub(crate) const FALLBACK: [Rule; 2] = [
-    rule(Cause::MetadataRead, &["__wait_on_buffer", "__bread_gfp", "bdev_getblk", "__bh_read"]),
+    rule(
+        Cause::MetadataRead,
+        // The second is the first, where a compiler made it a part of its callers.
+        &["__wait_on_buffer", "bit_wait_io", "__bread_gfp", "bdev_getblk", "__bh_read"],
+    ),
     rule(
         Cause::PageCacheRead,
-        &["folio_wait_bit_common", "folio_wait_bit*", "__folio_lock*", "submit_bio_wait"],
+        &[
+            "folio_wait_bit_common",
+            "folio_wait_bit*",
+            "__folio_lock*",
+            "wait_on_page_bit*",
+            "__lock_page*",
+            "submit_bio_wait",
+        ],
     ),
 ];

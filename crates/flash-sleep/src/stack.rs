@@ -1,7 +1,10 @@
 //! A kernel stack as names of functions, innermost first, and how its [`Cause`] is found.
 
+use crate::call::Call;
 use crate::cause::{Cause, is_remote};
-use crate::rules::{ANYWHERE, FALLBACK, INNERMOST, LOCKED, LOCKS, Rule, SCHEDULING, WAITS};
+use crate::rules::{
+    ANYWHERE, FALLBACK, INNERMOST, LOCKED, LOCKS, Rule, SCHEDULING, SYNC_CALLS, SYNCS, WAITS,
+};
 
 /// Where the kernel is entered by touching memory.
 pub const FAULT_ENTRY: &str = "asm_exc_page_fault";
@@ -65,8 +68,14 @@ impl<'a> Stack<'a> {
         let found = self.innermost(&INNERMOST);
         let cause = match found {
             Some(cause @ (Cause::Journal | Cause::PipeOrSocket | Cause::UserLock)) => cause,
-            _ if locked => self.innermost(&LOCKED).unwrap_or(Cause::KernelLock),
+            _ if locked => match self.innermost(&LOCKED) {
+                Some(cause) => cause,
+                // Another thread has the same written.
+                None if found == Some(Cause::Writeback) => Cause::Writeback,
+                None => Cause::KernelLock,
+            },
             Some(cause) => cause,
+            None if self.is_sync() => Cause::Writeback,
             None => self.innermost(&FALLBACK).unwrap_or(Cause::Unknown),
         };
         match cause {
@@ -79,6 +88,12 @@ impl<'a> Stack<'a> {
             Cause::PageCacheRead | Cause::Unknown if self.is_fault() => Cause::PageFault,
             cause => cause,
         }
+    }
+
+    /// Whether the thread had what is dirty written.
+    fn is_sync(&self) -> bool {
+        let is_call = |frame| Call::of_function(frame).is_some_and(|call| SYNC_CALLS.contains(&call.name));
+        self.frames.iter().any(|frame| matches_any(&SYNCS, frame) || is_call(frame))
     }
 
     /// What the innermost function says that a table knows.

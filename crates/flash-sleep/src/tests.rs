@@ -51,6 +51,56 @@ fn causes_by_the_innermost_function() {
     }
 }
 
+/// As Linux 6.18 gives them.
+#[test]
+fn what_waits_for_writing() {
+    let wait = "io_schedule bit_wait_io __wait_on_bit out_of_line_wait_on_bit";
+    let outer = "do_syscall_64 entry_SYSCALL_64_after_hwframe";
+    let known = [
+        // ext4 without a journal.
+        (format!("{wait} __sync_dirty_buffer ext4_write_inode ext4_fsync_nojournal"), Cause::Writeback),
+        (format!("{wait} __sync_dirty_buffer ext4_fsync_nojournal ext4_sync_file"), Cause::Writeback),
+        (format!("{wait} fsync_buffers_list generic_buffers_fsync_noflush"), Cause::Writeback),
+        ("wait_for_completion __flush_workqueue ext4_sync_fs ksys_sync".into(), Cause::Writeback),
+        ("__mutex_lock sync_inodes_sb __iterate_supers ksys_sync".into(), Cause::Writeback),
+        ("rwsem_down_write_slowpath down_write sync_inodes_sb sync_filesystem".into(), Cause::Writeback),
+        ("wait_for_completion btrfs_wait_ordered_extents btrfs_sync_fs".into(), Cause::Writeback),
+        ("btrfs_start_ordered_extent_nowriteback btrfs_wait_ordered_range".into(), Cause::Writeback),
+        (
+            "__reserve_bytes btrfs_reserve_metadata_bytes start_transaction btrfs_rename".into(),
+            Cause::Writeback,
+        ),
+        ("wait_for_completion xfs_buf_iowait xfs_bwrite xfs_sync_sb".into(), Cause::Writeback),
+        ("wait_for_commit btrfs_wait_for_commit btrfs_attach_transaction_barrier".into(), Cause::Journal),
+        ("io_schedule folio_wait_bit write_all_supers btrfs_sync_log".into(), Cause::Journal),
+        ("schedule __xfs_iunpin_wait xfs_iunpin_wait xfs_reclaim_inode".into(), Cause::Journal),
+        // A file system that no rule knows, below each call that has things written.
+        (format!("{wait} bcachefs_waits vfs_fsync_range ksys_write"), Cause::Writeback),
+        ("schedule zfs_waits __x64_sys_fdatasync".into(), Cause::Writeback),
+        ("schedule zfs_waits __arm64_sys_syncfs".into(), Cause::Writeback),
+        ("schedule zfs_waits __do_sys_msync".into(), Cause::Writeback),
+        // What such a call reads on its way is read all the same, and a lock is a lock.
+        (
+            format!("{wait} ext4_wait_block_bitmap ext4_map_blocks do_writepages do_fsync"),
+            Cause::MetadataRead,
+        ),
+        (
+            "__mutex_lock ext4_mb_new_blocks ext4_do_writepages do_writepages do_fsync".into(),
+            Cause::InodeLock,
+        ),
+        // What a write covers in part is read first.
+        (format!("{wait} ext4_block_write_begin generic_perform_write ksys_write"), Cause::PageCacheRead),
+        ("io_schedule __folio_lock prepare_one_folio btrfs_buffered_write".into(), Cause::PageCacheRead),
+        ("schedule rwsem_down_write_slowpath ovl_inode_lock ovl_copy_up_one".into(), Cause::InodeLock),
+        ("schedule __mutex_lock nfs42_proc_copy ksys_copy".into(), Cause::Remote),
+        ("schedule virtio_fs_send_req fuse_request".into(), Cause::Remote),
+        (format!("{wait} something_new"), Cause::MetadataRead),
+    ];
+    for (stack, expected) in known {
+        assert_eq!(cause(&format!("{stack} {outer}")), expected, "{stack}");
+    }
+}
+
 #[test]
 fn a_place_begins_with_what_says_something() {
     let place = |stack: &str| Stack::new(stack.split_whitespace()).place().join(" ");
