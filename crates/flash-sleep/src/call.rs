@@ -225,6 +225,15 @@ const ENTRIES: [&str; 7] =
 const RENAMED: [(&str, &str); 4] =
     [("newstat", "stat"), ("newlstat", "lstat"), ("newfstat", "fstat"), ("sendfile64", "sendfile")];
 
+/// What calls come to whose entries compilers have jump there, so that they are in no stack. The flags are of the newer call.
+const BEHIND: [(&str, &str); 5] = [
+    ("do_preadv", "preadv2"),
+    ("do_pwritev", "pwritev2"),
+    ("do_readv", "readv"),
+    ("do_writev", "writev"),
+    ("do_sendfile", "sendfile"),
+];
+
 impl Call {
     /// The call with this number, if reports know it.
     pub fn of(number: i64) -> Option<&'static Call> {
@@ -233,7 +242,9 @@ impl Call {
 
     /// The call that a kernel function performs, if it is its entry: `__x64_sys_openat`.
     pub fn of_function(function: &str) -> Option<&'static Call> {
-        let name = ENTRIES.iter().find_map(|entry| function.strip_prefix(entry))?;
+        let behind = BEHIND.iter().find(|(behind, _)| *behind == function).map(|(_, call)| *call);
+        let entry = || ENTRIES.iter().find_map(|entry| function.strip_prefix(entry));
+        let name = behind.or_else(entry)?;
         let name = RENAMED.iter().find(|(entry, _)| *entry == name).map_or(name, |(_, call)| call);
         ALL.iter().find(|call| call.name == name)
     }

@@ -172,5 +172,6 @@ fn calls_by_their_entries_in_the_kernel() {
     assert_eq!(name("__arm64_sys_sendfile64"), Some("sendfile"));
     assert_eq!(name("__do_sys_newfstat"), Some("fstat"));
     assert_eq!((name("ksys_read"), name("kernel_wait4")), (Some("read"), Some("wait4")));
+    assert_eq!(name("do_preadv"), Some("preadv2"));
     assert_eq!((name("do_sys_openat2"), name("__x64_sys_no_such")), (None, None));
 }
