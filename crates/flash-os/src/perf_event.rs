@@ -4,14 +4,18 @@
 //! The kernel writes records into a [ring](ring) of shared memory. It leaves out names of functions and what they mean.
 
 mod attributes;
+mod call;
+mod event;
 mod record;
 mod ring;
 mod sleep;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 
 use self::attributes::Attributes;
+pub use self::call::CallRecorder;
+use self::event::{control, open};
 use self::record::Record;
 use self::ring::Ring;
 pub use self::sleep::Sleep;
@@ -44,48 +48,25 @@ impl SleepRecorder {
     /// # Errors
     /// EACCES or EPERM without the right to kernel stacks, ESRCH if there is no such thread.
     pub fn open(thread: u32, pages: usize, begin: Begin) -> io::Result<SleepRecorder> {
-        let attributes = Attributes::context_switches(begin == Begin::Disabled);
-        let (any_processor, no_group): (libc::c_int, libc::c_int) = (-1, -1);
-        // SAFETY: `attributes` is a whole `perf_event_attr` that says its size; the kernel only reads it.
-        let event = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attributes,
-                thread as libc::pid_t,
-                any_processor,
-                no_group,
-                attributes::FLAG_FD_CLOEXEC,
-            )
-        };
-        if event < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just opened it, for us alone.
-        let event = unsafe { OwnedFd::from_raw_fd(event as RawFd) };
+        let event = open(&Attributes::context_switches(begin == Begin::Disabled), thread)?;
         let ring = Ring::map(&event, pages)?;
         Ok(SleepRecorder { event, ring, stack: None, asleep: None, lost: 0 })
     }
 
     /// Records from now on.
     pub fn enable(&self) {
-        self.control(attributes::IOC_ENABLE);
+        control(&self.event, attributes::IOC_ENABLE);
     }
 
     /// Records nothing more, until it is enabled again.
     pub fn disable(&self) {
-        self.control(attributes::IOC_DISABLE);
-    }
-
-    fn control(&self, request: libc::c_ulong) {
-        // SAFETY: both requests take no memory, only the number 0.
-        let result = unsafe { libc::ioctl(self.event.as_raw_fd(), request as _, 0) };
-        debug_assert_eq!(result, 0, "an open event can be enabled and disabled");
+        control(&self.event, attributes::IOC_DISABLE);
     }
 
     /// Gives every sleep that has ended since the last call.
     pub fn read(&mut self, found: &mut dyn FnMut(Sleep)) {
-        while let Some(record) = self.ring.next() {
-            match record {
+        while let Some(words) = self.ring.next() {
+            match Record::read(words) {
                 Record::Stack(sleep) => self.stack = Some(sleep),
                 Record::Leaves { preempted } => {
                     self.asleep = self.stack.take().map(|sleep| Sleep { preempted, ..sleep });

@@ -41,7 +41,8 @@ pub(crate) fn advice(rows: &[Row], whole: Weight, loops: usize) -> String {
     let place = place(&paths, sum.us).map(|place| format!(" {place}")).unwrap_or_default();
     // In time, as one long sleep is worse than two short ones.
     let percent = percent(sum.us, whole_us);
-    format!("{begin}{percent} of the time asleep: {call}{place} {}: {}.", waits_for(*cause), remedy(*cause))
+    let remedy = if loops == 0 { remedy_without_a_loop(*cause) } else { remedy(*cause) };
+    format!("{begin}{percent} of the time asleep: {call}{place} {}: {remedy}.", waits_for(*cause))
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -127,6 +128,27 @@ fn remedy(cause: Cause) -> &'static str {
     }
 }
 
+/// A thread that serves one client at a time holds up no other, so another thread would not help.
+fn remedy_without_a_loop(cause: Cause) -> &'static str {
+    match cause {
+        Cause::PageCacheRead | Cause::PageFault => "more memory for the page cache would remove them",
+        Cause::MetadataRead => {
+            "more memory for directories and inodes (vm.vfs_cache_pressure) would remove them"
+        }
+        Cause::DirectIo => "a faster disk, or fewer of them, would help",
+        Cause::InodeLock => "fewer changes in that folder would remove them",
+        Cause::Journal => "fewer calls of fsync, each for more changes, would help",
+        Cause::Writeback => "less dirty memory (vm.dirty_bytes), or a faster disk, would help",
+        Cause::Remote => "a faster server, or copies on a local disk, would help",
+        Cause::FileLock => "whoever holds the lock must hold it for less time",
+        Cause::UserLock => {
+            "workers without work wait so; of others, the wakers in `--json` are the lock's holders"
+        }
+        Cause::PipeOrSocket | Cause::Timer | Cause::Child => "nothing is to be done",
+        _ => remedy(cause),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +191,19 @@ mod tests {
             advice(&rows[..1], Weight { count: 1, us: 900 }, 0)
                 .starts_with("100 % of the time asleep: accept4")
         );
+    }
+
+    #[test]
+    fn helper_threads_are_for_loops() {
+        let rows = [row("pread64", Cause::PageCacheRead, "/db/1", 900)];
+        let whole = Weight { count: 1, us: 900 };
+        assert!(advice(&rows, whole, 1).contains("aio threads"));
+        let without = advice(&rows, whole, 0);
+        assert!(without.ends_with("more memory for the page cache would remove them."), "{without}");
+        for cause in Cause::ALL {
+            assert!(!remedy_without_a_loop(cause).contains("helper threads"), "{cause}");
+            assert!(!remedy_without_a_loop(cause).contains("another thread"), "{cause}");
+        }
     }
 
     #[test]

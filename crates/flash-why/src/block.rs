@@ -50,9 +50,12 @@ pub struct ThreadTotals {
     pub pid: u32,
     pub thread: u32,
     pub name: String,
-    /// Whether it waited for events.
+    /// Whether it waits for the events of several clients.
     #[serde(rename = "loop")]
     pub is_loop: bool,
+    /// What it waited in last.
+    #[serde(skip)]
+    pub poller: Option<Poller>,
     /// Sleeps in its wait for events.
     pub waits: u64,
     pub wait_us: u64,
@@ -60,6 +63,51 @@ pub struct ThreadTotals {
     pub block_us: u64,
     /// Records about it that were lost.
     pub lost: u64,
+}
+
+#[cfg(test)]
+impl Block {
+    /// A block of which nothing else is said.
+    pub(crate) fn of_thread(thread: u32) -> Block {
+        Block {
+            time_us: 0,
+            pid: 1,
+            thread,
+            name: "loop".into(),
+            call: "read".into(),
+            args: String::new(),
+            path: None,
+            cause: Cause::Unknown,
+            us: 0,
+            stack: Arc::from([]),
+            waker: None,
+            ready: None,
+            cpu: 0,
+            sampled: false,
+            unfinished: false,
+        }
+    }
+}
+
+impl ThreadTotals {
+    /// Counts a sleep.
+    pub(crate) fn count(&mut self, us: u64, is_wait: bool) {
+        let (count, sum) = match is_wait {
+            true => (&mut self.waits, &mut self.wait_us),
+            false => (&mut self.blocks, &mut self.block_us),
+        };
+        *count += 1;
+        *sum += us;
+    }
+}
+
+/// What a thread waits for events in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Poller {
+    /// An epoll instance, by its descriptor.
+    Epoll(u32),
+    /// A ring. A call may name it by another number than its descriptor's.
+    Ring,
 }
 
 fn by_name<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,16 +4,26 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+#[cfg(has_bpf)]
+use flash_sleep::is_remote;
 use flash_sleep::{Call, Cause, Events, Stack};
 
-use crate::block::{Block, Frames, ThreadTotals};
+use crate::block::{Block, Frames, Poller, ThreadTotals};
 
 /// A call with its arguments, and where in the kernel it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Doing {
     pub(crate) call: Option<(i64, [u64; 6])>,
-    /// Innermost first.
+    pub(crate) place: Place,
+}
+
+/// Where in the kernel a thread sleeps, and what that means. It costs so much that whoever sees the same stack again keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Innermost first, without those of the scheduler.
     pub(crate) frames: Frames,
+    cause: Cause,
+    is_fault: bool,
 }
 
 /// What a call is about: the text that it was given, and the path.
@@ -21,6 +31,23 @@ pub(crate) struct Doing {
 pub(crate) struct Subject {
     text: Option<String>,
     path: String,
+}
+
+impl Place {
+    pub(crate) fn of(frames: &[Arc<str>]) -> Place {
+        let stack = Stack::new(frames.iter().map(|name| &**name));
+        let frames = stack.frames().iter().map(|&name| Arc::from(name)).collect();
+        Place { frames, cause: stack.cause(None), is_fault: stack.is_fault() }
+    }
+
+    /// Why a thread sleeps there, if its call is about a file of this type of file system.
+    #[cfg(has_bpf)]
+    pub(crate) fn cause_on(&self, filesystem: &str) -> Cause {
+        match is_remote(filesystem) {
+            true => Stack::new(self.frames.iter().map(|name| &**name)).cause(Some(filesystem)),
+            false => self.cause,
+        }
+    }
 }
 
 impl Doing {
@@ -40,27 +67,33 @@ impl Doing {
             let innermost = fs::read_to_string(format!("{place}/wchan")).unwrap_or_default();
             frames.extend(Some(innermost.trim()).filter(|name| !matches!(*name, "" | "0")).map(Arc::from));
         }
-        Doing { call: number.map(|number| (number, args)), frames: frames.into() }
+        Doing { call: number.map(|number| (number, args)), place: Place::of(&frames) }
     }
 
     /// Whether it waits for events.
     pub(crate) fn is_wait(&self) -> bool {
         let is_call = self.known_call().is_some_and(|call| call.events != Events::No);
-        is_call && (self.frames.is_empty() || self.cause() == Cause::Events)
+        is_call && (self.place.frames.is_empty() || self.cause() == Cause::Events)
+    }
+
+    /// Whether its call is one that loops wait in: with poll, one that waits for two descriptors or more.
+    pub(crate) fn is_loop(&self) -> bool {
+        self.call.is_some_and(|(number, arguments)| asks_for_events(number, &arguments))
+    }
+
+    /// What it waits in.
+    pub(crate) fn poller(&self) -> Option<Poller> {
+        self.call.and_then(|(number, arguments)| poller(number, &arguments))
     }
 
     /// Whether the thread has ended, and sleeps for good.
     pub(crate) fn is_end(&self) -> bool {
-        self.frames.iter().any(|name| &**name == "do_exit")
+        self.place.frames.iter().any(|name| &**name == "do_exit")
     }
 
     /// Why it sleeps.
     pub(crate) fn cause(&self) -> Cause {
-        self.stack().cause(None)
-    }
-
-    fn stack(&self) -> Stack<'_> {
-        Stack::new(self.frames.iter().map(|name| &**name))
+        self.place.cause
     }
 
     fn known_call(&self) -> Option<&'static Call> {
@@ -88,7 +121,7 @@ impl Doing {
         let name = match (call, self.call) {
             (Some(call), _) => call.name.to_owned(),
             (None, Some((number, _))) => format!("call {number}"),
-            (None, None) if self.stack().is_fault() || self.frames.is_empty() => "page fault".to_owned(),
+            (None, None) if self.place.is_fault || self.place.frames.is_empty() => "page fault".to_owned(),
             (None, None) => "none".to_owned(),
         };
         let text = subject.and_then(|subject| subject.text.as_deref());
@@ -103,13 +136,32 @@ impl Doing {
             path: subject.map(|subject| subject.path.as_str().into()),
             cause: self.cause(),
             us: 0,
-            stack: self.stack().frames().iter().map(|&name| Arc::from(name)).collect(),
+            stack: Arc::clone(&self.place.frames),
             waker: None,
             ready: None,
             cpu: 0,
             sampled: false,
             unfinished: false,
         }
+    }
+}
+
+/// Whether such a call is a loop's.
+pub(crate) fn asks_for_events(number: i64, arguments: &[u64; 6]) -> bool {
+    match Call::of(number).map_or(Events::No, |call| call.events) {
+        Events::No => false,
+        Events::Wait | Events::Epoll | Events::Ring => true,
+        // A worker that waits for the answer to a question is no loop.
+        Events::Poll => arguments[1] >= 2,
+    }
+}
+
+/// What such a call waits in.
+pub(crate) fn poller(number: i64, arguments: &[u64; 6]) -> Option<Poller> {
+    match Call::of(number)?.events {
+        Events::Epoll => Some(Poller::Epoll(arguments[0] as u32)),
+        Events::Ring => Some(Poller::Ring),
+        _ => None,
     }
 }
 

@@ -11,10 +11,12 @@ use aya::maps::{Array, HashMap as KernelMap, Map, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader};
-use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY, Stack};
+use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY};
 
-use crate::block::{Block, Frames, ThreadTotals};
+use crate::block::{Block, Poller, ThreadTotals};
+use crate::doing::Place;
 use crate::error::Error;
+use crate::perf::now_ns;
 use crate::proc;
 use crate::record::{Begin, End, PATH_WHOLE, Record, is_interrupt};
 use crate::record::{Gone, IN_FAULT};
@@ -33,11 +35,6 @@ const PROGRAMS: [(&str, &str); 4] = [
 const FAULTS: [(&str, &str); 2] =
     [("on_fault_user", "page_fault_user"), ("on_fault_kernel", "page_fault_kernel")];
 
-/// A loop that never has time to sleep is found by its calls, which are looked at in moments of this length.
-const LOOK_FIRST: Duration = Duration::from_millis(300);
-const LOOK: Duration = Duration::from_millis(20);
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-
 /// The bits of a call's description, as the kernel's side has them.
 const IS_WAIT: u32 = 1 << 24;
 const IS_EPOLL: u32 = 1 << 25;
@@ -52,13 +49,14 @@ pub(crate) struct Instrument {
     /// Those of loops first: they are read before all others.
     rings: [RingBuf<MapData>; RINGS],
     symbols: Symbols,
-    stacks: HashMap<Vec<u64>, Frames>,
+    stacks: HashMap<Vec<u64>, Place>,
     names: HashMap<String, Arc<str>>,
     /// By thread and time. A thread that was just found to be a loop may have one in each ring.
     asleep: BTreeMap<(u32, u64), Begin>,
     gone: Vec<ThreadTotals>,
     begun_ns: u64,
-    look: Look,
+    /// The program that sees calls, while it does.
+    calls: Option<BtfTracePointLinkId>,
     ending: bool,
     /// Records whose other half was lost.
     halves: u64,
@@ -67,12 +65,6 @@ pub(crate) struct Instrument {
 /// The next record: none if there is none, and nothing in it if it cannot be read.
 fn next(records: &mut RingBuf<MapData>) -> Option<Option<Record>> {
     records.next().map(|bytes| Record::read(&bytes))
-}
-
-/// When calls are looked at.
-struct Look {
-    attached: Option<BtfTracePointLinkId>,
-    until: Instant,
 }
 
 impl Instrument {
@@ -107,7 +99,7 @@ impl Instrument {
             // Before 5.17 a program cannot ask what is mapped at an address.
             let _ = attach(&mut kernel, program, tracepoint, &btf);
         }
-        load(&mut kernel, "on_enter", "sys_enter", &btf)?;
+        program(&mut kernel, "on_enter")?.load("sys_enter", &btf).map_err(refused)?;
         let mut ring = |name| RingBuf::try_from(kernel.take_map(name).expect("the object has it"));
         let rings = [ring("of_loops").map_err(refused)?, ring("of_others").map_err(refused)?];
         Ok(Instrument {
@@ -119,7 +111,7 @@ impl Instrument {
             asleep: BTreeMap::new(),
             gone: Vec::new(),
             begun_ns: now_ns(),
-            look: Look { attached: None, until: Instant::now() },
+            calls: None,
             ending: false,
             halves: 0,
         })
@@ -129,10 +121,13 @@ impl Instrument {
     pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
         let mut watched: KernelMap<_, u32, u8> = KernelMap::try_from(self.map("watched")).map_err(refused)?;
         watched.insert(pid, 1, 0).map_err(refused)?;
-        if self.look.attached.is_none() {
-            self.look_at_calls(LOOK_FIRST)?;
-        }
-        Ok(())
+        // Until it is known who sleeps.
+        self.follow_calls(true)
+    }
+
+    /// The watch begins: what came before does not count.
+    pub(crate) fn begin(&mut self) {
+        self.begun_ns = now_ns();
     }
 
     /// Processes that are watched and have not ended.
@@ -143,10 +138,7 @@ impl Instrument {
     }
 
     /// Gives every block that has ended since it was last asked.
-    pub(crate) fn poll(&mut self, found: &mut dyn FnMut(Block)) -> Result<(), Error> {
-        if !self.ending {
-            self.time_looks()?;
-        }
+    pub(crate) fn poll(&mut self, found: &mut dyn FnMut(Block)) {
         let begun = Instant::now();
         for ring in 0..self.rings.len() {
             // Read in a function of its own: the ring is borrowed as long as the record is.
@@ -158,7 +150,6 @@ impl Instrument {
                 }
             }
         }
-        Ok(())
     }
 
     fn note(&mut self, record: Option<Record>, found: &mut dyn FnMut(Block)) {
@@ -169,6 +160,7 @@ impl Instrument {
                 self.forget_older(thread, RINGS);
             }
             Some(Record::End(end)) => match self.asleep.remove(&(end.tid, end.since_ns)) {
+                Some(_) if end.time_ns <= self.begun_ns => {}
                 Some(begin) => found(self.block(&begin, Some(&end))),
                 None => self.halves += 1,
             },
@@ -196,26 +188,49 @@ impl Instrument {
             }
         }
         self.ending = true;
-        let _ = self.poll(found);
-        let threads: BTreeSet<u32> = self.asleep.keys().map(|(thread, _)| *thread).collect();
-        threads.into_iter().for_each(|thread| self.forget_older(thread, 1));
-        for begin in std::mem::take(&mut self.asleep).into_values() {
-            found(self.block(&begin, None));
+        self.poll(found);
+        let lasts: BTreeSet<(u32, u64)> =
+            self.live().filter_map(|(thread, words)| lasts(thread, &words)).collect();
+        for (sleep, begin) in std::mem::take(&mut self.asleep) {
+            match lasts.contains(&sleep) {
+                true => found(self.block(&begin, None)),
+                // The record of its end was lost.
+                false => self.halves += 1,
+            }
         }
     }
 
-    /// What each thread did.
-    pub(crate) fn threads(&mut self) -> Vec<ThreadTotals> {
+    /// Begins or ends to look at calls: a loop that has no time to sleep is found by them.
+    pub(crate) fn follow_calls(&mut self, follow: bool) -> Result<(), Error> {
+        let enters = program(&mut self.kernel, "on_enter")?;
+        match self.calls.take() {
+            None if follow => self.calls = Some(enters.attach().map_err(refused)?),
+            Some(link) if !follow => enters.detach(link).map_err(refused)?,
+            unchanged => self.calls = unchanged,
+        }
+        Ok(())
+    }
+
+    /// Threads that have not ended, in the kernel's words.
+    fn live(&self) -> impl Iterator<Item = (u32, [u64; THREAD_WORDS])> {
         let live = self.kernel.map("threads").expect("the object has it");
         let live: KernelMap<_, u32, [u64; THREAD_WORDS]> = KernelMap::try_from(live).expect("it is one");
+        live.iter().flatten().collect::<Vec<_>>().into_iter()
+    }
+
+    /// What each thread did.
+    pub(crate) fn threads(&self) -> Vec<ThreadTotals> {
         let mut all = self.gone.clone();
-        for (thread, words) in live.iter().flatten() {
-            let pid = words[8] as u32;
+        for (thread, words) in self.live() {
+            let (pid, _) = numbers(words[8]);
+            let (poller, is_ring) = numbers(words[9]);
+            let (is_loop, _) = numbers(words[10]);
             all.push(ThreadTotals {
                 pid,
                 thread,
                 name: proc::thread_name(pid, thread),
-                is_loop: (words[10] & 0xffff_ffff) != 0,
+                is_loop: is_loop != 0,
+                poller: poller_of(poller, is_ring != 0),
                 waits: words[1],
                 wait_us: words[2] / 1000,
                 blocks: words[3],
@@ -223,7 +238,6 @@ impl Instrument {
                 lost: words[5],
             });
         }
-        all.sort_by_key(|thread| (thread.pid, thread.thread));
         all
     }
 
@@ -243,39 +257,12 @@ impl Instrument {
         self.kernel.map_mut(name).expect("the object has it")
     }
 
-    fn look_at_calls(&mut self, moment: Duration) -> Result<(), Error> {
-        let program = self.kernel.program_mut("on_enter").expect("the object has it");
-        let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
-        self.look.attached = Some(program.attach().map_err(refused)?);
-        self.look.until = Instant::now() + moment;
-        Ok(())
-    }
-
-    fn time_looks(&mut self) -> Result<(), Error> {
-        if Instant::now() < self.look.until {
-            return Ok(());
-        }
-        match self.look.attached.take() {
-            Some(link) => {
-                let program = self.kernel.program_mut("on_enter").expect("the object has it");
-                let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
-                program.detach(link).map_err(refused)?;
-                self.look.until = Instant::now() + LOOK_EVERY;
-                Ok(())
-            }
-            None => self.look_at_calls(LOOK),
-        }
-    }
-
     fn block(&mut self, begin: &Begin, end: Option<&End>) -> Block {
-        let stack = self.stack(&begin.stack);
-        let names = Stack::new(stack.iter().map(|name| &**name));
-        let filesystem = Some(&*begin.filesystem).filter(|name| !name.is_empty());
+        let place = self.place(&begin.stack);
         let cause = match begin.is_throttled() {
             true => Cause::CgroupThrottle,
-            false => names.cause(filesystem),
+            false => place.cause_on(&begin.filesystem),
         };
-        let names: Frames = names.frames().iter().map(|&name| Arc::from(name)).collect();
         let call = Call::of(begin.call as i64);
         let call_name = match call {
             Some(call) => call.name.to_owned(),
@@ -286,8 +273,9 @@ impl Instrument {
         let args = call.map(|call| call.words(&begin.args, Some(&begin.text))).unwrap_or_default();
         let path = path_of(begin, call);
         let ended_ns = end.map_or_else(now_ns, |end| end.time_ns);
+        let since_ns = begin.time_ns.max(self.begun_ns);
         Block {
-            time_us: begin.time_ns.saturating_sub(self.begun_ns) / 1000,
+            time_us: (since_ns - self.begun_ns) / 1000,
             pid: begin.pid,
             thread: begin.tid,
             name: self.name(&begin.name),
@@ -295,8 +283,8 @@ impl Instrument {
             args,
             path: path.map(|path| self.name(&path)),
             cause,
-            us: ended_ns.saturating_sub(begin.time_ns) / 1000,
-            stack: names,
+            us: ended_ns.saturating_sub(since_ns) / 1000,
+            stack: place.frames,
             waker: end.and_then(|end| self.waker(end)),
             ready: end.and_then(|end| end.ready),
             cpu: begin.cpu,
@@ -309,25 +297,21 @@ impl Instrument {
         if end.stack.is_empty() && end.waker == 0 {
             return None;
         }
-        let stack = self.stack(&end.stack);
-        let frames: Vec<&str> = stack.iter().map(|name| &**name).collect();
+        let place = self.place(&end.stack);
+        let frames: Vec<&str> = place.frames.iter().map(|name| &**name).collect();
         Some(match is_interrupt(&frames) || end.waker == 0 {
             true => "interrupt".to_owned(),
             false => format!("{} ({})", end.waker_name, end.waker),
         })
     }
 
-    fn stack(&mut self, addresses: &[u64]) -> Frames {
+    fn place(&mut self, addresses: &[u64]) -> Place {
         if let Some(known) = self.stacks.get(addresses) {
-            return Arc::clone(known);
+            return known.clone();
         }
-        let name = |address: &u64| match self.symbols.name(*address) {
-            Some(name) => Arc::clone(name),
-            None => format!("{address:#x}").into(),
-        };
-        let names: Frames = addresses.iter().map(name).collect();
-        self.stacks.insert(addresses.to_vec(), Arc::clone(&names));
-        names
+        let place = Place::of(&self.symbols.names(addresses));
+        self.stacks.insert(addresses.to_vec(), place.clone());
+        place
     }
 
     fn name(&mut self, text: &str) -> Arc<str> {
@@ -350,6 +334,27 @@ const POLL_LONGEST: Duration = Duration::from_millis(50);
 const NAMES_MAX: usize = 100_000;
 /// The size of the kernel's `struct thread`, in words.
 const THREAD_WORDS: usize = 31;
+
+/// What the kernel's side calls a thread's `doing` when it sleeps outside a wait.
+const BLOCKED: u32 = 2;
+
+/// Two numbers of 32 bits in a word.
+fn numbers(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// The block that a thread is in.
+fn lasts(thread: u32, words: &[u64; THREAD_WORDS]) -> Option<(u32, u64)> {
+    (numbers(words[8]).1 == BLOCKED).then_some((thread, words[0]))
+}
+
+/// What a thread waited in, of its descriptor and 1.
+fn poller_of(descriptor: u32, is_ring: bool) -> Option<Poller> {
+    match is_ring {
+        true => Some(Poller::Ring),
+        false => Some(Poller::Epoll(descriptor.checked_sub(1)?)),
+    }
+}
 
 /// The path of what a call is about, as far as the kernel's side could walk it.
 fn path_of(begin: &Begin, call: Option<&Call>) -> Option<String> {
@@ -380,6 +385,7 @@ fn totals_of(gone: Gone) -> ThreadTotals {
         thread: gone.tid,
         name: gone.name,
         is_loop: gone.is_loop,
+        poller: poller_of(gone.poller.0, gone.poller.1),
         waits: gone.waits,
         wait_us: gone.wait_ns / 1000,
         blocks: gone.blocks,
@@ -405,22 +411,14 @@ fn describe_calls(kernel: &mut Ebpf) -> Result<(), Error> {
     Ok(())
 }
 
-fn load<'a>(
-    kernel: &'a mut Ebpf,
-    program: &str,
-    tracepoint: &str,
-    btf: &Btf,
-) -> Result<&'a mut BtfTracePoint, Error> {
-    let loaded: &mut BtfTracePoint =
-        kernel.program_mut(program).expect("the object has it").try_into().map_err(refused)?;
-    loaded.load(tracepoint, btf).map_err(|error| Error::run(format!("{tracepoint}: {}", chain(&error))))?;
-    Ok(loaded)
+fn program<'a>(kernel: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
+    kernel.program_mut(name).expect("the object has it").try_into().map_err(refused)
 }
 
-fn attach(kernel: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
-    let loaded = load(kernel, program, tracepoint, btf)?;
-    loaded.attach().map_err(|error| Error::run(format!("{tracepoint}: {}", chain(&error))))?;
-    Ok(())
+fn attach(kernel: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
+    let program = program(kernel, name)?;
+    let attached = program.load(tracepoint, btf).and_then(|()| program.attach());
+    attached.map(|_| ()).map_err(|error| Error::run(format!("{tracepoint}: {}", chain(&error))))
 }
 
 fn refused(error: impl std::error::Error) -> Error {
@@ -443,10 +441,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         return text;
     }
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-/// The kernel's clock for its programs.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

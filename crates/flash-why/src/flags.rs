@@ -10,7 +10,7 @@ use flash_why::{Error, Level, Target};
 ///
 /// Watches any server and says what puts its event loops to sleep outside their wait for events. It names the system call, the
 /// file and the cause in the kernel. It says how often and how long loops slept, and how many other connections waited
-/// meanwhile. A loop is a thread that waits in epoll, poll, select or io_uring.
+/// meanwhile. A loop is a thread that waits in epoll, poll, select or io_uring for several clients, or would if it had the time.
 #[derive(Debug, Parser)]
 #[command(name = "flash why", bin_name = "flash why", version, after_help = AFTER_HELP)]
 pub(crate) struct Flags {

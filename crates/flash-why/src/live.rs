@@ -101,8 +101,7 @@ impl Live {
         }
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= REFRESH) {
             self.drawn = Some(Instant::now());
-            let (mut threads, seconds) = (watch.threads(), watch.watched_for().as_secs_f64());
-            summary.settle_loops(&mut threads);
+            let (threads, seconds) = (watch.threads(), watch.watched_for().as_secs_f64());
             let (head, view) = (format!("{}, {seconds:.0} s", self.head), &self.view);
             self.terminal
                 .draw(|frame| view.draw(frame, &head, summary, &threads, seconds))

@@ -57,10 +57,9 @@ fn work(flags: Flags) -> Result<(), Failure> {
     }
     let mut summary = Summary::default();
     let over = run(&flags, &mut watch, &mut summary, &mut lines, &mut live, &stop)?;
-    let seconds = watch.watched_for().as_secs_f64();
     watch.unfinished(&mut |block| note(&block, &mut summary, &mut lines));
-    let mut threads = watch.threads();
-    summary.settle_loops(&mut threads);
+    let seconds = watch.watched_for().as_secs_f64();
+    let threads = watch.threads();
     let lost = watch.lost(&threads);
     drop(live);
     if let Some(lines) = &mut lines {

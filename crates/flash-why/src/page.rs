@@ -8,7 +8,7 @@ use crate::advice::advice;
 use crate::block::ThreadTotals;
 use crate::flame;
 use crate::lost::Lost;
-use crate::summary::{Row, STEP_US, Summary};
+use crate::summary::{Row, Summary};
 use crate::text::{length, loops};
 
 const STYLE: &str = include_str!("page.css");
@@ -26,6 +26,7 @@ pub fn page(head: &str, summary: &Summary, threads: &[ThreadTotals], seconds: f6
     let whole = summary.total(&shown);
     let sentence = advice(&rows, whole, loops.len());
     let whose = if has_loops { "loops" } else { "threads" };
+    let count = if has_loops { loops.len() } else { threads.len() };
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -44,7 +45,7 @@ pub fn page(head: &str, summary: &Summary, threads: &[ThreadTotals], seconds: f6
                 }
                 @if whole.count > 0 {
                     h2 { "Sleeps over time" }
-                    (figure(&over_time(summary, &shown, seconds, loops.len().max(1))))
+                    (figure(&over_time(summary, &shown, seconds, count)))
                     h2 { "Sleeps by cause" }
                     (figure(&by_cause(summary, &shown)))
                     h2 { "Where in the kernel" }
@@ -71,27 +72,26 @@ fn figure(figure: &Figure) -> Markup {
     }
 }
 
-fn over_time(summary: &Summary, shown: &dyn Fn(u32) -> bool, seconds: f64, loops: usize) -> Figure {
+fn over_time(summary: &Summary, shown: &dyn Fn(u32) -> bool, seconds: f64, threads: usize) -> Figure {
     let causes = summary.over_time(shown);
-    let steps = ((seconds * 1e6) as u64).div_ceil(STEP_US).max(1);
+    let (whole_us, step_us) = ((seconds * 1e6) as u64, summary.step_us());
     // Several steps make a point, so that a long watch stays legible.
-    let together = steps.div_ceil(POINTS_MAX);
+    let together = whole_us.div_ceil(step_us).div_ceil(POINTS_MAX).max(1);
     let mut figure = Figure::lines(
         "Sleeps over time",
         Axis::linear("time", "s"),
         Axis::linear("share of the time asleep", "%"),
     )
-    .about("The share of time that blocks of each cause took, where they began.");
+    .about("The share of time that blocks of each cause took.");
     let mut by_weight: Vec<_> = causes.into_iter().collect();
-    by_weight
-        .sort_by_key(|(_, steps)| std::cmp::Reverse(steps.values().map(|weight| weight.us).sum::<u64>()));
-    for (cause, weights) in by_weight.into_iter().take(CAUSES_MAX) {
+    by_weight.sort_by_key(|(_, steps)| std::cmp::Reverse(steps.values().sum::<u64>()));
+    for (cause, steps) in by_weight.into_iter().take(CAUSES_MAX) {
         let mut series = Series::new(cause.name()).steps();
-        for point in 0..steps.div_ceil(together) {
-            let within = weights.range(point * together..(point + 1) * together);
-            let us: u64 = within.map(|(_, weight)| weight.us).sum();
-            let of_us = (together * STEP_US * loops as u64) as f64;
-            series = series.point((point * together * STEP_US) as f64 / 1e6, us as f64 * 100.0 / of_us);
+        for from_us in (0..whole_us).step_by((together * step_us) as usize) {
+            let first = from_us / step_us;
+            let us: u64 = steps.range(first..first + together).map(|(_, us)| us).sum();
+            let of_us = (whole_us - from_us).min(together * step_us) * threads.max(1) as u64;
+            series = series.point(from_us as f64 / 1e6, us as f64 * 100.0 / of_us as f64);
         }
         figure = figure.with(series);
     }
@@ -102,9 +102,7 @@ fn by_cause(summary: &Summary, shown: &dyn Fn(u32) -> bool) -> Figure {
     let mut causes: Vec<(&str, f64)> = summary
         .over_time(shown)
         .into_iter()
-        .map(|(cause, steps)| {
-            (cause.name(), steps.values().map(|weight| weight.us).sum::<u64>() as f64 / 1e3)
-        })
+        .map(|(cause, steps)| (cause.name(), steps.values().sum::<u64>() as f64 / 1e3))
         .collect();
     causes.sort_by(|a, b| b.1.total_cmp(&a.1));
     causes.truncate(CAUSES_MAX + 2);
@@ -172,4 +170,20 @@ fn of_threads(threads: &[ThreadTotals], seconds: f64) -> Markup {
             }
         }
     }
+}
+
+#[test]
+fn no_share_is_above_the_whole() {
+    use crate::block::Block;
+
+    let mut summary = Summary::default();
+    // Four threads that slept for all of five seconds, one of them from before a step until after it.
+    for thread in 1..=4 {
+        summary.add(&Block { time_us: 20_000, us: 4_980_000, ..Block::of_thread(thread) });
+    }
+    let figure = over_time(&summary, &|_| true, 5.0, 4);
+    let shares: Vec<f64> =
+        figure.series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
+    assert_eq!(shares.len(), 50);
+    assert!((shares[0] - 80.0).abs() < 1e-9 && shares[1..].iter().all(|share| (share - 100.0).abs() < 1e-9));
 }

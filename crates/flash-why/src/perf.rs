@@ -2,21 +2,22 @@
 //! eBPF.
 //!
 //! It does not see who ended a sleep, nor who waited meanwhile. The path is read from `/proc` while the thread sleeps, so a sleep
-//! that is shorter than [`INTERVAL`] has none, mostly. New threads and processes are found in `/proc`, [`FIND_EVERY`].
+//! that is shorter than [`INTERVAL`] has none, mostly. New threads and processes are found in `/proc`, [`FIND_EVERY`]. Where
+//! tracepoints are granted, it sees which threads ask for events without a sleep.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_os::perf_event::{Begin, Sleep, SleepRecorder, THIS_THREAD};
-use flash_sleep::{Call, Cause};
+use flash_os::perf_event::{Begin, CallRecorder, Sleep, SleepRecorder, THIS_THREAD};
+use flash_sleep::{CALLS, Call, Cause, Events};
 
-use crate::block::{Block, Frames, ThreadTotals};
-use crate::doing::{Doing, Subject};
+use crate::block::{Block, ThreadTotals};
+use crate::doing::{Doing, Place, Subject, asks_for_events, poller};
 use crate::error::Error;
 use crate::proc;
 use crate::symbols::Symbols;
+use crate::tracepoint;
 
 /// The time between two looks.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(1);
@@ -30,6 +31,8 @@ pub(crate) struct Instrument {
     stacks: Stacks,
     pids: BTreeSet<u32>,
     threads: BTreeMap<u32, Recorded>,
+    /// The tracepoint of calls, where this program may use it.
+    of_calls: Option<u64>,
     begun_ns: u64,
     found_at: Instant,
     /// Threads that could not be recorded.
@@ -39,6 +42,8 @@ pub(crate) struct Instrument {
 /// A thread with its recorder; none if it has ended.
 struct Recorded {
     recorder: Option<SleepRecorder>,
+    /// Its calls for events, as long as it may be a loop that has no time to sleep.
+    calls: Option<CallRecorder>,
     totals: ThreadTotals,
     /// It has the ring of a loop.
     is_large: bool,
@@ -53,7 +58,7 @@ struct Recorded {
 /// Names of stacks that were seen.
 struct Stacks {
     symbols: Symbols,
-    known: HashMap<Vec<u64>, Frames>,
+    known: HashMap<Vec<u64>, (Option<i64>, Place)>,
 }
 
 impl Instrument {
@@ -62,12 +67,14 @@ impl Instrument {
         let symbols = Symbols::read()?;
         SleepRecorder::open(THIS_THREAD, 1, Begin::Disabled)
             .map_err(|error| Error::run(format!("perf_event_open: {error}")))?;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let of_calls = tracepoint::of_calls();
+        let of_calls = of_calls.filter(|&number| calls_of(Some(number), THIS_THREAD).is_some());
         Ok(Instrument {
             stacks: Stacks { symbols, known: HashMap::new() },
             pids: BTreeSet::new(),
             threads: BTreeMap::new(),
-            begun_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+            of_calls,
+            begun_ns: now_ns(),
             found_at: Instant::now(),
             unseen: BTreeSet::new(),
         })
@@ -90,6 +97,11 @@ impl Instrument {
         }
     }
 
+    /// The watch begins: what was recorded before does not count.
+    pub(crate) fn begin(&mut self) {
+        self.begun_ns = now_ns();
+    }
+
     pub(crate) fn watched(&self) -> Vec<u32> {
         self.pids.iter().copied().collect()
     }
@@ -97,10 +109,13 @@ impl Instrument {
     fn record(&mut self, pid: u32, thread: u32) -> io::Result<()> {
         let is_large = Doing::read(&proc::place(pid, thread)).is_wait();
         let recorder = open(thread, is_large)?;
+        // Until it is known how it sleeps.
+        let calls = calls_of(self.of_calls, thread);
         let name = proc::thread_name(pid, thread);
         let totals = ThreadTotals { pid, thread, name, ..ThreadTotals::default() };
         let recorded = Recorded {
             recorder: Some(recorder),
+            calls,
             totals,
             is_large,
             lost_before: 0,
@@ -120,6 +135,23 @@ impl Instrument {
         for recorded in self.threads.values_mut() {
             recorded.read(&mut self.stacks, self.begun_ns, found);
             recorded.look(&mut self.stacks, self.begun_ns, found);
+            recorded.read_calls();
+        }
+    }
+
+    /// Whether calls are seen, and not only sleeps in them.
+    pub(crate) fn sees_calls(&self) -> bool {
+        self.of_calls.is_some()
+    }
+
+    /// Looks at the calls of these threads: a loop that has no time to sleep is found by them.
+    pub(crate) fn follow_calls(&mut self, of: &BTreeSet<u32>) {
+        for (thread, recorded) in &mut self.threads {
+            match (of.contains(thread), &recorded.calls) {
+                (true, None) => recorded.calls = calls_of(self.of_calls, *thread),
+                (false, Some(_)) => recorded.calls = None,
+                _ => {}
+            }
         }
     }
 
@@ -146,22 +178,27 @@ impl Instrument {
         }
         for (thread, recorded) in &mut self.threads {
             if !there.contains(thread) {
-                recorded.recorder = None;
+                (recorded.recorder, recorded.calls) = (None, None);
             }
         }
     }
 
     /// Gives the sleeps that still last.
     pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let until_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        // A thread that has ended sleeps no more.
+        self.find_new();
         for recorded in self.threads.values_mut() {
             recorded.read(&mut self.stacks, self.begun_ns, found);
             recorded.look(&mut self.stacks, self.begun_ns, found);
+            recorded.read_calls();
             let asleep = recorded.recorder.as_ref().and_then(|recorder| recorder.asleep().cloned());
-            if let Some(sleep) = asleep {
+            // The record of its end may have found the ring full.
+            let place = proc::place(recorded.totals.pid, recorded.totals.thread);
+            let sleeps = || proc::moment(&place).is_some_and(|moment| moment.sleeps);
+            if let Some(sleep) = asleep.filter(|sleep| sleep.preempted || sleeps()) {
                 let unfinished = &mut |block| found(Block { unfinished: true, ..block });
-                recorded.note(&Sleep { until_ns, ..sleep }, &mut self.stacks, self.begun_ns, unfinished);
+                let sleep = Sleep { until_ns: now_ns(), ..sleep };
+                recorded.note(&sleep, &mut self.stacks, self.begun_ns, unfinished);
             }
         }
     }
@@ -177,6 +214,21 @@ impl Instrument {
 }
 
 const NO_SUCH_THREAD: i32 = 3;
+
+/// By the clock of the recorders.
+pub(crate) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn calls_of(tracepoint: Option<u64>, thread: u32) -> Option<CallRecorder> {
+    CallRecorder::open(tracepoint?, thread, &waits()).ok()
+}
+
+/// The numbers of the calls that wait for events.
+fn waits() -> Vec<i64> {
+    CALLS.iter().filter(|call| call.events != Events::No).map(|call| call.number).collect()
+}
 
 /// Opens the largest ring that is granted.
 fn open(thread: u32, is_large: bool) -> io::Result<SleepRecorder> {
@@ -209,6 +261,15 @@ impl Recorded {
                 self.recorder = Some(larger);
             }
         }
+    }
+
+    fn read_calls(&mut self) {
+        let Some(calls) = &mut self.calls else { return };
+        let totals = &mut self.totals;
+        calls.read(&mut |number, arguments| {
+            totals.is_loop |= asks_for_events(number, &arguments);
+            totals.poller = poller(number, &arguments).or(totals.poller);
+        });
     }
 
     /// Finds out what a sleep that lasts is about.
@@ -244,24 +305,26 @@ impl Recorded {
             return;
         }
         self.counted_ns = sleep.since_ns;
+        if sleep.until_ns <= begun_ns {
+            return;
+        }
         let doing = stacks.doing(sleep);
         // Of the threads that the scheduler stops, only those of a cgroup without time left sleep.
         if doing.is_end() || sleep.preempted && doing.cause() != Cause::CgroupThrottle {
             return;
         }
-        let us = sleep.until_ns.saturating_sub(sleep.since_ns) / 1000;
+        let since_ns = sleep.since_ns.max(begun_ns);
+        let us = sleep.until_ns.saturating_sub(since_ns) / 1000;
+        self.totals.count(us, doing.is_wait());
         if doing.is_wait() {
-            self.totals.is_loop = true;
-            self.totals.waits += 1;
-            self.totals.wait_us += us;
+            self.totals.is_loop |= doing.is_loop();
+            self.totals.poller = doing.poller().or(self.totals.poller);
             return;
         }
-        self.totals.blocks += 1;
-        self.totals.block_us += us;
         let subject =
             self.subject.take().filter(|(of, _)| *of == sleep.since_ns).and_then(|(_, subject)| subject);
         found(Block {
-            time_us: sleep.since_ns.saturating_sub(begun_ns) / 1000,
+            time_us: (since_ns - begun_ns) / 1000,
             us,
             cpu: sleep.processor,
             ..doing.block(&self.totals, subject.as_ref())
@@ -271,20 +334,21 @@ impl Recorded {
 
 impl Stacks {
     fn doing(&mut self, sleep: &Sleep) -> Doing {
-        let frames = match self.known.get(&sleep.stack) {
-            Some(known) => Arc::clone(known),
+        let (call, place) = match self.known.get(&sleep.stack) {
+            Some(known) => known.clone(),
             None => {
-                let name = |&address: &u64| match self.symbols.name(address) {
-                    Some(name) => Arc::clone(name),
-                    None => format!("{address:#x}").into(),
-                };
-                let frames: Frames = sleep.stack.iter().map(name).collect();
-                self.known.insert(sleep.stack.clone(), Arc::clone(&frames));
-                frames
+                let known = self.name(&sleep.stack);
+                self.known.insert(sleep.stack.clone(), known.clone());
+                known
             }
         };
+        Doing { call: call.map(|number| (number, sleep.arguments)), place }
+    }
+
+    fn name(&self, stack: &[u64]) -> (Option<i64>, Place) {
+        let frames = self.symbols.names(stack);
         // The outermost entry: a call may perform another one.
         let call = frames.iter().rev().find_map(|name| Call::of_function(name));
-        Doing { call: call.map(|call| (call.number, sleep.arguments)), frames }
+        (call.map(|call| call.number), Place::of(&frames))
     }
 }

@@ -70,6 +70,32 @@ pub(crate) fn thread_name(pid: u32, thread: u32) -> String {
     name.trim_end().to_owned()
 }
 
+/// What `/proc` says of a thread at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) name: String,
+    pub(crate) sleeps: bool,
+    /// How often it fell asleep: as long as that has not changed, it is in the same sleep.
+    pub(crate) switches: u64,
+}
+
+/// Reads it, as long as the thread is there.
+pub(crate) fn moment(place: &str) -> Option<Moment> {
+    let status = fs::read_to_string(format!("{place}/status")).ok()?;
+    let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name)).map(str::trim);
+    Some(Moment {
+        name: field("Name:")?.to_owned(),
+        sleeps: field("State:")?.starts_with(['S', 'D']),
+        switches: field("voluntary_ctxt_switches:")?.parse().ok()?,
+    })
+}
+
+/// When a thread was started, in ticks since the machine was: another one may get its number.
+pub(crate) fn started(place: &str) -> Option<u64> {
+    let stat = fs::read_to_string(format!("{place}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
 /// The numbers of its user, as the kernel counts them here.
 fn owner(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

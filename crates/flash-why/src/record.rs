@@ -51,6 +51,8 @@ pub(crate) struct Gone {
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     pub(crate) is_loop: bool,
+    /// Its last poller's descriptor and 1, and whether that was a ring.
+    pub(crate) poller: (u32, bool),
     pub(crate) waits: u64,
     pub(crate) wait_ns: u64,
     pub(crate) blocks: u64,
@@ -134,9 +136,10 @@ impl End {
 impl Gone {
     fn read(at: &mut Reader) -> Option<Gone> {
         let (pid, tid, is_loop) = (at.u32()?, at.u32()?, at.u32()? != 0);
+        let poller = (at.u32()?, at.u32()? != 0);
         let (waits, wait_ns, blocks) = (at.u64()?, at.u64()?, at.u64()?);
         let (block_ns, lost, name) = (at.u64()?, at.u64()?, at.text(16)?);
-        Some(Gone { pid, tid, is_loop, waits, wait_ns, blocks, block_ns, lost, name })
+        Some(Gone { pid, tid, is_loop, poller, waits, wait_ns, blocks, block_ns, lost, name })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::block::{Block, ThreadTotals};
 use crate::doing::Doing;
@@ -75,20 +75,22 @@ impl Instrument {
 
     pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
         for sampled in self.threads.values_mut() {
-            sampled.wake(&mut |mut block| {
-                block.unfinished = true;
-                found(block);
-            });
+            sampled.end(0, &mut |block| found(Block { unfinished: true, ..block }));
         }
     }
 
-    /// The thread's sleep now, if it sleeps outside a wait for events.
-    pub(crate) fn asleep_now(pid: u32, thread: u32) -> Option<Block> {
-        let mut sampled = Sampled::default();
+    /// What a thread has done that has slept for this time and still sleeps; a block, if it is no wait.
+    pub(crate) fn asleep_for(pid: u32, thread: u32, time: Duration) -> Option<(ThreadTotals, Option<Block>)> {
+        let (mut sampled, begun) = (Sampled::default(), Instant::now());
         (sampled.totals.pid, sampled.totals.thread) = (pid, thread);
-        let now = Instant::now();
-        sampled.sample(now, now, &mut |_| ());
-        sampled.asleep?.block
+        sampled.sample(begun, begun, &mut |_| ());
+        let asleep = sampled.asleep.take()?;
+        let us = time.as_micros() as u64;
+        sampled.totals.count(us, asleep.block.is_none());
+        Some((
+            sampled.totals,
+            asleep.block.map(|block| Block { us, sampled: false, unfinished: true, ..block }),
+        ))
     }
 
     pub(crate) fn threads(&self) -> Vec<ThreadTotals> {
@@ -99,16 +101,13 @@ impl Instrument {
 impl Sampled {
     fn sample(&mut self, now: Instant, begun: Instant, found: &mut dyn FnMut(Block)) {
         let place = proc::place(self.totals.pid, self.totals.thread);
-        let Ok(status) = fs::read_to_string(format!("{place}/status")) else { return self.wake(found) };
-        let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name)).map(str::trim);
-        self.totals.name = field("Name:").unwrap_or_default().to_owned();
-        let sleeps = field("State:").is_some_and(|state| state.starts_with(['S', 'D']));
-        let switches = field("voluntary_ctxt_switches:").and_then(|count| count.parse().ok()).unwrap_or(0);
-        if !sleeps {
+        let Some(moment) = proc::moment(&place) else { return self.wake(found) };
+        self.totals.name.clone_from(&moment.name);
+        if !moment.sleeps {
             return self.wake(found);
         }
         if let Some(asleep) = &mut self.asleep
-            && asleep.switches == switches
+            && asleep.switches == moment.switches
         {
             asleep.last = now;
             return;
@@ -116,31 +115,35 @@ impl Sampled {
         self.wake(found);
         let doing = Doing::read(&place);
         let is_wait = doing.is_wait();
-        self.totals.is_loop |= is_wait;
+        let subject = if is_wait { None } else { doing.subject(&place) };
+        // If it woke meanwhile, its call may be of one sleep and its stack of another.
+        if proc::moment(&place).as_ref() != Some(&moment) {
+            return;
+        }
+        if is_wait {
+            self.totals.is_loop |= doing.is_loop();
+            self.totals.poller = doing.poller().or(self.totals.poller);
+        }
         let time_us = now.duration_since(begun).as_micros() as u64;
         let block = (!is_wait).then(|| Block {
             time_us,
             sampled: true,
-            ..doing.block(&self.totals, doing.subject(&place).as_ref())
+            ..doing.block(&self.totals, subject.as_ref())
         });
-        self.asleep = Some(Asleep { switches, since: now, last: now, block });
+        self.asleep = Some(Asleep { switches: moment.switches, since: now, last: now, block });
     }
 
     fn wake(&mut self, found: &mut dyn FnMut(Block)) {
-        let Some(asleep) = self.asleep.take() else { return };
         // Somewhere between this sample and the ones beside it.
-        let us = (asleep.last - asleep.since).as_micros() as u64 + SAMPLE_US / 2;
-        match asleep.block {
-            None => {
-                self.totals.waits += 1;
-                self.totals.wait_us += us;
-            }
-            Some(mut block) => {
-                self.totals.blocks += 1;
-                self.totals.block_us += us;
-                block.us = us;
-                found(block);
-            }
+        self.end(SAMPLE_US / 2, found);
+    }
+
+    fn end(&mut self, more_us: u64, found: &mut dyn FnMut(Block)) {
+        let Some(asleep) = self.asleep.take() else { return };
+        let us = (asleep.last - asleep.since).as_micros() as u64 + more_us;
+        self.totals.count(us, asleep.block.is_none());
+        if let Some(block) = asleep.block {
+            found(Block { us, ..block });
         }
     }
 }

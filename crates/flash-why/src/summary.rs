@@ -1,18 +1,22 @@
 //! Blocks summed up: by call, cause and path, over time, and by stack. Its size is limited whatever comes in.
+//!
+//! A block counts in each step of time that it lasted in, so that no step has more sleep than time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use flash_sleep::Cause;
 
-use crate::block::{Block, Frames, ThreadTotals};
+use crate::block::{Block, Frames};
 
 /// All blocks of a watch.
-#[derive(Default)]
 pub struct Summary {
     groups: HashMap<Key, Group>,
     stacks: HashMap<(u32, Frames), Weight>,
-    over_time: BTreeMap<(u32, Cause, u64), Weight>,
+    /// Microseconds asleep, by thread, cause and step.
+    over_time: BTreeMap<(u32, Cause, u64), u64>,
+    /// Steps are so many times as long as the shortest.
+    coarser: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -57,16 +61,21 @@ pub struct Row {
 /// Groups, beyond which paths are no longer told apart.
 const GROUPS_MAX: usize = 100_000;
 const STACKS_MAX: usize = 20_000;
-/// A loop that is in trouble blocks in idle ways too, but hardly ever more often than it waits.
-const IDLE_PER_WAIT: u64 = 4;
-const IDLE_MORE: u64 = 20;
-/// The shortest time that figures tell apart.
-pub(crate) const STEP_US: u64 = 100_000;
+/// The shortest time that figures tell apart. A watch of more steps has longer ones.
+const STEP_US: u64 = 100_000;
+const STEPS_MAX: u64 = 1200;
 
 impl Weight {
-    fn add(&mut self, us: u64) {
+    pub(crate) fn add(&mut self, us: u64) {
         self.count += 1;
         self.us += us;
+    }
+}
+
+impl Default for Summary {
+    fn default() -> Summary {
+        let (groups, stacks, over_time) = Default::default();
+        Summary { groups, stacks, over_time, coarser: 1 }
     }
 }
 
@@ -93,8 +102,29 @@ impl Summary {
         if self.stacks.len() < STACKS_MAX {
             self.stacks.entry((block.thread, Arc::clone(&block.stack))).or_default().add(block.us);
         }
-        let step = block.time_us / STEP_US;
-        self.over_time.entry((block.thread, block.cause, step)).or_default().add(block.us);
+        self.add_over_time(block);
+    }
+
+    fn add_over_time(&mut self, block: &Block) {
+        let end_us = block.time_us + block.us;
+        while end_us >= STEPS_MAX * self.step_us() {
+            self.coarser *= 2;
+            for ((thread, cause, step), us) in std::mem::take(&mut self.over_time) {
+                *self.over_time.entry((thread, cause, step / 2)).or_default() += us;
+            }
+        }
+        let (step_us, mut at_us) = (self.step_us(), block.time_us);
+        while at_us < end_us {
+            let step = at_us / step_us;
+            let until_us = end_us.min((step + 1) * step_us);
+            *self.over_time.entry((block.thread, block.cause, step)).or_default() += until_us - at_us;
+            at_us = until_us;
+        }
+    }
+
+    /// The length of a step.
+    pub(crate) fn step_us(&self) -> u64 {
+        STEP_US * self.coarser
     }
 
     /// Lines by call, cause and path, those with the longest sleeps in all first.
@@ -153,29 +183,13 @@ impl Summary {
         of.map(|((_, stack), weight)| (Arc::clone(stack), *weight)).collect()
     }
 
-    /// Sleeps in each step of time, by cause.
-    pub(crate) fn over_time(&self, threads: &dyn Fn(u32) -> bool) -> BTreeMap<Cause, BTreeMap<u64, Weight>> {
-        let mut causes: BTreeMap<Cause, BTreeMap<u64, Weight>> = BTreeMap::new();
-        for ((_, cause, step), weight) in self.over_time.iter().filter(|((thread, _, _), _)| threads(*thread))
-        {
-            let sum = causes.entry(*cause).or_default().entry(*step).or_default();
-            sum.count += weight.count;
-            sum.us += weight.us;
+    /// Microseconds asleep in each step of time, by cause.
+    pub(crate) fn over_time(&self, threads: &dyn Fn(u32) -> bool) -> BTreeMap<Cause, BTreeMap<u64, u64>> {
+        let mut causes: BTreeMap<Cause, BTreeMap<u64, u64>> = BTreeMap::new();
+        for ((_, cause, step), us) in self.over_time.iter().filter(|((thread, _, _), _)| threads(*thread)) {
+            *causes.entry(*cause).or_default().entry(*step).or_default() += us;
         }
         causes
-    }
-
-    /// Removes threads from the loops that only ask for events now and then. Their idle time is in `accept`, in a blocking read
-    /// or in a lock, like that of a pool's workers.
-    pub fn settle_loops(&self, threads: &mut [ThreadTotals]) {
-        let mut idle: HashMap<u32, u64> = HashMap::new();
-        for (key, group) in self.groups.iter().filter(|(key, _)| key.cause.is_idle()) {
-            *idle.entry(key.thread).or_default() += group.weight.count;
-        }
-        for thread in threads {
-            let idle = idle.get(&thread.thread).copied().unwrap_or(0);
-            thread.is_loop &= idle <= IDLE_MORE + IDLE_PER_WAIT * thread.waits;
-        }
     }
 }
 
@@ -234,31 +248,16 @@ fn steps_are_an_eighth_wide() {
 }
 
 #[test]
-fn workers_of_a_pool_have_no_loop() {
+fn a_long_sleep_fills_the_steps_that_it_lasts_in() {
+    let block = |time_us, us| Block { cause: Cause::PageCacheRead, time_us, us, ..Block::of_thread(7) };
     let mut summary = Summary::default();
-    let block = |thread| Block {
-        time_us: 0,
-        pid: 1,
-        thread,
-        name: "w".into(),
-        call: "accept".into(),
-        args: String::new(),
-        path: None,
-        cause: Cause::PipeOrSocket,
-        us: 9,
-        stack: Arc::from([]),
-        waker: None,
-        ready: None,
-        cpu: 0,
-        sampled: false,
-        unfinished: false,
-    };
-    for _ in 0..200 {
-        summary.add(&block(1));
-        summary.add(&block(2));
-    }
-    let thread = |thread, waits| ThreadTotals { thread, waits, is_loop: true, ..ThreadTotals::default() };
-    let mut threads = [thread(1, 10), thread(2, 300), thread(3, 0)];
-    summary.settle_loops(&mut threads);
-    assert_eq!(threads.map(|thread| thread.is_loop), [false, true, true]);
+    summary.add(&block(50_000, 300_000));
+    let steps = |summary: &Summary| summary.over_time(&|_| true)[&Cause::PageCacheRead].clone();
+    let expected = [(0, 50_000), (1, 100_000), (2, 100_000), (3, 50_000)];
+    assert_eq!(steps(&summary).into_iter().collect::<Vec<_>>(), expected);
+    // A day: longer steps, and never more of them.
+    summary.add(&block(400_000, 86_400_000_000));
+    let (day, step_us) = (steps(&summary), summary.step_us());
+    assert!(day.len() as u64 <= STEPS_MAX && day.values().all(|us| *us <= step_us), "{step_us}");
+    assert_eq!(day.values().sum::<u64>(), 300_000 + 86_400_000_000);
 }

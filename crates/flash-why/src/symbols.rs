@@ -41,6 +41,15 @@ impl Symbols {
         self.functions.get(after.checked_sub(1)?).map(|(_, name)| name)
     }
 
+    /// The functions of a stack. An address without one is its own name.
+    pub(crate) fn names(&self, addresses: &[u64]) -> Vec<Arc<str>> {
+        let name = |&address: &u64| match self.name(address) {
+            Some(name) => Arc::clone(name),
+            None => format!("{address:#x}").into(),
+        };
+        addresses.iter().map(name).collect()
+    }
+
     /// Where a function begins and the next one does.
     #[cfg(any(has_bpf, test))]
     pub(crate) fn range(&self, function: &str) -> Option<(u64, u64)> {

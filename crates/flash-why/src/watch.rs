@@ -1,6 +1,6 @@
 //! A watch: the processes of a target, seen by the best level that rights allow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,10 @@ use crate::block::{Block, ThreadTotals};
 use crate::ebpf;
 use crate::error::Error;
 use crate::level::Level;
+use crate::loops::{Loops, Sight};
 use crate::lost::Lost;
 use crate::perf;
-use crate::proc;
+use crate::proc::{self, Moment};
 use crate::sampler;
 use crate::target::Target;
 
@@ -23,10 +24,27 @@ pub struct Watch {
     instrument: Instrument,
     level: Level,
     note: Option<String>,
-    pids: Vec<u32>,
+    processes: usize,
     started: Option<Child>,
+    /// Threads that were there when it began, and what was known of each.
+    first: BTreeMap<u32, First>,
+    loops: Loops,
+    learned: Instant,
     begun: Instant,
+    ended: Option<Instant>,
+    /// At its end, what threads did that slept all along.
+    still: Vec<ThreadTotals>,
 }
+
+/// A thread as it was when the watch began.
+struct First {
+    pid: u32,
+    started: u64,
+    moment: Moment,
+}
+
+/// Between two looks at what threads wait in. Of a process that lives for less nothing need be known.
+const LEARN_EVERY: Duration = Duration::from_millis(500);
 
 enum Instrument {
     #[cfg(has_bpf)]
@@ -57,7 +75,28 @@ impl Watch {
             let has_ended = !proc::is_there(pid) && found.pids.iter().any(|&other| proc::is_there(other));
             watched.or_else(|error| if has_ended { Ok(()) } else { Err(error) })?;
         }
-        Ok(Watch { instrument, level, note, pids: found.pids, started: found.started, begun: Instant::now() })
+        match &mut instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.begin(),
+            Instrument::Perf(perf) => perf.begin(),
+            Instrument::Proc(_) => {}
+        }
+        let begun = Instant::now();
+        // Only now: a thread that moves from here on is seen.
+        let first = found.pids.iter().flat_map(|&pid| First::of_process(pid)).collect();
+        Ok(Watch {
+            instrument,
+            level,
+            note,
+            processes: found.pids.len(),
+            started: found.started,
+            first,
+            loops: Loops::default(),
+            learned: begun,
+            begun,
+            ended: None,
+            still: Vec::new(),
+        })
     }
 
     /// How much it sees.
@@ -72,12 +111,12 @@ impl Watch {
 
     /// How many processes it began with.
     pub fn processes(&self) -> usize {
-        self.pids.len()
+        self.processes
     }
 
     /// How long it has watched.
     pub fn watched_for(&self) -> Duration {
-        self.begun.elapsed()
+        self.ended.unwrap_or_else(Instant::now) - self.begun
     }
 
     /// Has this thread run before those that it watches, if it may: they fill a ring within milliseconds.
@@ -99,51 +138,71 @@ impl Watch {
     /// # Errors
     /// If the kernel refuses what it has granted before.
     pub fn poll(&mut self, found: &mut dyn FnMut(Block)) -> Result<(), Error> {
+        let loops = &mut self.loops;
+        let found = &mut |block: Block| {
+            loops.note(&block);
+            found(block);
+        };
         match &mut self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.poll(found),
-            Instrument::Perf(perf) => {
-                perf.poll(found);
-                Ok(())
-            }
-            Instrument::Proc(sampler) => {
-                sampler.poll(found);
-                Ok(())
+            Instrument::Perf(perf) => perf.poll(found),
+            Instrument::Proc(sampler) => sampler.poll(found),
+        }
+        if self.learned.elapsed() >= LEARN_EVERY {
+            self.learned = Instant::now();
+            let (threads, sight) = (self.seen(), self.sight());
+            self.loops.learn(&threads, sight);
+            let undecided = self.loops.undecided(&threads, sight);
+            match &mut self.instrument {
+                #[cfg(has_bpf)]
+                Instrument::Ebpf(kernel) => kernel.follow_calls(!undecided.is_empty())?,
+                Instrument::Perf(perf) => perf.follow_calls(&undecided),
+                Instrument::Proc(_) => {}
             }
         }
+        Ok(())
     }
 
     /// Gives the blocks that still last. The watch is over then.
     pub fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
+        let mut loops = std::mem::take(&mut self.loops);
+        let found = &mut |block: Block| {
+            loops.note(&block);
+            found(block);
+        };
         match &mut self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.unfinished(found),
             Instrument::Perf(perf) => perf.unfinished(found),
             Instrument::Proc(sampler) => sampler.unfinished(found),
         }
-        if self.level != Level::Proc {
-            self.asleep_all_along(found);
-        }
+        self.ended = Some(Instant::now());
+        let (still, blocks): (Vec<_>, Vec<_>) = self.asleep_all_along(&self.seen()).into_iter().unzip();
+        self.still = still;
+        blocks.into_iter().flatten().for_each(found);
+        self.loops = loops;
     }
 
-    /// Threads that slept before the watch began and have not moved since: a switch of theirs was never seen.
-    fn asleep_all_along(&mut self, found: &mut dyn FnMut(Block)) {
-        let threads = self.threads();
-        let moved = threads.iter().filter(|thread| thread.waits + thread.blocks > 0);
+    /// Threads that were asleep when the watch began and have not moved since: a switch of theirs was never seen.
+    fn asleep_all_along(&self, seen: &[ThreadTotals]) -> Vec<(ThreadTotals, Option<Block>)> {
+        // Samples need no switch.
+        if self.level == Level::Proc {
+            return Vec::new();
+        }
+        let moved = seen.iter().filter(|thread| thread.waits + thread.blocks > 0);
         let moved: BTreeSet<u32> = moved.map(|thread| thread.thread).collect();
-        for &pid in &self.pids {
-            for thread in proc::threads(pid).into_iter().filter(|thread| !moved.contains(thread)) {
-                if let Some(block) = sampler::Instrument::asleep_now(pid, thread) {
-                    let us = self.begun.elapsed().as_micros() as u64;
-                    found(Block { us, unfinished: true, ..block });
-                }
-            }
-        }
+        let still =
+            self.first.iter().filter(|(thread, first)| !moved.contains(thread) && first.is_there(**thread));
+        still
+            .filter_map(|(&thread, first)| {
+                sampler::Instrument::asleep_for(first.pid, thread, self.watched_for())
+            })
+            .collect()
     }
 
-    /// What each thread did.
-    pub fn threads(&mut self) -> Vec<ThreadTotals> {
-        match &mut self.instrument {
+    fn seen(&self) -> Vec<ThreadTotals> {
+        match &self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.threads(),
             Instrument::Perf(perf) => perf.threads(),
@@ -151,6 +210,29 @@ impl Watch {
         }
     }
 
+    fn sight(&self) -> Sight {
+        let sees_calls = match &self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(_) => true,
+            Instrument::Perf(perf) => perf.sees_calls(),
+            Instrument::Proc(_) => false,
+        };
+        Sight { watched_us: self.watched_for().as_micros() as u64, sees_calls }
+    }
+
+    /// What each thread did.
+    pub fn threads(&mut self) -> Vec<ThreadTotals> {
+        let mut threads = self.seen();
+        let still = match self.ended {
+            Some(_) => self.still.clone(),
+            None => self.asleep_all_along(&threads).into_iter().map(|(totals, _)| totals).collect(),
+        };
+        threads.retain(|thread| still.iter().all(|still| still.thread != thread.thread));
+        threads.extend(still);
+        threads.sort_by_key(|thread| (thread.pid, thread.thread));
+        self.loops.settle(&mut threads, self.sight());
+        threads
+    }
     /// What could not be seen, for what threads did.
     pub fn lost(&self, threads: &[ThreadTotals]) -> Lost {
         let (halves, unseen) = match &self.instrument {
@@ -180,6 +262,21 @@ impl Watch {
     /// Whether its processes run because it started them.
     pub fn is_own(&self) -> bool {
         self.started.is_some()
+    }
+}
+
+impl First {
+    fn of_process(pid: u32) -> impl Iterator<Item = (u32, First)> {
+        proc::threads(pid).into_iter().filter_map(move |thread| {
+            let place = proc::place(pid, thread);
+            Some((thread, First { pid, started: proc::started(&place)?, moment: proc::moment(&place)? }))
+        })
+    }
+
+    /// Whether the same thread is in the same sleep.
+    fn is_there(&self, thread: u32) -> bool {
+        let place = proc::place(self.pid, thread);
+        proc::moment(&place).as_ref() == Some(&self.moment) && proc::started(&place) == Some(self.started)
     }
 }
 

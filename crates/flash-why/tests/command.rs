@@ -57,19 +57,30 @@ fn what_cannot_be_watched_is_said_in_a_line() {
 #[test]
 fn a_process_that_ends_meanwhile_is_reported_so_far() {
     for level in ["1", "2", "3"] {
-        // Long enough to be found, also on a loaded machine.
-        let mut sleeper = Sleeper::start("3");
+        let mut sleeper = Sleeper::start("60");
         let pid = sleeper.0.id().to_string();
-        // Collected at its end, or it would be there as a zombie; that one counts as ended too.
-        let collector = std::thread::spawn(move || sleeper.0.wait());
-        let (code, said) = refusal(&[&pid, "--for", "20s", "--level", level]);
-        collector.join().expect("no panic").expect("it has ended");
-        assert_eq!(code, Some(1));
-        if said.contains("is refused") || said.contains("level 1 is not ") {
-            eprintln!("NOT TESTED, a process that ends at level {level}: {said}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flash-why"));
+        command.args([&pid, "--for", "60s", "--level", level]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut watch = Sleeper(command.spawn().expect("it runs"));
+        let mut said = BufReader::new(watch.0.stderr.take().expect("it is piped"));
+        let mut line = || {
+            let mut line = String::new();
+            said.read_line(&mut line).expect("text");
+            line
+        };
+        let begins = line();
+        if begins.contains("is refused") || begins.contains("level 1 is not ") {
+            eprintln!("NOT TESTED, a process that ends at level {level}: {begins}");
             continue;
         }
-        assert!(said.starts_with(&format!("flash why: process {pid} ended after ")), "{level}: {said}");
+        // Collected at its end, or it would be there as a zombie; that one counts as ended too.
+        sleeper.0.kill().and_then(|()| sleeper.0.wait()).expect("it has ended");
+        let ends = line();
+        assert!(
+            ends.starts_with(&format!("flash why: process {pid} ended after ")),
+            "{level}: {begins}{ends}"
+        );
+        assert_eq!(watch.0.wait().expect("it ends").code(), Some(1));
     }
 }
 

@@ -26,13 +26,16 @@ pub(super) struct Attributes {
 pub(super) const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 pub(super) const IOC_ENABLE: libc::c_ulong = 0x2400;
 pub(super) const IOC_DISABLE: libc::c_ulong = 0x2401;
+pub(super) const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const CONTEXT_SWITCHES: u64 = 3;
 
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_CPU: u64 = 1 << 7;
+const SAMPLE_RAW: u64 = 1 << 10;
 const SAMPLE_REGS_USER: u64 = 1 << 12;
 
 const DISABLED: u64 = 1;
@@ -79,6 +82,18 @@ impl Attributes {
             aux_watermark: 0,
             sample_max_stack: STACK_MAX,
             reserved: 0,
+        }
+    }
+
+    /// Each time that a tracepoint is passed, with what it tells. Begins disabled.
+    pub(super) fn tracepoint(number: u64) -> Attributes {
+        Attributes {
+            kind: TYPE_TRACEPOINT,
+            config: number,
+            sample_type: SAMPLE_RAW,
+            flags: DISABLED,
+            sample_regs_user: 0,
+            ..Attributes::context_switches(true)
         }
     }
 }

@@ -7,8 +7,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::record::Record;
-
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The page of counts; the records follow it.
@@ -43,8 +41,8 @@ impl Ring {
         Ok(Ring { start, page_bytes, records_bytes: page_bytes * pages, words: Vec::new() })
     }
 
-    /// The next record, if the kernel has written one.
-    pub(super) fn next(&mut self) -> Option<Record> {
+    /// The words of the next record, if the kernel has written one.
+    pub(super) fn next(&mut self) -> Option<&[u64]> {
         // Acquire: who sees the head sees the records before it.
         let head = self.count(HEAD).load(Ordering::Acquire);
         let tail = self.count(TAIL).load(Ordering::Relaxed);
@@ -60,7 +58,7 @@ impl Ring {
         }
         // Release: the kernel writes over the record only after it was read.
         self.count(TAIL).store(tail + bytes, Ordering::Release);
-        Some(Record::read(&self.words))
+        Some(&self.words)
     }
 
     fn count(&self, place: usize) -> &AtomicU64 {

@@ -62,7 +62,7 @@ struct end {
 };
 
 struct gone {
-	u32 kind, tgid, tid, is_loop;
+	u32 kind, tgid, tid, is_loop, poller, poller_is_ring;
 	u64 waits, wait_ns, blocks, block_ns, lost;
 	char name[16];
 };
@@ -441,7 +441,8 @@ SEC("tp_btf/sched_waking") int on_waking(u64 *context)
 	return 0;
 }
 
-/* Attached for moments only, as it costs each call of the machine a little: finds loops that have no time to sleep. */
+/* Finds loops that have no time to sleep: they still ask for events. Attached as long as there may be one, because it costs each
+ * call of the machine a little. */
 SEC("tp_btf/sys_enter") int on_enter(u64 *context)
 {
 	u64 who = pid_tgid();
@@ -481,6 +482,8 @@ SEC("tp_btf/sched_process_exit") int on_exit(u64 *context)
 			gone->tgid = tgid;
 			gone->tid = tid;
 			gone->is_loop = thread->is_loop;
+			gone->poller = thread->poller;
+			gone->poller_is_ring = thread->poller_is_ring;
 			gone->waits = thread->waits;
 			gone->wait_ns = thread->wait_ns;
 			gone->blocks = thread->blocks;

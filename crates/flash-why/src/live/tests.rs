@@ -1,7 +1,5 @@
 //! Keys and what they show, on a terminal that is only memory.
 
-use std::sync::Arc;
-
 use flash_sleep::Cause;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -10,23 +8,7 @@ use super::*;
 use crate::block::Block;
 
 fn block(call: &str, cause: Cause, path: &str, us: u64) -> Block {
-    Block {
-        time_us: 0,
-        pid: 1,
-        thread: 7,
-        name: "loop-0".into(),
-        call: call.into(),
-        args: String::new(),
-        path: Some(path.into()),
-        cause,
-        us,
-        stack: Arc::from([Arc::from("io_schedule")]),
-        waker: None,
-        ready: Some(3),
-        cpu: 0,
-        sampled: false,
-        unfinished: false,
-    }
+    Block { call: call.into(), cause, path: Some(path.into()), us, ready: Some(3), ..Block::of_thread(7) }
 }
 
 fn shown(view: &View, summary: &Summary) -> String {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod limits_of_disks;
+mod loops;
 mod victim;
 
 use std::collections::BTreeMap;
@@ -32,10 +33,15 @@ struct Victim(Child);
 
 impl Victim {
     fn start(case: &str, folder: &Path, group: Option<&Group>) -> Victim {
+        Victim::start_with(case, folder, group, &[])
+    }
+
+    fn start_with(case: &str, folder: &Path, group: Option<&Group>, more: &[(&str, &Path)]) -> Victim {
         let program = std::env::current_exe().expect("the test's program");
         let mut command = Command::new(program);
         command.args(["--exact", "victim::victim", "--nocapture", "--test-threads=1"]);
         command.env(victim::CASE, case).env(victim::FOLDER, folder).stdout(std::process::Stdio::null());
+        command.envs(more.iter().copied());
         if let Some(group) = group {
             command.env(victim::GROUP, group.0.join("cgroup.procs"));
         }

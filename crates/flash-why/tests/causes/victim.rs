@@ -28,6 +28,7 @@ fn victim() {
     if let Some(group) = std::env::var_os(GROUP) {
         fs::write(group, std::process::id().to_string()).expect("a process can be moved");
     }
+    crate::loops::run(&case, &folder);
     let (quiet, other) = UnixStream::pair().expect("sockets");
     let mut act = action(&case, &folder);
     let wait = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
