@@ -58,18 +58,16 @@ fn read(text: &[u8]) -> Result<PasswordFile, String> {
     PasswordFile::read(Path::new("/etc/flash/users"), open, SUCCESSES.clone())
 }
 
-/// What stands where hashes do, where it is long enough to be one.
+/// What stands where hashes do, is long enough to be one, and is in no user's name.
 fn secrets(text: &[u8]) -> impl Iterator<Item = &str> {
-    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let hashes = lines.filter_map(|line| line.split(|byte| *byte == b':').nth(1));
-    // A name may be the same text as a hash, and stands in errors.
-    let is_name = move |hash: &&[u8]| {
-        text.windows(hash.len() + 1).any(|part| part.ends_with(b":") && part.starts_with(hash))
+    let fields = |number| {
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        lines.filter_map(move |line| line.split(|byte| *byte == b':').nth(number))
     };
-    hashes
-        .filter(|hash| hash.len() >= 20)
-        .filter(move |hash| !is_name(hash))
-        .filter_map(|hash| std::str::from_utf8(hash).ok())
+    let is_in_name =
+        move |hash: &[u8]| fields(0).any(|name| name.windows(hash.len()).any(|part| part == hash));
+    let hashes = fields(1).filter(move |hash| hash.len() >= 20 && !is_in_name(hash));
+    hashes.filter_map(|hash| std::str::from_utf8(hash).ok())
 }
 
 /// Whether a check takes a few milliseconds at most.
