@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -139,6 +140,28 @@ fn a_socket_that_cannot_serve_is_refused_with_its_name() {
     let place = listener.local_addr().unwrap().to_string();
     let line = said("web", listener.into(), &["--listen", "127.0.0.1:0"]);
     assert!(line.contains(&format!("`web` listens at {place}, and no listen does")), "{line}");
+}
+
+/// A server that was taken over may say to its successor that a socket of its own is one of the configuration's.
+#[test]
+fn a_socket_serves_no_other_place_than_its_own_whatever_its_name_says() {
+    let site = site::make();
+    for arch in ["amped", "mp"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [web, other] = ["web", "other"].map(|name| folder.path().join(name));
+        let listener = UnixListener::bind(&other).unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        let name = format!("flash=listen=unix%3A{}", web.display());
+        let mut command = activated(arch, site.path(), &name, vec![listener.into()]);
+        let place = format!("unix:{},mode=666", web.display());
+        command.args(["--listen", "127.0.0.1:0", "--listen", &place]);
+        let server = Server::of(command);
+        assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o600, "{arch}");
+        assert_eq!(fs::metadata(&web).unwrap().mode() & 0o777, 0o666, "{arch}: it has made one itself");
+        assert!(ask(&mut UnixStream::connect(&web).unwrap()).ends_with("0123456789"), "{arch}");
+        server.stop();
+        assert!(other.exists(), "{arch}");
+    }
 }
 
 #[test]

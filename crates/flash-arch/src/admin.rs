@@ -17,7 +17,8 @@ mod response;
 pub mod snapshot;
 mod watchers;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -29,8 +30,8 @@ use std::time::{Duration, Instant};
 use flash_process::UpgradeRequest;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, sendmsg};
 
 pub(crate) use self::administered::Administered;
 use self::history::Sample;
@@ -70,10 +71,13 @@ pub(crate) fn start(
     listeners: AdminListeners,
     server: &Arc<impl Administered + 'static>,
 ) -> io::Result<Vec<AdminThread>> {
-    let AdminListeners { socket, read_only, hosts } = listeners;
+    let AdminListeners { socket, read_only, hosts, upgrader } = listeners;
+    let upgrader = upgrader.map(Arc::new);
     let all: Vec<_> = [(socket, Access::Full), (read_only, Access::ReadOnly)]
         .into_iter()
-        .filter_map(|(listener, access)| Some((listener?, Policy { access, hosts: Arc::clone(&hosts) })))
+        .filter_map(|(listener, access)| {
+            Some((listener?, Policy { access, hosts: Arc::clone(&hosts), upgrader: upgrader.clone() }))
+        })
         .collect();
     if all.is_empty() {
         return Ok(Vec::new());
@@ -202,7 +206,7 @@ fn serve(
         let _ = client.set_write_timeout(Some(PATIENCE));
         return watchers.watch(&mut client, &response.bytes());
     }
-    let _ = send(&mut client, &response.bytes());
+    let _ = send(&mut client, &response);
     let _ = client.shutdown(Shutdown::Write);
     // What is left of the request is read, or the kernel would reset the connection before the client has the response.
     let _ = client.set_read_timeout(Some(PATIENCE / 10));
@@ -214,21 +218,34 @@ fn serve(
     }
 }
 
-/// Sends a response, if its client takes it in time.
-fn send(client: &mut UnixStream, mut response: &[u8]) -> io::Result<()> {
+/// Sends a response, if its client takes it in time. A descriptor goes with the first bytes.
+fn send(client: &mut UnixStream, response: &Response) -> io::Result<()> {
     let give_up = Instant::now() + PATIENCE;
-    while !response.is_empty() {
+    let (bytes, mut descriptor) = (response.bytes(), response.descriptor.as_ref());
+    let mut unsent = &bytes[..];
+    while !unsent.is_empty() {
         let left = give_up.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         client.set_write_timeout(Some(left))?;
-        match client.write(response)? {
+        let sent = match descriptor.take() {
+            Some(descriptor) => send_with(client, unsent, descriptor)?,
+            None => client.write(unsent)?,
+        };
+        match sent {
             0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => response = &response[count..],
+            count => unsent = &unsent[count..],
         }
     }
     Ok(())
+}
+
+fn send_with(client: &UnixStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let (mut control, descriptors) = (SendAncillaryBuffer::new(&mut space), [descriptor.as_fd()]);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    Ok(sendmsg(client, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// Whether the client is root or the server's user. The socket's mode says the same, but it can be changed.

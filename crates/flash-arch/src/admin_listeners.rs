@@ -1,6 +1,7 @@
 //! The listeners at which administrators reach a server. What is answered there is [`admin`](crate::admin)'s.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::hosts::HostName;
@@ -16,6 +17,8 @@ pub struct AdminListeners {
     pub read_only: Option<Listener>,
     /// Names under which they are reached, besides the usual ones.
     pub hosts: Arc<[HostName]>,
+    /// The place of the upgrader's own socket, for administrators who name another program.
+    pub upgrader: Option<OwnedFd>,
 }
 
 impl AdminListeners {
@@ -26,6 +29,7 @@ impl AdminListeners {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let clone = |listener: &Option<Listener>| listener.as_ref().map(Listener::try_clone).transpose();
         let hosts = Arc::clone(&self.hosts);
-        Ok(Self { socket: clone(&self.socket)?, read_only: clone(&self.read_only)?, hosts })
+        let upgrader = self.upgrader.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Self { socket: clone(&self.socket)?, read_only: clone(&self.read_only)?, hosts, upgrader })
     }
 }

@@ -1,5 +1,7 @@
 //! The file as text, and where it lies. It may include others.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,19 +20,23 @@ pub struct File {
     text: String,
     /// Where each line but the first begins.
     lines: Vec<u32>,
+    /// The variables of the environment that it has values of.
+    variables: RefCell<BTreeSet<String>>,
 }
 
 impl File {
+    /// `path` is as the operator named it, and `absolute` is where that lies.
+    ///
     /// # Errors
     /// The file cannot be read, or is not UTF-8.
-    pub fn read(path: &Path) -> io::Result<File> {
-        Ok(Self::new(path, std::path::absolute(path)?, std::fs::read_to_string(path)?))
+    pub fn read(path: &Path, absolute: &Path) -> io::Result<File> {
+        Ok(Self::new(path, &std::path::absolute(absolute)?, std::fs::read_to_string(absolute)?))
     }
 
-    fn new(path: &Path, absolute: PathBuf, text: String) -> File {
+    fn new(path: &Path, absolute: &Path, text: String) -> File {
         let folder = absolute.parent().map_or_else(|| "/".into(), Path::to_owned);
         let lines = text.match_indices('\n').map(|(at, _)| at as u32 + 1).collect();
-        File { path: path.into(), folder, text, lines }
+        File { path: path.into(), folder, text, lines, variables: RefCell::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -47,6 +53,11 @@ impl File {
         format!("{}:{line}", self.path.display())
     }
 
+    /// Notes that it has the value of this variable.
+    pub(crate) fn has_variable(&self, name: &str) {
+        self.variables.borrow_mut().insert(name.to_owned());
+    }
+
     /// A path as the file names it, made absolute.
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {
         self.folder.join(path)
@@ -58,12 +69,17 @@ impl File {
 pub struct Files(Vec<File>);
 
 impl Files {
-    /// Reads the first file.
+    /// Reads the first file. `path` is as the operator named it, and `absolute` is where that lies.
     ///
     /// # Errors
     /// The file cannot be read, or is not UTF-8.
-    pub fn read(path: &Path) -> io::Result<Self> {
-        File::read(path).map(|file| Self(vec![file]))
+    pub fn read(path: &Path, absolute: &Path) -> io::Result<Self> {
+        File::read(path, absolute).map(|file| Self(vec![file]))
+    }
+
+    /// The variables of the environment that they have values of.
+    pub fn variables(&self) -> Vec<String> {
+        self.0.iter().flat_map(|file| file.variables.borrow().clone()).collect()
     }
 
     /// The file that includes the others.
@@ -111,7 +127,7 @@ impl Files {
 
 #[cfg(test)]
 pub(crate) fn of_text(text: &str) -> Files {
-    Files(vec![File::new(Path::new("flash.toml"), "/etc/flash/flash.toml".into(), text.into())])
+    Files(vec![File::new(Path::new("flash.toml"), Path::new("/etc/flash/flash.toml"), text.into())])
 }
 
 #[cfg(test)]
@@ -151,6 +167,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there() {
-        assert_eq!(File::read(Path::new("/nowhere/flash.toml")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let nowhere = Path::new("/nowhere/flash.toml");
+        assert_eq!(File::read(nowhere, nowhere).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

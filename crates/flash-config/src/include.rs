@@ -10,8 +10,9 @@ use crate::File;
 /// Why one of them cannot be read.
 pub(crate) fn files(pattern: &Path) -> Result<Vec<File>, String> {
     let text = pattern.to_str().ok_or("write it in UTF-8")?;
-    let read =
-        |path: &Path| File::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+    let read = |path: &Path| {
+        File::read(path, path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
     if !text.contains(['*', '?', '[']) {
         return read(pattern).map(|file| vec![file]);
     }

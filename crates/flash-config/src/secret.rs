@@ -24,10 +24,13 @@ pub(crate) fn read(table: &DeTable<'_>, file: &File) -> Result<String, String> {
     let DeValue::String(text) = value.get_ref() else { return Err(FORM.into()) };
     let secret = match &**name.get_ref() {
         // What the error says has the value in it.
-        "env" => std::env::var(&**text).map_err(|error| match error {
-            VarError::NotUnicode(_) => format!("{text}: its value is not UTF-8"),
-            error @ VarError::NotPresent => format!("{text}: {error}"),
-        })?,
+        "env" => {
+            file.has_variable(text);
+            std::env::var(&**text).map_err(|error| match error {
+                VarError::NotUnicode(_) => format!("{text}: its value is not UTF-8"),
+                error @ VarError::NotPresent => format!("{text}: {error}"),
+            })?
+        }
         "file" if !text.is_empty() => of_file(&file.absolute(text))?,
         // systemd's LoadCredential and SetCredential.
         "credential" if !text.contains('/') && !text.starts_with('.') => {

@@ -41,6 +41,16 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
+    /// The same, where a relative path begins at this folder.
+    #[must_use]
+    pub fn below(&self, folder: &Path) -> Self {
+        match self {
+            Destination::Path(path) => Destination::Path(folder.join(path)),
+            Destination::Daemon(daemon) => Destination::Daemon(daemon.below(folder)),
+            Destination::Stdout | Destination::Stderr => self.clone(),
+        }
+    }
+
     /// Opens the file of a log.
     pub fn open_path(path: &Path) -> io::Result<File> {
         let fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());

@@ -46,6 +46,7 @@ fn main() {
     let setup = || Setup {
         folders: vec![Folder { prefix: b"/cgi".to_vec(), path: folder.clone() }],
         commands: Vec::new(),
+        commands_folder: None,
         running_max: AT_ONCE,
         queue_max: AT_ONCE,
         queue_wait: Duration::from_secs(10),

@@ -11,6 +11,8 @@ use flash_os::spawn::Limit;
 pub struct Setup {
     pub folders: Vec<Folder>,
     pub commands: Vec<Command>,
+    /// Where commands begin, if their user may go there. Otherwise, and without one, where the fork helper is.
+    pub commands_folder: Option<CString>,
     /// Scripts that run at once, over all server processes.
     pub running_max: usize,
     /// Requests that wait for one of them to end.

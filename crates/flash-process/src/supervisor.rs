@@ -168,10 +168,18 @@ impl<'a> Supervisor<'a> {
         self.running.iter().take(1).for_each(|running| running.signal(signal));
     }
 
+    /// How many processes run that were started on request.
+    pub(crate) fn requested(&self) -> usize {
+        self.all_requested().count()
+    }
+
+    fn all_requested(&self) -> impl Iterator<Item = &Running<'a>> {
+        self.running.iter().filter(|running| running.role.on_end == OnEnd::Forget)
+    }
+
     /// Ends at once the processes that were started on request.
     pub fn kill_requested(&self) {
-        let requested = self.running.iter().filter(|running| running.role.on_end == OnEnd::Forget);
-        for running in requested {
+        for running in self.all_requested() {
             running.signal(Signal::KILL);
             // One that is a supervisor process itself leads the group of those that it has started.
             let _ = kill_process_group(running.pid, Signal::KILL);

@@ -33,12 +33,16 @@ pub struct SupervisorSetup<'a> {
     /// The process's name in `ps`, and in what is logged.
     pub title: &'a CStr,
     pub name: &'static str,
+    /// What stays open there, beside the sockets of permanent roles.
+    pub keep: &'a [BorrowedFd<'a>],
     /// Called there first: to become another user, and to find out what is wrong.
     pub prepare: &'a dyn Fn() -> io::Result<()>,
     /// Roles that have a process all the time.
     pub permanent: Vec<Role<'a>>,
     /// `None` for a request without a role.
     pub requested: &'a RequestedRole<'a>,
+    /// Processes that were requested and run at a time. Beyond them, the socket of a request closes at once.
+    pub requested_max: usize,
 }
 
 impl Default for SupervisorSetup<'_> {
@@ -47,9 +51,11 @@ impl Default for SupervisorSetup<'_> {
         Self {
             title: c"flash-supervise",
             name: "the supervisor",
+            keep: &[],
             prepare: &|| Ok(()),
             permanent: Vec::new(),
             requested: &|_, _| None,
+            requested_max: usize::MAX,
         }
     }
 }
@@ -75,8 +81,8 @@ impl SupervisorProcess {
             Forked::Child => {
                 // Nothing that was open before may stay open longer than in the server: listeners least of all.
                 let sockets = setup.permanent.iter().filter_map(|role| role.socket.as_deref());
-                let keep: Vec<BorrowedFd<'_>> = sockets.chain([&theirs]).map(AsFd::as_fd).collect();
-                fork::close_all_except(&keep);
+                let sockets = sockets.chain([&theirs]).map(AsFd::as_fd);
+                fork::close_all_except(&sockets.chain(setup.keep.iter().copied()).collect::<Vec<_>>());
                 child::run_and_exit(name, || supervise(theirs, setup))
             }
             Forked::Parent { child } => {
@@ -165,7 +171,8 @@ pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()>
         let Some(server) = &control else { continue };
         match ipc::try_receive(server, &mut buffer) {
             Ok(Received::Message(message)) => {
-                let socket = message.descriptors.into_iter().next().map(Rc::new);
+                let has_room = supervisor.requested() < setup.requested_max;
+                let socket = message.descriptors.into_iter().next().filter(|_| has_room).map(Rc::new);
                 let role = socket.and_then(|socket| (setup.requested)(&message.bytes, socket));
                 // The server learns by the socket if there is no process.
                 if let Some(Err(error)) = role.map(|role| supervisor.start(role)) {

@@ -1,17 +1,20 @@
 //! The upgrader: a small process that keeps the rights of the start, and executes the next server of an upgrade.
 //!
 //! A server that has given up its rights cannot start itself again. The upgrader is forked before that: a [supervisor
-//! process](crate::supervisor_process) of its own, with the arguments, the environment and the folder of the start. For each upgrade
+//! process](crate::supervisor_process) of its own, with the arguments of the start. For each upgrade
 //! it forks a process that executes the program and watches it: its standard error, its end, and the time. The server sends the
 //! listening sockets, and decides what happens once the new process is ready.
 //!
-//! A server that was taken over by an attacker must not gain the rights of the start by it. So a server that has given up rights
-//! may name only programs that nobody else could have written.
+//! A server that was taken over by an attacker must not gain the rights of the start by it. So the program is that of the start, and
+//! only root may [name another one](authorization). Either has to be a [program](flash_trust::program) that nobody else could have
+//! written. The environment and the working directory are the upgrader's own.
 
 mod attempt;
+mod authorization;
 mod wanted;
 
 use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +22,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use self::attempt::NextServer;
+pub use self::authorization::Authorization;
+use self::authorization::Authorizations;
 use self::wanted::{LISTENERS_MAX, NAME};
 use crate::codec::Writer;
 use crate::ipc::{self, DESCRIPTORS_MAX, Received};
@@ -29,7 +35,7 @@ use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 /// What an upgrade is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradeRequest {
-    /// The program to execute. Without one it is that of this server, as it is on the disk now.
+    /// The program to execute, which root has to [name](Authorization). Without one it is that of this server, as it is on the disk now.
     pub binary: Option<PathBuf>,
     /// How long the new server may take until it is ready.
     pub ready_within: Duration,
@@ -37,7 +43,17 @@ pub struct UpgradeRequest {
 
 /// The process that executes new servers, as the server sees it.
 #[derive(Debug)]
-pub struct Upgrader(SupervisorProcess);
+pub struct Upgrader {
+    process: SupervisorProcess,
+    /// Where root names another program. `None` if no such socket could be made.
+    socket: Option<OwnedFd>,
+}
+
+/// Requests: to execute the program of the start, or one that root names.
+const OWN: &[u8] = b"own";
+const NAMED: &[u8] = b"named";
+/// New servers at a time. The server wants one, while an earlier one may be ending.
+const AT_ONCE_MAX: usize = 4;
 
 /// An upgrade that is under way. If it is dropped, the new server ends.
 #[derive(Debug)]
@@ -50,25 +66,39 @@ impl Default for UpgradeRequest {
 }
 
 impl Upgrader {
-    /// Forks the process. `gives_up_rights` says whether the server will have fewer rights than it has now.
+    /// Forks the process. `environment` is that of new servers.
     ///
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses another process.
-    pub fn start(gives_up_rights: bool) -> io::Result<Self> {
+    pub fn start(environment: &[(OsString, OsString)]) -> io::Result<Self> {
         // The file may be replaced later, and the link would lead to the old one.
         let own = env::current_exe()?;
-        let requested = |_: &[u8], socket: Rc<OwnedFd>| {
-            let (own, server) = (own.clone(), Rc::clone(&socket));
-            let main = Rc::new(move || attempt::run(&server, &own, gives_up_rights));
+        let (authorizations, socket) = Authorizations::open().ok().unzip();
+        let requested = |request: &[u8], socket: Rc<OwnedFd>| {
+            let named = match (request, &authorizations) {
+                (NAMED, Some(authorizations)) => authorizations.take(),
+                _ => Vec::new(),
+            };
+            let (server, next) = (Rc::clone(&socket), NextServer { own: own.clone(), named, environment });
+            let main = Rc::new(move || attempt::run(&server, &next));
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
         };
-        SupervisorProcess::start(SupervisorSetup {
+        let keep: Vec<BorrowedFd<'_>> = authorizations.iter().map(AsFd::as_fd).collect();
+        let process = SupervisorProcess::start(SupervisorSetup {
             title: c"flash-upgrade",
             name: NAME,
+            keep: &keep,
             requested: &requested,
+            requested_max: AT_ONCE_MAX,
             ..SupervisorSetup::default()
-        })
-        .map(Self)
+        })?;
+        Ok(Self { process, socket })
+    }
+
+    /// Where root [names another program](Authorization::give).
+    #[must_use]
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// Starts an upgrade. The new server gets these listening sockets and the memory with hot paths, by these names.
@@ -86,7 +116,7 @@ impl Upgrader {
                 "it has {count} listening sockets: {LISTENERS_MAX} may be passed on"
             )));
         }
-        let to = self.0.request(b"upgrade")?;
+        let to = self.process.request(if request.binary.is_some() { NAMED } else { OWN })?;
         let mut message = Writer::default();
         message.u64(u64::try_from(request.ready_within.as_millis()).unwrap_or(u64::MAX));
         message.bytes(request.binary.as_ref().map_or(b"", |path| path.as_os_str().as_bytes()));

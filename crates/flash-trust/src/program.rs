@@ -1,51 +1,78 @@
-//! Programs that a server with fewer rights may have executed: only root and the user of the start can have written them.
+//! Programs that are executed with the rights of the start: only root and the user of the start can have written them.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
 
-/// Group and others may write.
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+
+/// Group and others may write. In a folder with the sticky bit they may at least put a file where there is none.
 const WRITABLE: u32 = 0o022;
-/// In a folder with this bit, files are their owners' alone.
-const STICKY: u32 = 0o1000;
 
-/// The real path of the program.
+/// Looks at the program and at each folder above it, from the root of the filesystem down. If only root and the user of the start may
+/// write all of them, nobody else can put another file in the program's place. So it may be executed by this path afterwards.
 ///
 /// # Errors
-/// If another user may have written it, or may put something else in its place.
-pub fn program(path: &Path) -> io::Result<PathBuf> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    // What has no name anywhere, such as memory, is found nowhere.
-    let real = path.canonicalize().map_err(named)?;
-    for place in real.ancestors() {
-        let metadata = place.symlink_metadata().map_err(named)?;
-        let is_owned = metadata.uid() == 0 || metadata.uid() == rustix::process::geteuid().as_raw();
-        let is_sticky = metadata.is_dir() && metadata.mode() & STICKY != 0;
-        let is_writable = metadata.mode() & WRITABLE != 0 && !is_sticky;
-        let whose = match (is_owned, is_writable) {
-            (true, false) => continue,
-            (false, _) => "it is another user's",
-            (true, true) => "others may write it",
+/// If another user may have written it, or may put something else in its place. A symbolic link is none of theirs, and refused
+/// all the same: the path has to be the real one.
+pub fn program(path: &Path) -> io::Result<()> {
+    let failed = |why: &str, place: &Path| {
+        let (path, place) = (path.display(), place.display());
+        io::Error::other(format!("{path} is not executed with the rights of the start: {why} ({place})"))
+    };
+    let open = |folder: &dyn Fn(OFlags) -> Result<OwnedFd, Errno>, place: &Path| {
+        let opened = folder(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC);
+        let opened = opened.map_err(|error| {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("{}: {error}", place.display()))
+        })?;
+        let status = fstat(&opened)?;
+        let why = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Symlink => Some("it is a symbolic link"),
+            _ if status.st_uid != 0 && status.st_uid != rustix::process::geteuid().as_raw() => {
+                Some("it is another user's")
+            }
+            _ if status.st_mode & WRITABLE != 0 => Some("others may write it"),
+            _ => None,
         };
-        let (real, place) = (real.display(), place.display());
-        return Err(io::Error::other(format!(
-            "{real} is not executed with the rights of the start: {whose} ({place})"
-        )));
+        why.map_or(Ok(opened), |why| Err(failed(why, place)))
+    };
+    let mut components = path.components();
+    if components.next() != Some(Component::RootDir) {
+        return Err(failed("its path is not absolute", path));
     }
-    Ok(real)
+    let mut place = PathBuf::from("/");
+    let mut last = open(&|flags| openat(CWD, "/", flags, Mode::empty()), &place)?;
+    for component in components {
+        let Component::Normal(name) = component else {
+            return Err(failed("its path is not the real one", path));
+        };
+        place.push(name);
+        last = open(&|flags| openat(&last, name, flags, Mode::empty()), &place)?;
+    }
+    match FileType::from_raw_mode(fstat(&last)?.st_mode) {
+        FileType::RegularFile => Ok(()),
+        _ => Err(failed("it is not a file", path)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
 
+    /// A folder that only this user and root can put something into, as those that the tests lie in.
+    fn folder() -> tempfile::TempDir {
+        let own = std::env::current_exe().unwrap();
+        tempfile::tempdir_in(own.parent().unwrap()).unwrap()
+    }
+
     #[test]
     fn only_programs_that_nobody_else_can_write_are_trusted() {
-        // On some machines anybody may replace what is in /tmp.
-        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let folder = folder();
         let inner = folder.path().join("inner");
         fs::create_dir(&inner).unwrap();
         let file = inner.join("flash");
@@ -53,15 +80,52 @@ mod tests {
         let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         mode(&file, 0o755);
         mode(&inner, 0o755);
-        assert_eq!(program(&file).unwrap(), file.canonicalize().unwrap());
-        mode(&inner, 0o1777);
-        assert!(program(&file).is_ok(), "as in /tmp, nobody else can replace it");
-        for (path, wrong, right) in [(&file, 0o775, 0o755), (&file, 0o757, 0o755), (&inner, 0o777, 0o755)] {
+        program(&file).unwrap();
+        let refused = |path: &Path, why: &str, place: &Path| {
+            let said = program(path).unwrap_err().to_string();
+            let what = format!(
+                "{} is not executed with the rights of the start: {why} ({})",
+                path.display(),
+                place.display()
+            );
+            assert_eq!(said, what);
+        };
+        for (path, wrong, right) in [
+            (&file, 0o775, 0o755),
+            (&file, 0o757, 0o755),
+            (&inner, 0o777, 0o755),
+            // If the program is removed, anybody can put another one there, as in /tmp.
+            (&inner, 0o1777, 0o755),
+        ] {
             mode(path, wrong);
-            let why = program(&file).unwrap_err().to_string();
-            assert!(why.contains("others may write it") && why.contains(path.to_str().unwrap()), "{why}");
+            refused(&file, "others may write it", path);
             mode(path, right);
         }
-        assert!(program(&folder.path().join("none")).is_err());
+        refused(&inner, "it is not a file", &inner);
+        let dots = inner.join("../inner/flash");
+        refused(&dots, "its path is not the real one", &dots);
+        refused(Path::new("flash"), "its path is not absolute", Path::new("flash"));
+        assert_eq!(program(&inner.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        if rustix::process::geteuid().is_root() {
+            for path in [&file, &inner] {
+                chown(path, Some(65_534), None).unwrap();
+                refused(&file, "it is another user's", path);
+                chown(path, Some(0), None).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_to_a_trusted_program_is_no_trusted_program() {
+        let folder = folder();
+        let [flash, link, inner] = ["flash", "link", "inner"].map(|name| folder.path().join(name));
+        fs::write(&flash, "").unwrap();
+        symlink(&flash, &link).unwrap();
+        symlink(folder.path(), &inner).unwrap();
+        program(&flash).unwrap();
+        for (path, place) in [(link.clone(), link), (inner.join("flash"), inner)] {
+            let why = program(&path).unwrap_err().to_string();
+            assert!(why.contains(&format!("it is a symbolic link ({})", place.display())), "{why}");
+        }
     }
 }

@@ -1,9 +1,14 @@
 //! Asks a running server at its admin socket. `flash reload`, `flash reopen` and `flash upgrade` print what it says.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
+
+use flash_process::Authorization;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::config;
 use crate::failure::Failure;
@@ -20,20 +25,60 @@ pub(crate) fn ask(to: &Administered, path: &str) -> Result<(), Failure> {
 /// Asks for an upgrade, and prints the answer.
 pub(crate) fn upgrade(flags: &Upgrade) -> Result<(), Failure> {
     let mut path = format!("/upgrade?ms={}", flags.ready_within.as_millis());
-    if let Some(binary) = &flags.binary {
-        // The server may be in another folder.
-        let binary = path::absolute(binary).map_err(|error| Failure::Usage(format!("--binary: {error}")))?;
-        path.push_str("&binary=");
-        for byte in binary.as_os_str().as_bytes() {
-            match byte {
-                b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                    path.push(char::from(*byte))
-                }
-                _ => path.push_str(&format!("%{byte:02X}")),
+    let Some(binary) = &flags.binary else { return ask(&flags.to, &path) };
+    // The server may be in another folder, and takes only the real path.
+    let binary = path::absolute(binary).map_err(|error| Failure::Usage(format!("--binary: {error}")))?;
+    let binary = binary
+        .canonicalize()
+        .map_err(|error| Failure::Run(format!("cannot find {}: {error}", binary.display())))?;
+    path.push_str("&binary=");
+    for byte in binary.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                path.push(char::from(*byte))
             }
+            _ => path.push_str(&format!("%{byte:02X}")),
         }
     }
+    let _word = authorize(&socket_of(&flags.to)?, &binary)?;
     ask(&flags.to, &path)
+}
+
+/// Tells the server's upgrader that root names this program. It asks nobody else.
+fn authorize(socket: &Path, binary: &Path) -> Result<Authorization, Failure> {
+    let place = socket_of_upgrader(socket).map_err(|error| unreachable(socket, &error))?;
+    let place = place.ok_or_else(|| {
+        Failure::Run("the server has no way to take another program: put it in the place of its own".into())
+    })?;
+    Authorization::give(place, binary).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Failure::Run(
+            "only root may name another program: put it in the place of the server's, and leave --binary out"
+                .into(),
+        ),
+        _ => Failure::Run(format!("cannot ask the server's upgrader: {error}")),
+    })
+}
+
+/// The place of the upgrader's own socket, which comes with an answer of the server.
+fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(request_head("GET", "/upgrade").as_bytes())?;
+    let mut place = None;
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 4096];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let received = recvmsg(&stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                place = descriptors.next();
+            }
+        }
+        if received.bytes == 0 {
+            return Ok(place);
+        }
+    }
 }
 
 /// What a server answered.
@@ -63,14 +108,21 @@ pub(crate) fn get(to: &Administered, path: &str) -> Result<String, Failure> {
     }
 }
 
-fn request(to: &Administered, method: &str, path: &str) -> Result<Answer, Failure> {
+fn socket_of(to: &Administered) -> Result<PathBuf, Failure> {
     let socket = match &to.admin {
         Some(admin) => admin.clone(),
         None => reached_at(&to.config)?,
     };
-    let AdminAt::Unix(socket) = socket else {
-        return Err(Failure::Usage("the server has no admin socket (--admin off): send it SIGHUP".into()));
-    };
+    match socket {
+        AdminAt::Unix(socket) => Ok(socket),
+        AdminAt::Off => {
+            Err(Failure::Usage("the server has no admin socket (--admin off): send it SIGHUP".into()))
+        }
+    }
+}
+
+fn request(to: &Administered, method: &str, path: &str) -> Result<Answer, Failure> {
+    let socket = socket_of(to)?;
     exchange(&socket, method, path).map_err(|error| unreachable(&socket, &error))
 }
 
@@ -102,10 +154,13 @@ fn reached_at(file: &Path) -> Result<AdminAt, Failure> {
     text.parse().map_err(|why| Failure::Usage(format!("{}: admin: {why}", file.display())))
 }
 
+fn request_head(method: &str, path: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nHost: flash\r\nConnection: close\r\n\r\n")
+}
+
 fn exchange(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: flash\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
+    stream.write_all(request_head(method, path).as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);

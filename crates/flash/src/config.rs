@@ -20,6 +20,7 @@ use flash_core::printable::printable_lines;
 use crate::failure::Failure;
 use crate::flags::{self, Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
 use crate::serve::{self, Again, Check, Fault, Findings, Reader};
+use crate::start_folder::absolute;
 
 use inherit::names_of;
 use keys::{ROOT, TLS, id};
@@ -146,6 +147,7 @@ fn of_file(path: &Path, given: &ArgMatches, tell: &dyn Fn(&str)) -> Result<OfFil
     Ok(OfFile {
         words: config.settings.iter().flat_map(as_words).collect(),
         sites: config.sites.iter().map(&mut site).collect(),
+        environment: files.variables(),
     })
 }
 
@@ -286,7 +288,7 @@ pub(crate) fn print_schema() -> Result<(), Failure> {
 }
 
 fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
-    let mut files = Files::read(path)
+    let mut files = Files::read(path, &absolute(path))
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
     let (config, problems) = Config::parse(&mut files, keys);
     Ok((Loaded { files, config }, problems))

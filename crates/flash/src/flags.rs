@@ -20,9 +20,12 @@ use flash_core::places::PlaceNames;
 
 use crate::failure::Failure;
 use crate::sibling;
+use crate::start_folder::absolute;
 
+mod absolute;
 mod admin;
 mod auth;
+mod choices;
 mod codings;
 mod denial;
 mod duration;
@@ -45,6 +48,7 @@ mod value;
 
 pub(crate) use admin::{AdminAt, host_name};
 pub(crate) use auth::Auth;
+pub(crate) use choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use explain::{Explain, Url};
@@ -56,7 +60,7 @@ pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use rules::Rules;
-pub(crate) use serve::{Arch, FollowLinks, ForwardedField, Helpers, RulesFlags, Sandbox, Serve, SiteFlags};
+pub(crate) use serve::{RulesFlags, Serve, SiteFlags};
 pub(crate) use size::shown as shown_size;
 pub(crate) use tls::{ClientCertificate, Https, Tls};
 pub(crate) use value::Switch;
@@ -231,7 +235,8 @@ impl Flags {
         let words = as_meant(words.into_iter().collect());
         // Built once: it reads the words of each site and place, too.
         let mut command = command();
-        let (mut found, mut sites) = (matches(&mut command, &words)?, Vec::new());
+        let (mut found, mut sites, mut environment) =
+            (matches(&mut command, &words)?, Vec::new(), Vec::new());
         if let Some(("serve", serve)) = found.subcommand()
             && let Some(path) = serve.get_one::<PathBuf>("config")
         {
@@ -241,6 +246,7 @@ impl Flags {
                 |more: &[OsString]| matches(&mut command, &[&words[..2], more, &words[2..]].concat());
             found = with(&file.words)?;
             sites = sites_of(file.sites, |more| Ok(settled(&with(more)?)))?;
+            environment = file.environment;
         }
         let mut flags = settled(&found);
         if let Some(Command::Serve(flags)) = &mut flags.command
@@ -252,6 +258,7 @@ impl Flags {
             flags.dir = first.as_deref().unwrap_or(Path::new("/")).into();
         }
         if let Some(Command::Serve(flags)) = &mut flags.command {
+            flags.environment = environment;
             flags.settle_schemes();
         }
         Ok(flags)
@@ -276,6 +283,8 @@ impl Serve {
 pub(crate) struct OfFile {
     pub words: Vec<OsString>,
     pub sites: Vec<SiteOfFile>,
+    /// The variables of the environment that it has values of.
+    pub environment: Vec<String>,
 }
 
 /// A site of a file.
@@ -383,7 +392,7 @@ fn as_meant(mut words: Vec<OsString>) -> Vec<OsString> {
         _ if flash.find_subcommand(&first).is_some() || sibling::exists(&first) => {}
         // A word with a slash is no command. If there is no such folder, the server says so.
         Some(path) if path.contains('/') => words.insert(1, "serve".into()),
-        _ if Path::new(&first).is_dir() => words.insert(1, "serve".into()),
+        _ if absolute(Path::new(&first)).is_dir() => words.insert(1, "serve".into()),
         _ => {}
     }
     words

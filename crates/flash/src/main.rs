@@ -24,6 +24,7 @@ mod helper;
 mod manual;
 mod serve;
 mod sibling;
+mod start_folder;
 mod status;
 mod top;
 mod watch;

@@ -32,6 +32,7 @@ use crate::serve::programs::{DetachedLog, Programs};
 use crate::serve::shape::Shape;
 use crate::serve::site_plan::OfSites;
 use crate::serve::supervisor::HelperSites;
+use crate::start_folder::start_folder;
 
 mod access;
 mod admin;
@@ -44,6 +45,7 @@ mod configured;
 mod denied;
 mod descriptors;
 mod dir;
+mod environment;
 mod fallback;
 mod folders;
 mod inherited;
@@ -85,6 +87,9 @@ pub(crate) fn usual_helpers() -> usize {
 }
 
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
+    // Files in the folder of the start may be another user's, and some of what is started here has the rights of the start.
+    start_folder();
+    rustix::process::chdir("/").map_err(|error| cannot(format_args!("work in /"), &error.into()))?;
     // Before anything else is opened.
     let (inherited, predecessor, hot_paths) = Inherited::take()?;
     let predecessor = predecessor.map(Rc::new);
@@ -124,7 +129,7 @@ fn serve(
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let upgrader = Upgrader::start(privileges::are_given_up(&flags))
+    let upgrader = Upgrader::start(&environment::of_next_server(&flags))
         .map_err(|error| cannot(format_args!("start the upgrader"), &error))?;
     let sockets = supervisor::socket_names(&flags, &inherited);
     let setup = plan.sites.runnable.setup(&flags.programs);
@@ -140,7 +145,7 @@ fn serve(
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
     let places = listeners.shown();
-    let admin = admin::open(&flags, &mut inherited)?;
+    let admin = admin::open(&flags, &mut inherited, upgrader.socket())?;
     inherited.check_all_taken()?;
     let logs = Logs::open(&flags)?;
     let logs = logs.opened_again_by(privileged::start(&flags, reader, &sockets)?);
@@ -148,7 +153,8 @@ fn serve(
         let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
         ServiceManager::default()
     });
-    if flags.open {
+    // It is there after an upgrade.
+    if flags.open && predecessor.is_none() {
         browser::open(&listeners.all());
     }
     let spool = || plan.spool();

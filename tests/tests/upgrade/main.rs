@@ -1,9 +1,10 @@
-//! Another server takes a running one's place: no request is lost, and one that fails changes nothing.
+//! Another server takes a running one's place: no request is lost, one that fails changes nothing, and nobody gains rights by it.
 
 #![forbid(unsafe_code)]
 
 mod caches;
 mod connections;
+mod rights;
 mod setup;
 
 use std::fs::{self, Permissions};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PATIENCE, admin, program, wait_for};
+use flash_tests::{PATIENCE, admin, wait_for};
 use rustix::process::Signal;
 
 use self::setup::{Download, Setup, architectures, ask};
@@ -291,31 +292,6 @@ fn a_new_server_without_the_right_to_change_a_socket_says_so_and_serves() {
         setup.path("web.sock").display()
     );
     wait_for("the line", || setup.server.said().contains(&line));
-    assert_eq!(setup.server.get("/a.txt").status, 200);
-    setup.stop();
-}
-
-#[test]
-fn a_server_without_its_rights_gets_them_back_only_for_trusted_programs() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED, upgrades of another user's server: only root can start one");
-        return;
-    }
-    let mut setup = Setup::new("amped", &["--user", "nobody"]);
-    let copy = setup.program("flash");
-    fs::copy(program(), &copy).unwrap();
-    fs::set_permissions(&copy, Permissions::from_mode(0o777)).unwrap();
-    let said = setup.refused(&["--binary", copy.to_str().unwrap()]);
-    assert!(said.contains("others may write it"), "{said}");
-    fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
-    let output = setup.upgrade(&["--binary", copy.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let pid = setup.pid();
-    setup.successors.push(pid);
-    assert_eq!(fs::read_link(format!("/proc/{pid}/exe")).unwrap(), copy.canonicalize().unwrap());
-    // Once more: its successor has the same rights as the first one had.
-    assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)));
-    setup.upgraded();
     assert_eq!(setup.server.get("/a.txt").status, 200);
     setup.stop();
 }

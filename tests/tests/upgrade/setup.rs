@@ -42,12 +42,17 @@ impl Setup {
 
     /// A server whose listeners `change` names.
     pub(crate) fn without_listen(arch: &str, change: impl Fn(&mut Command, &Path)) -> Self {
+        Self::of_program(&program(), arch, change)
+    }
+
+    /// The same, of another program.
+    pub(crate) fn of_program(of: &Path, arch: &str, change: impl Fn(&mut Command, &Path)) -> Self {
         let (folder, site) = (tempfile::tempdir().unwrap(), site::make());
         let programs = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for folder in [&folder, &site, &programs] {
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         }
-        let mut command = Command::new(program());
+        let mut command = Command::new(of);
         command.arg("serve").arg(site.path()).args(["--processes", "2"]);
         command.args(["--admin", &format!("unix:{}", folder.path().join("admin.sock").display())]);
         command.arg("--arch").args(arch.split(' ')).stdin(Stdio::null()).stdout(Stdio::null());

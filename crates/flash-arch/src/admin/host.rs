@@ -2,6 +2,7 @@
 //! page could read the answers (DNS rebinding). So only names answer that no such page can have.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::hosts::{self, HostName};
@@ -20,6 +21,8 @@ pub(super) struct Policy {
     pub(super) access: Access,
     /// Those that the configuration names.
     pub(super) hosts: Arc<[HostName]>,
+    /// The place of the upgrader's own socket, for those who may ask for everything.
+    pub(super) upgrader: Option<Arc<OwnedFd>>,
 }
 
 impl Policy {
@@ -46,7 +49,7 @@ mod tests {
     #[test]
     fn no_page_of_another_name_reads_here() {
         let covers = |host: &str, access, given: &[HostName]| {
-            Policy { access, hosts: given.into() }.covers(host.as_bytes())
+            Policy { access, hosts: given.into(), upgrader: None }.covers(host.as_bytes())
         };
         let given = [HostName::Exact((*b"flash.example").into()), HostName::Below((*b"svc.example").into())];
         for host in [

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -69,6 +70,7 @@ pub(super) fn respond(
         b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" if policy.access == Access::ReadOnly => {
             Response::text(403, "only the admin socket takes this\n")
         }
+        b"/upgrade" if head.method == Method::Get => socket_of_upgrader(policy),
         b"/reload" if is_post => reload(server),
         b"/reopen" if is_post => {
             server.reopen_logs();
@@ -83,7 +85,8 @@ pub(super) fn respond(
             Response::only("GET, HEAD", "ask with GET\n")
         }
         b"/events" => Response::only("GET", "ask with GET\n"),
-        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" => Response::only("POST", "ask with POST\n"),
+        b"/upgrade" => Response::only("GET, POST", "ask with POST\n"),
+        b"/reload" | b"/reopen" | b"/counters" => Response::only("POST", "ask with POST\n"),
         _ => Response::text(
             404,
             "there is /status, /status.txt, /status.json, /events, /metrics, /healthz, /reload, /reopen, /counters and /upgrade\n",
@@ -155,6 +158,17 @@ fn decoded(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(bytes)
+}
+
+/// Where root names another program. What the server itself is told of it does not count.
+fn socket_of_upgrader(policy: &Policy) -> Response {
+    match &policy.upgrader {
+        Some(socket) => Response {
+            descriptor: Some(Arc::clone(socket)),
+            ..Response::text(200, "the upgrader's socket comes with this\n")
+        },
+        None => Response::text(503, "the upgrader could make no socket at its start\n"),
+    }
 }
 
 fn upgrade(query: &[u8], server: &dyn Administered) -> Response {

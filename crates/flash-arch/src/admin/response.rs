@@ -1,5 +1,8 @@
 //! A response of the admin socket.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use flash_http::status::Status;
 
 pub(super) struct Response {
@@ -9,11 +12,14 @@ pub(super) struct Response {
     pub(super) fields: String,
     /// `None` if events follow, for as long as the client takes them.
     pub(super) body: Option<String>,
+    /// Goes with it.
+    pub(super) descriptor: Option<Arc<OwnedFd>>,
 }
 
 impl Response {
     pub(super) fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, media: "text/plain; charset=utf-8", fields: String::new(), body: Some(body.into()) }
+        let media = "text/plain; charset=utf-8";
+        Self { status, media, fields: String::new(), body: Some(body.into()), descriptor: None }
     }
 
     /// The method is not among these.
@@ -28,7 +34,7 @@ impl Response {
 
     /// The whole response, or the part of it before the events. The connection closes after it.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let Self { status, media, fields, body } = self;
+        let Self { status, media, fields, body, descriptor: _ } = self;
         let reason = Status(*status).reason();
         let length =
             body.as_ref().map_or(String::new(), |body| format!("Content-Length: {}\r\n", body.len()));

@@ -97,7 +97,8 @@ pub(super) fn start(
         socket: None,
         main: Rc::new(move || {
             // A listener would stay open for as long as any process has it.
-            let kept: Vec<_> = listeners.all().map(AsFd::as_fd).chain([theirs.as_fd()]).collect();
+            let kept = listeners.all().map(AsFd::as_fd).chain(listeners.upgrader.as_ref().map(AsFd::as_fd));
+            let kept: Vec<_> = kept.chain([theirs.as_fd()]).collect();
             fork::close_all_except(&kept);
             let parent = Parent {
                 socket: theirs.try_clone()?,

@@ -327,7 +327,7 @@ fn included(first: &str, others: &[(&str, &str)]) -> (tempfile::TempDir, Files, 
     for (name, text) in [("flash.toml", first)].iter().chain(others) {
         std::fs::write(folder.path().join(name), text).expect("a file is written");
     }
-    let mut files = Files::read(&path).expect("it is there");
+    let mut files = Files::read(&path, &path).expect("it is there");
     let (config, problems) = Config::parse(&mut files, &keys());
     let report = files.report(&problems);
     (folder, files, config, report)

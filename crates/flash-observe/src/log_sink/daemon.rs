@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::date::Utc;
 
@@ -114,6 +114,16 @@ impl LogDaemon {
             }
         }
         Ok(daemon)
+    }
+
+    /// The same, where a relative path begins at this folder.
+    pub(super) fn below(&self, folder: &Path) -> Self {
+        let address = match &self.address {
+            Address::SyslogUnix(path) => Address::SyslogUnix(folder.join(path)),
+            Address::SyslogUdp(host) => Address::SyslogUdp(host.clone()),
+            Address::Journald(path) => Address::Journald(folder.join(path)),
+        };
+        Self { address, ..self.clone() }
     }
 
     /// The message for one line.

@@ -237,7 +237,8 @@ impl Worker {
                 }
                 ProgramRef::Command { command } => {
                     let command = &setup.commands[usize::from(*command)];
-                    (&command.program, command.arguments.iter().map(CString::as_c_str).collect(), None, 0)
+                    let arguments = command.arguments.iter().map(CString::as_c_str).collect();
+                    (&command.program, arguments, setup.commands_folder.as_deref(), 0)
                 }
             };
         let environment = variables.env_block();
@@ -264,7 +265,13 @@ impl Worker {
             limits: &setup.limits,
             nice: setup.nice,
         };
-        match spawner.spawn(&program) {
+        let spawned = match (spawner.spawn(&program), &request.what) {
+            (Err(SpawnError { step: Step::Folder, .. }), ProgramRef::Command { .. }) => {
+                spawner.spawn(&Program { folder: None, ..program })
+            }
+            (spawned, _) => spawned,
+        };
+        match spawned {
             Ok(spawned) => Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32 }),
             // The client has the head of a response, so that there is no other. It ends here.
             Err(_) if start.is_direct() => Ok(StartOutcome::SpawnError),

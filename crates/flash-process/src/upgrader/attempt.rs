@@ -4,11 +4,12 @@
 //! reason is there.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,15 @@ use crate::predecessor::{FAILED, GO, PREDECESSOR, READY, STDERR};
 const SAID_BYTES_MAX: usize = 4 << 10;
 /// How long a new server may take to end that is not wanted any more.
 const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What may be executed, and how.
+pub(super) struct NextServer<'a> {
+    /// The program of the start.
+    pub(super) own: PathBuf,
+    /// The programs that root has named for this upgrade.
+    pub(super) named: Vec<PathBuf>,
+    pub(super) environment: &'a [(OsString, OsString)],
+}
 
 /// A new server that is not ready yet.
 pub(super) struct Attempt {
@@ -52,9 +62,9 @@ enum Outcome {
     Unwanted,
 }
 
-/// Does what the server at this socket wants. `own` is the server's program.
-pub(super) fn run(server: &OwnedFd, own: &Path, gives_up_rights: bool) -> io::Result<()> {
-    let why = match Attempt::start(server, own, gives_up_rights) {
+/// Does what the server at this socket wants.
+pub(super) fn run(server: &OwnedFd, next: &NextServer<'_>) -> io::Result<()> {
+    let why = match Attempt::start(server, next) {
         Err(error) => error.to_string(),
         Ok(mut attempt) => match attempt.wait(server)? {
             Outcome::Failed(why) => why,
@@ -67,18 +77,31 @@ pub(super) fn run(server: &OwnedFd, own: &Path, gives_up_rights: bool) -> io::Re
     Ok(())
 }
 
-impl Attempt {
-    fn start(server: &OwnedFd, own: &Path, gives_up_rights: bool) -> io::Result<Self> {
-        let wanted = Wanted::receive(server)?;
-        let program = match &wanted.binary {
-            None => own.to_owned(),
-            Some(path) if gives_up_rights => flash_trust::program(path)?,
-            Some(path) => path.clone(),
+impl NextServer<'_> {
+    /// The program to execute. The server may want any.
+    fn program<'p>(&'p self, wanted: Option<&'p Path>) -> io::Result<&'p Path> {
+        let program = match wanted {
+            None => &self.own,
+            Some(wanted) if self.named.iter().any(|named| named == wanted) => wanted,
+            Some(wanted) => {
+                let (wanted, own) = (wanted.display(), self.own.display());
+                return Err(io::Error::other(format!(
+                    "only root may have {wanted} executed in place of {own}, by flash upgrade --binary"
+                )));
+            }
         };
+        flash_trust::program(program).map(|()| program)
+    }
+}
+
+impl Attempt {
+    fn start(server: &OwnedFd, next: &NextServer<'_>) -> io::Result<Self> {
+        let wanted = Wanted::receive(server)?;
+        let program = next.program(wanted.binary.as_deref())?;
         let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe_with(PipeFlags::CLOEXEC)?);
         match fork::fork()? {
             Forked::Child => child::run_and_exit(NAME, || {
-                let error = execute(&program, &wanted, theirs.as_fd(), their_stderr.as_fd());
+                let error = execute(program, next, &wanted, theirs.as_fd(), their_stderr.as_fd());
                 Err(io::Error::other(format!("cannot execute {}: {error}", program.display())))
             }),
             Forked::Parent { child } => {
@@ -213,9 +236,11 @@ struct Events {
     is_unwanted: bool,
 }
 
-/// Becomes the new server.
+/// Becomes the new server. Nobody else can have put another file at the program's path since it was [looked
+/// at](flash_trust::program).
 fn execute(
     program: &Path,
+    next: &NextServer<'_>,
     wanted: &Wanted,
     predecessor: BorrowedFd<'_>,
     stderr: BorrowedFd<'_>,
@@ -229,9 +254,11 @@ fn execute(
     let names = wanted.names.iter().map(String::as_str).chain([PREDECESSOR, STDERR]);
     let names = names.collect::<Vec<_>>().join(":");
     let pid = process::id().to_string();
-    command.args(words).env("LISTEN_PID", &pid).env("LISTEN_FDNAMES", names);
+    command.args(words).current_dir("/");
+    command.env_clear().envs(next.environment.iter().map(|(name, value)| (name, value)));
+    command.env("LISTEN_PID", &pid).env("LISTEN_FDNAMES", names);
     command.env("LISTEN_FDS", (wanted.sockets.len() + 2).to_string());
-    if env::var_os("WATCHDOG_PID").is_some() {
+    if next.environment.iter().any(|(name, _)| name == "WATCHDOG_PID") {
         command.env("WATCHDOG_PID", pid);
     }
     let sockets = wanted.sockets.iter().map(AsFd::as_fd);

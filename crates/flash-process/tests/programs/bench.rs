@@ -64,6 +64,7 @@ pub(crate) fn setup(folder: &Path) -> Setup {
     Setup {
         folders: vec![Folder { prefix: b"/cgi".to_vec(), path: folder.to_owned() }],
         commands: Vec::new(),
+        commands_folder: None,
         running_max: 64,
         queue_max: 64,
         queue_wait: PATIENCE,

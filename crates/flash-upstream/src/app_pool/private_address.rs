@@ -1,15 +1,11 @@
-//! The address where one process of an application accepts its connections: a Unix socket that no other user can reach.
-//!
-//! Its name is in a folder that only this user can open. Flash removes the name as soon as the socket is open, so no file is
-//! left after a crash. A process with that descriptor can still connect. Every process of the machine could connect to an
-//! abstract name or a port, and an application obeys each client.
+//! The address where one process of an application accepts its connections: a [socket without a name](private_socket), which no
+//! other user can reach. An application obeys each client.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use flash_process::private_socket;
+use rustix::net::SocketType;
 
 use crate::address::{Address, Dialed, UnixAddress};
 
@@ -26,15 +22,9 @@ const BACKLOG: i32 = 4;
 impl PrivateAddress {
     /// A new one, and its listening socket. When the last descriptor of the socket is closed, connections are refused.
     pub(super) fn open() -> io::Result<(Self, OwnedFd)> {
-        let folder = tempfile::Builder::new().prefix("flash-").tempdir()?;
-        let path = folder.path().join("app");
-        let flags = SocketFlags::CLOEXEC;
-        let listener = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&listener, &SocketAddrUnix::new(&path)?)?;
-        rustix::net::listen(&listener, BACKLOG)?;
-        let slot = openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let through = PathBuf::from(format!("/proc/self/fd/{}", slot.as_raw_fd()));
-        Ok((Self { address: Address::Unix(UnixAddress::new(&through)?), _place: slot }, listener))
+        let (listener, place) = private_socket::listen(SocketType::STREAM, BACKLOG)?;
+        let address = Address::Unix(UnixAddress::new(&private_socket::path(&place))?);
+        Ok((Self { address, _place: place }, listener))
     }
 
     /// Connects. Nothing is said as yet about whether it will be accepted.
@@ -43,27 +33,5 @@ impl PrivateAddress {
             Dialed::Connected(stream) => Ok(stream),
             Dialed::InProgress(_) | Dialed::Full => Err(io::ErrorKind::WouldBlock.into()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn it_leads_to_whoever_holds_the_listener_and_to_nobody_else() {
-        let ((one, first), (other, second)) =
-            (PrivateAddress::open().unwrap(), PrivateAddress::open().unwrap());
-        let listener = UnixListener::from(first);
-        let stream = one.connect().unwrap();
-        let peer = listener.accept().unwrap().0;
-        let name = peer.local_addr().unwrap().as_pathname().unwrap().to_owned();
-        assert!(!name.exists() && !name.parent().unwrap().exists(), "nothing is left of {}", name.display());
-        drop((stream, listener));
-        assert!(one.connect().is_err());
-        assert!(other.connect().is_ok());
-        drop(second);
     }
 }

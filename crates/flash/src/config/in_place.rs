@@ -42,7 +42,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<OfFile> {
     let known = message.many(MANY, |message| Some(Arc::from(read_words(message)?)))?;
     let sites = message.many(MANY, |message| read_site(message, &known))?;
     message.end()?;
-    Some(OfFile { words: of_server, sites })
+    // The values are in the words.
+    Some(OfFile { words: of_server, sites, environment: Vec::new() })
 }
 
 fn write_words(words: &[OsString], message: &mut Writer) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use flash_core::clients::Rate;
 use flash_core::hosts::HostName;
 use flash_core::network::Network;
@@ -17,6 +17,7 @@ use flash_http::Scheme;
 use flash_http::negotiate::CodingSet;
 
 use super::admin::{Administration, LISTENING};
+use super::choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
 use super::codings;
 use super::denial::Denial;
 use super::field::CacheControl;
@@ -322,6 +323,10 @@ pub(crate) struct Serve {
     /// The sites of the configuration file, if it names any. DIR is then the first one's folder.
     #[arg(skip)]
     pub sites: Vec<SiteFlags>,
+
+    /// The variables of the environment that the configuration file has values of.
+    #[arg(skip)]
+    pub environment: Vec<String>,
 }
 
 /// A site of a configuration file.
@@ -352,8 +357,9 @@ impl Serve {
         rules.into_iter().chain(all).collect()
     }
 
-    /// Puts --port and --host into the place that --listen would have given.
+    /// Puts --port and --host into the place that --listen would have given, and makes paths absolute.
     pub(super) fn settle(mut self: Box<Self>) -> Box<Self> {
+        self.make_absolute();
         if self.port.is_some() || self.host.is_some() {
             let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
             self.listen = vec![Place::Inet(SocketAddr::new(host, self.port.unwrap_or(8080))).into()];
@@ -434,58 +440,3 @@ Exit codes:
   1   could not serve: no such folder or user, the port is taken, no right to it, no sandbox
   2   the command line or the configuration file is wrong"
 );
-
-/// Where a request runs, and what waits for the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Arch {
-    /// Event loops; helper threads do what would block
-    Amped,
-    /// As amped, on a ring shared with the kernel (io_uring). Without io_uring, as amped
-    Uring,
-    /// Event loops that wait for the disk themselves
-    Sped,
-    /// Pools of a thread for each step of a request, with two helper threads
-    Pipelined,
-    /// A thread per connection
-    Mt,
-    /// A process per connection
-    Mp,
-}
-
-/// What helpers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Helpers {
-    /// Threads of the server
-    Thread,
-    /// Processes that pass open files to the server
-    Process,
-}
-
-/// How much the server gives up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sandbox {
-    /// As much as the kernel allows
-    On,
-    /// All of it, or do not start
-    Required,
-    /// Nothing
-    Off,
-}
-
-/// The field in which trusted proxies name their clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ForwardedField {
-    /// Where most proxies do
-    XForwardedFor,
-    /// Of RFC 7239
-    Forwarded,
-}
-
-/// How far symbolic links are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FollowLinks {
-    /// As long as they stay below DIR
-    Inside,
-    /// Wherever they lead
-    Anywhere,
-}

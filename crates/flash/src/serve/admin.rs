@@ -2,6 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,12 @@ pub(super) fn path(flags: &flags::Serve) -> Option<PathBuf> {
     }
 }
 
-/// Opens the socket, and the listener for those who only read.
-pub(super) fn open(flags: &flags::Serve, inherited: &mut Inherited) -> Result<AdminListeners, Failure> {
+/// Opens the socket, and the listener for those who only read. `upgrader` is where root names another program.
+pub(super) fn open(
+    flags: &flags::Serve,
+    inherited: &mut Inherited,
+    upgrader: Option<BorrowedFd<'_>>,
+) -> Result<AdminListeners, Failure> {
     let read_only = flags.administration.admin_listen.map(|address| {
         let name = predecessor::name_of_own(&format!("admin-listen {address}"));
         let made = inherited.named(&name).map_or_else(|| Listener::inet(address), Ok);
@@ -47,6 +52,8 @@ pub(super) fn open(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Ad
         socket: open_socket(flags, inherited)?,
         read_only: read_only.transpose()?,
         hosts: flags.administration.admin_hosts.as_slice().into(),
+        // Without a descriptor for it, nobody can name another program.
+        upgrader: upgrader.and_then(|upgrader| upgrader.try_clone_to_owned().ok()),
     })
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flash_disk::{Opened, open_root};
 
 use crate::failure::{Failure, cannot};
+use crate::start_folder::absolute;
 
 #[derive(Clone)]
 pub(super) struct Dir {
@@ -20,7 +21,8 @@ pub(super) struct Dir {
 
 impl Dir {
     pub(super) fn new(given: &Path) -> io::Result<Self> {
-        let (real_path, given) = (given.canonicalize()?, std::path::absolute(given)?);
+        let given = std::path::absolute(absolute(given))?;
+        let real_path = given.canonicalize()?;
         Ok(Self { given, real_path, is_out_of_reach: Cell::new(false) })
     }
 
@@ -30,7 +32,7 @@ impl Dir {
         if !in_sandbox && !self.is_out_of_reach.get() {
             return Self::new(given).map_err(failed);
         }
-        match std::path::absolute(given).map_err(failed)? {
+        match std::path::absolute(absolute(given)).map_err(failed)? {
             given if given == self.given => Ok(self.clone()),
             given if in_sandbox => Ok(Self { real_path: given.clone(), given, ..self.clone() }),
             given => Self::new(&given).map_err(failed),

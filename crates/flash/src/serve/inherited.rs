@@ -87,15 +87,24 @@ impl Inherited {
     }
 }
 
+/// Whether it listens at this place. A name alone says nothing: a predecessor that was taken over gives any.
 fn is_at(listener: &Listener, place: &Place) -> bool {
-    if let Some(own) = predecessor::own_place(listener.name()) {
-        // Its port may be one that the system has chosen.
-        return own == place.to_string();
+    let own = predecessor::own_place(listener.name());
+    if own.as_ref().is_some_and(|own| *own != place.to_string()) {
+        return false;
     }
+    // Of a predecessor's own, the system may have chosen the port.
+    let is_port = |wanted: u16, found: u16| wanted == found || own.is_some() && wanted == 0;
     match (place, listener.address()) {
-        (Place::Inet(wanted), Some(address)) => *wanted == address,
+        (Place::Inet(wanted), Some(address)) => {
+            let mut wanted = *wanted;
+            if is_port(wanted.port(), address.port()) {
+                wanted.set_port(address.port());
+            }
+            wanted == address
+        }
         (Place::EveryAddress(port), Some(address)) => {
-            address.port() == *port && address.ip().is_unspecified()
+            is_port(*port, address.port()) && address.ip().is_unspecified()
         }
         (Place::Unix(wanted), None) => listener.path() == Some(&wanted.path),
         (Place::Inet(_) | Place::EveryAddress(_), None) | (Place::Unix(_), Some(_)) => false,

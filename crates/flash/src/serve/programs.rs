@@ -35,6 +35,7 @@ use super::program_name::{Counter, ProgramName, Shown};
 use super::reach;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, RouteFlag, Upstream, Words};
+use crate::start_folder::absolute;
 
 /// What programs are told of the server: the `Server` field's value.
 const SOFTWARE: &[u8] = b"Flash";
@@ -370,9 +371,7 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
     match upstream {
         // It need not be there yet.
         Upstream::Unix(path) => {
-            let path = std::path::absolute(path)
-                .map_err(|error| Failure::Run(format!("cannot find {}: {error}", path.display())))?;
-            let address = UnixAddress::new(&path)
+            let address = UnixAddress::new(path)
                 .map_err(|error| Failure::Usage(format!("unix:{}: {error}", path.display())))?;
             Ok(Address::Unix(address))
         }
@@ -394,7 +393,7 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & MAY_RUN != 0)
     };
     if name.contains('/') {
-        let path = Path::new(name).canonicalize().map_err(|error| match error.kind() {
+        let path = absolute(Path::new(name)).canonicalize().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => failure("there is no such program"),
             _ => failure(&error.to_string()),
         })?;

@@ -2,6 +2,8 @@
 //!
 //! The fork helper has it from its start. So a reload finds there what its sites need, and adds nothing.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use flash_process::{Command, Folder, Limit, Resource, Setup, descriptor_limit};
 
 use crate::failure::Failure;
 use crate::flags;
+use crate::start_folder::start_folder;
 
 /// What a program gets between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -71,6 +74,7 @@ impl Runnable {
         Some(Setup {
             folders: self.folders.clone(),
             commands: self.commands.clone(),
+            commands_folder: CString::new(start_folder().as_os_str().as_bytes()).ok(),
             running_max: flags.cgi_max,
             queue_max: flags.cgi_queue_max,
             queue_wait: queue_wait(flags),

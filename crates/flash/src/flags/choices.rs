@@ -1,0 +1,58 @@
+//! Flags of `flash serve` that choose one of a few ways.
+
+use clap::ValueEnum;
+
+/// Where a request runs, and what waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arch {
+    /// Event loops; helper threads do what would block
+    Amped,
+    /// As amped, on a ring shared with the kernel (io_uring). Without io_uring, as amped
+    Uring,
+    /// Event loops that wait for the disk themselves
+    Sped,
+    /// Pools of a thread for each step of a request, with two helper threads
+    Pipelined,
+    /// A thread per connection
+    Mt,
+    /// A process per connection
+    Mp,
+}
+
+/// What helpers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Helpers {
+    /// Threads of the server
+    Thread,
+    /// Processes that pass open files to the server
+    Process,
+}
+
+/// How much the server gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    /// As much as the kernel allows
+    On,
+    /// All of it, or do not start
+    Required,
+    /// Nothing
+    Off,
+}
+
+/// The field in which trusted proxies name their clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ForwardedField {
+    /// Where most proxies do
+    XForwardedFor,
+    /// Of RFC 7239
+    Forwarded,
+}
+
+/// How far symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FollowLinks {
+    /// As long as they stay below DIR
+    Inside,
+    /// Wherever they lead
+    Anywhere,
+}
