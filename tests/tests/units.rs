@@ -143,6 +143,34 @@ fn programs_run_in_the_unit_and_get_no_further() {
 }
 
 #[test]
+fn programs_have_a_user_of_their_own_in_the_unit() {
+    let Some(systemd) = systemd() else { return };
+    systemd.succeed("systemd-sysusers --inline 'u flash-cgi - \"Programs of Flash\"'");
+    systemd.write("/etc/flash/tls/key.pem", "a key\n");
+    systemd.succeed("chown root:flash /etc/flash/tls/key.pem && chmod 640 /etc/flash/tls/key.pem");
+    systemd.install("cgi-user.conf");
+    let text = "id -un\ncat /etc/flash/tls/key.pem 2>/dev/null\nkill -0 $QUERY_STRING 2>/dev/null && echo reached\n\
+                grep -E '^(CapEff|NoNewPrivs):' /proc/self/status\n";
+    script(&systemd, "who", text);
+    for arch in ["amped", "mp"] {
+        systemd.serve(&format!(
+            "{SITE}arch = \"{arch}\"\nuser = \"flash\"\ncgi-user = \"flash-cgi\"\n\
+             access-log = \"/var/log/flash/access.log\"\ncgi = {{ \"/cgi-bin\" = \"/usr/lib/cgi-bin\" }}\n"
+        ));
+        let server = || systemd.succeed("systemctl show flash --property MainPID --value");
+        let said = systemd.succeed(&format!("{FETCH}/cgi-bin/who?{}", server().trim()));
+        assert_eq!(said, "flash-cgi\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n", "{arch}");
+        let ids = systemd.succeed(&format!("stat --format %U /proc/{}", server().trim()));
+        assert_eq!(ids, "flash\n", "{arch}");
+        let before = server();
+        systemd.succeed("flash upgrade");
+        assert_ne!(server(), before, "{arch}");
+        assert!(systemd.succeed(&format!("{FETCH}/cgi-bin/who")).starts_with("flash-cgi\n"), "{arch}");
+        systemd.succeed("systemctl reload flash && systemctl stop flash");
+    }
+}
+
+#[test]
 fn php_answers_in_the_unit() {
     let Some(systemd) = systemd() else { return };
     let php = match Php::find() {

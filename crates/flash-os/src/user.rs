@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr;
 
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub id: u32,
@@ -102,22 +104,70 @@ pub fn all() -> Vec<User> {
     users
 }
 
-/// Makes this process that user's for good, with all of its threads. It gets that user's groups and no others; without a name,
-/// only the first of them.
+/// All that a process needs to become a user. Nothing has to be looked up for that later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub user: u32,
+    group: u32,
+    groups: Vec<libc::gid_t>,
+}
+
+impl Identity {
+    /// The user with that user's groups and no others; without a name, only the first of them.
+    ///
+    /// # Errors
+    /// When the name holds a zero byte.
+    pub fn new(name: Option<&[u8]>, user: &User) -> io::Result<Self> {
+        let groups = match name.map(CString::new).transpose()? {
+            Some(name) => groups_of(&name, user.group),
+            None => vec![user.group],
+        };
+        Ok(Self { user: user.id, group: user.group, groups })
+    }
+
+    /// Makes this process that user's for good, with all of its threads.
+    ///
+    /// # Errors
+    /// When the process is not root's.
+    pub fn take(&self) -> io::Result<()> {
+        let Self { user, group, groups } = self;
+        // SAFETY: as many numbers are read as there are, and they outlive the call.
+        check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
+        // SAFETY: numbers only. The group comes first, since afterwards there would be no right to it.
+        check(unsafe { libc::setresgid(*group, *group, *group) })?;
+        // SAFETY: numbers only.
+        check(unsafe { libc::setresuid(*user, *user, *user) })?;
+        // The kernel takes root's rights, unless it was told not to (SECBIT_NO_SETUID_FIXUP).
+        if *user != 0 && !capabilities(None)?.permitted.is_empty() {
+            let none = CapabilitySet::empty();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+        }
+        Ok(())
+    }
+}
+
+/// The groups of the user of that name, and this one.
+fn groups_of(name: &CString, group: u32) -> Vec<libc::gid_t> {
+    let mut groups = vec![0; 64];
+    loop {
+        let room = groups.len() as libc::c_int;
+        let mut count = room;
+        // SAFETY: `name` is a C string that outlives the call, and as many numbers are written as there is room for.
+        let result = unsafe { libc::getgrouplist(name.as_ptr(), group, groups.as_mut_ptr(), &mut count) };
+        groups.resize(count.unsigned_abs() as usize, 0);
+        // It says how many there are, if that is more.
+        if result != -1 || count <= room {
+            return groups;
+        }
+    }
+}
+
+/// Makes this process that user's for good, with all of its threads.
 ///
 /// # Errors
 /// When the process is not root's.
 pub fn become_user(name: Option<&[u8]>, user: &User) -> io::Result<()> {
-    match name.map(CString::new).transpose()? {
-        // SAFETY: `name` is a C string that outlives the call; the numbers are numbers.
-        Some(name) => check(unsafe { libc::initgroups(name.as_ptr(), user.group) })?,
-        // SAFETY: one number is read, which outlives the call.
-        None => check(unsafe { libc::setgroups(1, &user.group) })?,
-    }
-    // SAFETY: numbers only. The group comes first, since afterwards there would be no right to it.
-    check(unsafe { libc::setresgid(user.group, user.group, user.group) })?;
-    // SAFETY: numbers only.
-    check(unsafe { libc::setresuid(user.id, user.id, user.id) })
+    Identity::new(name, user)?.take()
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -140,6 +190,21 @@ mod tests {
         assert_eq!((name_of(0), name_of(4_000_000_001)), (Some(b"root".to_vec()), None));
         assert_eq!((group_named(b"root"), group_named(b"no-such-group-here")), (Some(0), None));
         assert_eq!(group_named(b"a\0b"), None);
+    }
+
+    #[test]
+    fn the_groups_of_a_user_are_those_of_the_system() {
+        let root = named(b"root").unwrap();
+        let Identity { groups, .. } = Identity::new(Some(b"root"), &root).unwrap();
+        let output = std::process::Command::new("id").args(["-G", "root"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut expected: Vec<u32> = text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+        let mut groups = groups;
+        groups.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(groups, expected);
+        assert_eq!(Identity::new(None, &root).unwrap().groups, [0]);
+        assert!(Identity::new(Some(b"a\0b"), &root).is_err());
     }
 
     #[test]

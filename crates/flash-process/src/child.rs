@@ -6,6 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 
 use flash_core::printable::printable;
+use flash_os::fork::{self, Forked};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::ipc;
 
 /// Runs `main`, and exits this process with its result: 0, or 1 after an error, which is logged, or a panic.
 pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
@@ -17,6 +21,32 @@ pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
         }
         Err(_) => 1,
     })
+}
+
+/// Runs `main` in a process of its own, and returns what it returned. So it can do what cannot be undone.
+///
+/// # Errors
+/// What `main` says. When this process has more than one thread, or the kernel refuses another process.
+pub fn run_apart(name: &str, main: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let (ours, theirs) = ipc::pair()?;
+    match fork::fork()? {
+        Forked::Child => run_and_exit(name, || match main() {
+            Ok(()) => Ok(()),
+            Err(error) => Ok(ipc::send(theirs, error.to_string().as_bytes(), &[])?),
+        }),
+        Forked::Parent { child } => {
+            drop(theirs);
+            let mut buffer = ipc::buffer();
+            let why =
+                ipc::receive(ours, &mut buffer)?.map(|why| String::from_utf8_lossy(&why.bytes).into_owned());
+            let (_, status) =
+                waitpid(Pid::from_raw(child), WaitOptions::empty())?.ok_or(io::ErrorKind::Other)?;
+            match why {
+                None if status.exit_status() == Some(0) => Ok(()),
+                why => Err(io::Error::other(why.unwrap_or_else(|| format!("{name} ended at once")))),
+            }
+        }
+    }
 }
 
 /// Writes a line to standard error, for a process that has no error log.

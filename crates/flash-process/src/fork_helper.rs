@@ -58,7 +58,8 @@ struct Helper {
 struct Server {
     socket: OwnedFd,
     record: Arc<StartRecord>,
-    unsent: VecDeque<(Event, Option<Rc<OwnedFd>>)>,
+    /// With what comes along.
+    unsent: VecDeque<(Event, Vec<Rc<OwnedFd>>)>,
     /// The socket is full; an event tells when it is not.
     is_full: bool,
 }
@@ -162,13 +163,13 @@ impl Helper {
         // Those that ended make room for others.
         for event in events {
             if let Some((id, how)) = self.children.ended(event.data.u64(), now) {
-                self.send_event(id.server, Event::Exited { number: id.number, how }, None);
+                self.send_event(id.server, Event::Exited { number: id.number, how }, Vec::new());
             }
         }
         let mut ended = Vec::new();
         self.children.advance(now, |id, how| ended.push((id, how)));
         for (id, how) in ended {
-            self.send_event(id.server, Event::Exited { number: id.number, how }, None);
+            self.send_event(id.server, Event::Exited { number: id.number, how }, Vec::new());
         }
         self.refuse_late(now);
         for event in events {
@@ -237,7 +238,9 @@ impl Helper {
                         self.tokens += 1;
                         self.children.adopt(self.tokens, id, pid, pidfd, is_counted);
                     }
-                    _ => self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, None),
+                    _ => {
+                        self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, Vec::new())
+                    }
                 }
             }
             (None, _) => self.disconnect(token, now),
@@ -334,20 +337,21 @@ impl Helper {
         let is_refused = wait == Wait::Refused;
         let ProgramId { server, number } = id;
         match result {
-            Ok(StartOutcome::Running { spawned, name_bytes }) => {
+            Ok(StartOutcome::Running { spawned, stderr, name_bytes }) => {
                 let pid = spawned.pid;
                 self.tokens += 1;
                 let pidfd = self.children.add(self.tokens, id, spawned, is_counted, now);
                 if is_refused || !self.servers.contains_key(&server) {
                     return self.children.terminate(|other| other == id, now);
                 }
-                self.send_event(server, Event::Started { number, pid, name_bytes }, Some(pidfd));
+                let along = vec![pidfd, Rc::new(stderr)];
+                self.send_event(server, Event::Started { number, pid, name_bytes }, along);
             }
             _ if is_refused => return,
             Ok(StartOutcome::SpawnError) => {
-                self.send_event(server, Event::Started { number, pid: 0, name_bytes: 0 }, None);
+                self.send_event(server, Event::Started { number, pid: 0, name_bytes: 0 }, Vec::new());
                 // As shells say it of a program that cannot be run.
-                self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, None);
+                self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, Vec::new());
             }
             Err(refused) => return self.refuse(id, refused),
         }
@@ -356,12 +360,12 @@ impl Helper {
     }
 
     fn refuse(&mut self, ProgramId { server, number }: ProgramId, StartError(why, reason): StartError) {
-        self.send_event(server, Event::Rejected { number, why, reason }, None);
+        self.send_event(server, Event::Rejected { number, why, reason }, Vec::new());
     }
 
-    fn send_event(&mut self, server: u64, event: Event, pidfd: Option<Rc<OwnedFd>>) {
+    fn send_event(&mut self, server: u64, event: Event, along: Vec<Rc<OwnedFd>>) {
         if let Some(server) = self.servers.get_mut(&server) {
-            server.unsent.push_back((event, pidfd));
+            server.unsent.push_back((event, along));
         }
     }
 
@@ -370,14 +374,16 @@ impl Helper {
         let Some(server) = self.servers.get_mut(&token) else { return };
         let was_full = std::mem::take(&mut server.is_full);
         while !server.unsent.is_empty() && !server.is_full {
-            let count = server.unsent.len().min(ipc::DESCRIPTORS_MAX);
-            let mut bytes = Writer::default();
-            let mut pidfds = Vec::new();
-            for (event, pidfd) in server.unsent.range(..count) {
+            let (mut count, mut bytes, mut all) = (0, Writer::default(), Vec::new());
+            for (event, along) in server.unsent.iter().take(ipc::DESCRIPTORS_MAX) {
+                if all.len() + along.len() > ipc::DESCRIPTORS_MAX {
+                    break;
+                }
                 event.put(&mut bytes);
-                pidfds.extend(pidfd.as_ref().map(|pidfd| pidfd.as_fd()));
+                all.extend(along.iter().map(|descriptor| descriptor.as_fd()));
+                count += 1;
             }
-            match ipc::try_send(&server.socket, &bytes.bytes, &pidfds) {
+            match ipc::try_send(&server.socket, &bytes.bytes, &all) {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => server.is_full = true,
                 // Sent, or the server process is gone, which is an event of its own.
                 _ => drop(server.unsent.drain(..count)),

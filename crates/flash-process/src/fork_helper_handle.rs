@@ -41,11 +41,14 @@ const RESTART_PAUSE: Duration = Duration::from_millis(100);
 impl ForkHelper {
     /// The fork helper, and its role. If its process is killed, server processes see their sockets close. They register again
     /// over the rendezvous socket, which its supervisor keeps open for the next fork helper. It ends in order after the last
-    /// server process.
+    /// server process. `prepare` is called first in each of its processes: to become another user.
     ///
     /// # Errors
     /// When the process cannot have two descriptors more.
-    pub fn new(mut setup: Setup) -> io::Result<(Self, Role<'static>)> {
+    pub fn new<'a>(
+        mut setup: Setup,
+        prepare: impl Fn() -> io::Result<()> + 'a,
+    ) -> io::Result<(Self, Role<'a>)> {
         let (rendezvous, theirs) = ipc::pair()?;
         let theirs = Rc::new(theirs);
         // A server that has raised its own since has said what programs are to find.
@@ -54,6 +57,7 @@ impl ForkHelper {
         }
         let (socket, setup) = (Rc::clone(&theirs), Arc::new(setup));
         let main = move || {
+            prepare()?;
             // The kernel keeps 15 bytes of a name.
             rustix::thread::set_name(c"flash-fork")?;
             // Orphans of programs are reaped here, and by the supervisor if the fork helper is killed.
@@ -80,7 +84,7 @@ impl ForkHelper {
     /// When the process has more than one thread, when `prepare` fails, or a folder of scripts cannot be opened.
     pub fn start(setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Self> {
         let check = || prepare().and_then(|()| Self::check(&setup));
-        let (helper, role) = Self::new(setup.clone())?;
+        let (helper, role) = Self::new(setup.clone(), || Ok(()))?;
         SupervisorProcess::start(SupervisorSetup {
             prepare: &check,
             permanent: vec![role],

@@ -29,13 +29,15 @@ pub(crate) struct StartRequest {
     pub(crate) what: ProgramRef,
     /// The variables' pairs.
     pub(crate) pairs: Vec<u8>,
-    /// For each of the program's three, which of those that came along; [`NULL`] for `/dev/null`.
+    /// For each of the program's three, which of those that came along; [`NULL`] for `/dev/null`, [`PIPE`] for a pipe.
     pub(crate) stdio: [u8; 3],
     /// Written to its standard output before it may write there itself.
     pub(crate) head: Vec<u8>,
 }
 
 pub(crate) const NULL: u8 = u8::MAX;
+/// One that the fork helper makes. So it is the programs' user's, who can open it by its name in `/proc`.
+pub(crate) const PIPE: u8 = u8::MAX - 1;
 /// The longest request.
 pub(crate) const REQUEST_BYTES_MAX: usize = 200 << 10;
 
@@ -50,7 +52,7 @@ pub enum ProgramRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It runs; its pidfd comes along. So many bytes of the path are the script's name.
+    /// It runs. Its pidfd comes along, and the end of its pipe to read from. So many bytes of the path are the script's name.
     Started {
         number: u64,
         pid: i32,

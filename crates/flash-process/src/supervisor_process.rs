@@ -150,7 +150,8 @@ pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()>
     rustix::thread::set_name(setup.title)?;
     // Those from the terminal are meant for the server.
     signals::block_all();
-    rustix::process::setpgid(None, None)?;
+    // A program that another user runs must not reach the terminal of the start: what it puts there, a shell would read.
+    rustix::process::setsid()?;
     if let Err(error) = (setup.prepare)() {
         return Ok(ipc::send(&control, error.to_string().as_bytes(), &[])?);
     }

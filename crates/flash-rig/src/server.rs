@@ -273,6 +273,10 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
         // As the peers': who is idle for a minute is still a client.
         ("--idle-timeout", "600s".to_owned()),
     ];
+    if !rustix::process::geteuid().is_root() {
+        // Otherwise only root sees how much memory it has.
+        ours.push(("--core-dumps", "on".to_owned()));
+    }
     let waiters = match spec.variant.name {
         "mt" => Some("--threads-max"),
         "mp" => Some("--processes-max"),

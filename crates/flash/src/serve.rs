@@ -15,7 +15,7 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::allocator;
-use flash_process::{Child, HotPath, Predecessor, ServiceManager, Upgrader, socket_name};
+use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader, socket_name};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
@@ -40,6 +40,7 @@ mod around;
 mod browser;
 mod certificate_numbers;
 mod certificates;
+mod cgi_user;
 mod check;
 mod configured;
 mod denied;
@@ -87,6 +88,7 @@ pub(crate) fn usual_helpers() -> usize {
 }
 
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
+    privileges::protect_memory(&flags)?;
     // Files in the folder of the start may be another user's, and some of what is started here has the rights of the start.
     start_folder();
     rustix::process::chdir("/").map_err(|error| cannot(format_args!("work in /"), &error.into()))?;
@@ -140,7 +142,7 @@ fn serve(
         sockets: &sockets,
         memory_file_bytes_max: file_bytes_max,
     };
-    let supervisor::Started { process: supervisor, fork_helper } =
+    let supervisor::Started { process: supervisor, of_programs, fork_helper } =
         supervisor::start(&helper_sites, setup.as_ref())?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
@@ -198,7 +200,8 @@ fn serve(
         }
         connections
     };
-    let needed: Vec<Child> = supervisor.iter().map(|supervisor| supervisor.child()).collect();
+    let needed = supervisor.iter().map(|supervisor| supervisor.child());
+    let needed: Vec<Child> = needed.chain(of_programs.iter().map(SupervisorProcess::child)).collect();
     let (privileged_opener, helper_kind) = (logs.privileged_opener(), privileges.helper_kind());
     let admin_name = admin.socket.as_ref().and_then(|admin| admin.own_name().map(Path::to_owned));
     let answers = Budget::new(plan.shares.program_buffer_bytes);

@@ -23,9 +23,10 @@ use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawned, Spawner, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::children::ProgramId;
-use crate::protocol::{NULL, ProgramRef, StartRequest};
+use crate::protocol::{NULL, PIPE, ProgramRef, StartRequest};
 use crate::script::Scripts;
 use crate::setup::{Folder, Setup};
 use crate::start_record::StartRecord;
@@ -66,6 +67,8 @@ pub(super) struct Outcome {
 pub(super) enum StartOutcome {
     Running {
         spawned: Spawned,
+        /// The other end of its pipe.
+        stderr: OwnedFd,
         name_bytes: u32,
     },
     /// The client has the head of a response already, but the program could not be executed.
@@ -220,8 +223,10 @@ impl Worker {
         let Start { request, descriptors, record, .. } = start;
         let Self { setup, null, spawner, scripts } = self;
         let broken = |reason: &str| StartError(OpenError::Broken, reason.to_owned());
-        let stdio =
-            stdio(request, descriptors, null).ok_or_else(|| broken("its descriptors did not come along"))?;
+        let (stderr, pipe) = pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|error| StartError(OpenError::Busy, format!("no pipe for it: {error}")))?;
+        let stdio = stdio(request, descriptors, null, &pipe)
+            .ok_or_else(|| broken("its descriptors did not come along"))?;
         let mut variables = Variables::from_pairs(request.pairs.clone())
             .filter(|variables| variables.iter().all(|(name, _)| is_allowed_variable(name, &request.what)))
             .ok_or_else(|| broken("its variables make no sense"))?;
@@ -272,7 +277,7 @@ impl Worker {
             (spawned, _) => spawned,
         };
         match spawned {
-            Ok(spawned) => Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32 }),
+            Ok(spawned) => Ok(StartOutcome::Running { spawned, stderr, name_bytes: name_bytes as u32 }),
             // The client has the head of a response, so that there is no other. It ends here.
             Err(_) if start.is_direct() => Ok(StartOutcome::SpawnError),
             Err(failed) => Err(StartError(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
@@ -290,16 +295,19 @@ fn opened<'s>(scripts: &'s mut Option<Scripts>, folder: &Folder) -> Result<&'s S
     Ok(scripts.as_ref().expect("it was opened above"))
 }
 
-/// The program's three, of those that came along.
+/// The program's three, of those that came along and those that are here.
 fn stdio<'d>(
     request: &StartRequest,
     descriptors: &'d [OwnedFd],
     null: &'d OwnedFd,
+    pipe: &'d OwnedFd,
 ) -> Option<[BorrowedFd<'d>; 3]> {
     let mut stdio = [null.as_fd(); 3];
     for (place, &index) in stdio.iter_mut().zip(&request.stdio) {
-        if index != NULL {
-            *place = descriptors.get(usize::from(index))?.as_fd();
+        match index {
+            NULL => {}
+            PIPE => *place = pipe.as_fd(),
+            index => *place = descriptors.get(usize::from(index))?.as_fd(),
         }
     }
     Some(stdio)

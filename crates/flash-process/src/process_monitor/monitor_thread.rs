@@ -10,7 +10,6 @@ use flash_core::upstream::OpenError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::request::{
     CommandChannel, Limits, MonitorCommand, ProcessHandle, ProcessObserver, SpawnRequest, Started, Stdio,
@@ -18,7 +17,7 @@ use super::request::{
 use super::stderr_pipe::{ReadOutcome, StderrPipe};
 use crate::codec::Reader;
 use crate::ipc::{self, Message, Received};
-use crate::protocol::{Event, ExitStatus, NULL, ProgramRef, REQUEST_BYTES_MAX, Request, StartRequest};
+use crate::protocol::{Event, ExitStatus, NULL, PIPE, ProgramRef, REQUEST_BYTES_MAX, Request, StartRequest};
 use crate::reporter::Reporter;
 use crate::start_record::{LastStarted, StartRecord};
 
@@ -56,7 +55,6 @@ struct Helper {
 struct Pending {
     request: SpawnRequest,
     stream: Option<OwnedFd>,
-    stderr: OwnedFd,
     /// How many fork helpers ended when they had this request, and had started nothing.
     helpers_lost: u8,
 }
@@ -179,11 +177,11 @@ impl MonitorThread {
     /// Sends a request to the fork helper.
     fn submit(&mut self, number: u64, mut request: SpawnRequest, helpers_lost: u8) {
         let prepared = prepare(number, &request);
-        let Ok(Prepared { bytes, theirs, stream, stderr }) = prepared else {
+        let Ok(Prepared { bytes, theirs, stream }) = prepared else {
             // No descriptor left: a matter of time.
             return request.observer.started(Err(OpenError::Busy));
         };
-        self.pending.insert(number, Pending { request, stream, stderr, helpers_lost });
+        self.pending.insert(number, Pending { request, stream, helpers_lost });
         self.send(number, bytes, theirs);
     }
 
@@ -224,8 +222,9 @@ impl MonitorThread {
         while let Some(tell) = Event::take(&mut rest) {
             match tell {
                 Event::Started { number, pid, name_bytes } => {
-                    let pidfd = if pid == 0 { None } else { descriptors.next() };
-                    self.started(number, pid, pidfd, name_bytes as usize);
+                    let mut next = || if pid == 0 { None } else { descriptors.next() };
+                    let (pidfd, stderr) = (next(), next());
+                    self.started(number, (pid, pidfd), stderr, name_bytes as usize);
                 }
                 Event::Rejected { number, why, reason } => self.rejected(number, why, &reason),
                 Event::Exited { number, how } => self.exited(number, how),
@@ -233,8 +232,14 @@ impl MonitorThread {
         }
     }
 
-    fn started(&mut self, number: u64, pid: i32, pidfd: Option<OwnedFd>, name_bytes: usize) {
-        let Some(Pending { request, stream, stderr, .. }) = self.pending.remove(&number) else { return };
+    fn started(
+        &mut self,
+        number: u64,
+        (pid, pidfd): (i32, Option<OwnedFd>),
+        stderr: Option<OwnedFd>,
+        name_bytes: usize,
+    ) {
+        let Some(Pending { request, stream, .. }) = self.pending.remove(&number) else { return };
         let SpawnRequest { what, name, mut observer, .. } = request;
         observer.started(Ok(Started {
             stream,
@@ -242,7 +247,8 @@ impl MonitorThread {
             handle: ProcessHandle::new(number, &self.commands),
         }));
         let is_counted = matches!(what, ProgramRef::Script { .. });
-        let stderr = Some(StderrPipe::new(stderr));
+        let is_nonblocking = |stderr: &OwnedFd| rustix::io::ioctl_fionbio(stderr, true).is_ok();
+        let stderr = stderr.filter(is_nonblocking).map(StderrPipe::new);
         let (is_ending, stream) = (false, None);
         self.processes
             .insert(number, Process { name, observer, pid, pidfd, is_counted, is_ending, stream, stderr });
@@ -384,12 +390,9 @@ struct Prepared {
     bytes: Vec<u8>,
     theirs: Vec<OwnedFd>,
     stream: Option<OwnedFd>,
-    stderr: OwnedFd,
 }
 
 fn prepare(number: u64, request: &SpawnRequest) -> io::Result<Prepared> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
     let mut begin = StartRequest { number, what: request.what.clone(), ..StartRequest::default() };
     begin.pairs = request.variables.as_pairs().to_vec();
     let mut stream = None;
@@ -399,21 +402,21 @@ fn prepare(number: u64, request: &SpawnRequest) -> io::Result<Prepared> {
             let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
             // The program's end blocks, as programs expect.
             rustix::io::ioctl_fionbio(&ours, true)?;
-            begin.stdio = [0, 0, 1];
+            begin.stdio = [0, 0, PIPE];
             stream = Some(ours);
             theirs
         }
         Stdio::Direct { client, head } => {
-            begin.stdio = [NULL, 0, 1];
+            begin.stdio = [NULL, 0, PIPE];
             begin.head = head.clone();
             client.try_clone()?
         }
         Stdio::Listener(listener) => {
-            begin.stdio = [0, 1, 1];
+            begin.stdio = [0, PIPE, PIPE];
             listener.try_clone()?
         }
     };
-    Ok(Prepared { bytes: Request::Start(begin).to_bytes(), theirs: vec![first, write], stream, stderr: read })
+    Ok(Prepared { bytes: Request::Start(begin).to_bytes(), theirs: vec![first], stream })
 }
 
 /// A request that is longer than any that a program could be started with is not sent.

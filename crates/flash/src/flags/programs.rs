@@ -44,6 +44,11 @@ pub(crate) struct Programs {
     #[arg(long, help_heading = HEADING)]
     pub serve_backups: bool,
 
+    /// Run programs and applications as this user, who cannot do anything to the server: a name or a number. A group after a colon
+    /// replaces the user's own. Root has to start the server. Without this flag, they run as the server's user
+    #[arg(long, value_name = "USER[:GROUP]", help_heading = HEADING)]
+    pub cgi_user: Option<String>,
+
     /// CGI programs that run at once
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 65_536), help_heading = HEADING)]
     pub cgi_max: usize,

@@ -210,6 +210,11 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, value_name = "HOW", help_heading = RIGHTS)]
     pub sandbox: Option<Sandbox>,
 
+    /// Whether a process that crashes leaves a core dump, and debuggers of its user may attach to it. With on, programs of the server's
+    /// user can read its memory, keys among it
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = RIGHTS)]
+    pub core_dumps: Switch,
+
     /// Time for a request's head to arrive after its first byte. Then 408
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,

@@ -4,7 +4,7 @@ use super::dir::Dir;
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
-use super::{access, certificates, listeners, named_files, privileges, shares, site_plan};
+use super::{access, certificates, cgi_user, listeners, named_files, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -32,6 +32,7 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
     let checks = [
         ("helpers", privileges::check(flags)),
         ("user", privileges::check_user(flags)),
+        ("cgi-user", cgi_user::identity(flags).map(drop)),
         ("listen", certificates::check_listeners(flags)),
         ("listen", listeners::check(flags)),
         ("threads-max", shares::check_counts(flags)),

@@ -17,12 +17,13 @@ use flash_disk::{Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::dir::Dir;
 use super::folders::temporary_folder;
 use super::sleeps;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Arch, FileCache, Helpers, Offload, Sandbox};
+use crate::flags::{self, Arch, FileCache, Helpers, Offload, Sandbox, Switch};
 
 /// What is left.
 pub(super) struct Privileges {
@@ -92,6 +93,7 @@ impl Privileges {
         let sleep_recorder = sleeps::recorder(flags.arch, flags.user.is_none() && !is_confined);
         if let Some(name) = &flags.user {
             become_user(name)?;
+            protect_memory(flags)?;
             site.dir.open().and_then(site.open).map_err(|error| {
                 cannot(format_args!("serve {} as user {name}", site.dir.path().display()), &error)
             })?;
@@ -180,6 +182,18 @@ pub(super) fn check_user(flags: &flags::Serve) -> Result<(), Failure> {
         Some((text, Err(why))) => Err(Failure::Run(format!("cannot become user {text}: {why}"))),
         Some((_, Ok(_))) | None => Ok(()),
     }
+}
+
+/// Only root reads the memory of this process, attaches to it (ptrace), and gets its descriptors. Otherwise programs that run as the
+/// same user would find keys there. The kernel may forget it when the process becomes another user, and processes that are forked
+/// inherit it.
+pub(super) fn protect_memory(flags: &flags::Serve) -> Result<(), Failure> {
+    let behavior = match flags.core_dumps {
+        Switch::On => DumpableBehavior::Dumpable,
+        Switch::Off => DumpableBehavior::NotDumpable,
+    };
+    set_dumpable_behavior(behavior)
+        .map_err(|error| cannot(format_args!("protect the server's memory"), &error.into()))
 }
 
 pub(crate) fn become_user(text: &str) -> Result<(), Failure> {

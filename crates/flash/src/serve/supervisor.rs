@@ -1,7 +1,7 @@
 //! The supervisor process of a server, and its roles: the fork helper for programs, and what helper processes need.
 //!
 //! It is forked while the server has one thread, before it listens, and becomes the server's user first. A server that needs
-//! none of its roles has no supervisor process. With helper processes each reload makes another one, which knows the sites of its
+//! none of its roles has no supervisor process. If programs have [a user of their own](super::cgi_user), so has the fork helper. With helper processes each reload makes another one, which knows the sites of its
 //! configuration.
 
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ use super::inherited::Inherited;
 use super::named_files::open_or_leave;
 use super::plan::Plan;
 use super::reader::{Again, Reader};
-use super::{admin, logs, privileges};
+use super::{admin, cgi_user, logs, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers, Listen, Place, Spawn};
 
@@ -28,6 +28,8 @@ use crate::flags::{self, Helpers, Listen, Place, Spawn};
 #[derive(Default)]
 pub(super) struct Started {
     pub(super) process: Option<Arc<SupervisorProcess>>,
+    /// That of the fork helper, if programs have a user of their own.
+    pub(super) of_programs: Option<SupervisorProcess>,
     pub(super) fork_helper: Option<ForkHelper>,
 }
 
@@ -44,25 +46,35 @@ pub(super) struct HelperSites<'a> {
 pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<Started, Failure> {
     let flags = &sites.plan.flags;
     let cannot_fork = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
-    let (fork_helper, permanent) = match (setup, flags.experiments.spawn) {
-        (None, _) => (None, Vec::new()),
+    let programs_user = cgi_user::identity(flags)?;
+    let (fork_helper, role) = match (setup, flags.experiments.spawn) {
+        (None, _) => (None, None),
         (Some(setup), Spawn::Server) => {
-            (Some(ForkHelper::in_thread(setup.clone()).map_err(cannot_fork)?), Vec::new())
+            (Some(ForkHelper::in_thread(setup.clone()).map_err(cannot_fork)?), None)
         }
         (Some(setup), Spawn::Helper) => {
-            let (helper, role) = ForkHelper::new(setup.clone()).map_err(cannot_fork)?;
-            (Some(helper), vec![role])
+            let become_user =
+                || programs_user.as_ref().map_or(Ok(()), |identity| cgi_user::take(identity, flags));
+            let (helper, role) = ForkHelper::new(setup.clone(), become_user).map_err(cannot_fork)?;
+            (Some(helper), Some(role))
         }
+    };
+    let (of_programs, permanent) = match (&programs_user, setup, role) {
+        (Some(identity), Some(setup), Some(role)) => {
+            (Some(cgi_user::start(setup, role, identity, flags)?), Vec::new())
+        }
+        (_, _, role) => (None, Vec::from_iter(role)),
     };
     let has_helpers = flags.helpers == Helpers::Process;
     if permanent.is_empty() && !has_helpers {
-        return Ok(Started { process: None, fork_helper });
+        return Ok(Started { process: None, of_programs, fork_helper });
     }
     let prepare = || {
         if let Some(name) = &flags.user {
             privileges::become_user(name).map_err(io::Error::other)?;
+            privileges::protect_memory(flags).map_err(io::Error::other)?;
         }
-        if let Some(setup) = setup {
+        if let Some(setup) = setup.filter(|_| programs_user.is_none()) {
             ForkHelper::check(setup).map_err(|error| io::Error::other(cannot_fork(error)))?;
         }
         if has_helpers {
@@ -86,7 +98,7 @@ pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<St
         };
         SupervisorProcess::start(setup).map_err(|error| Failure::Run(error.to_string()))
     })?;
-    Ok(Started { process: Some(Arc::new(process)), fork_helper })
+    Ok(Started { process: Some(Arc::new(process)), of_programs, fork_helper })
 }
 
 impl HelperSites<'_> {

@@ -14,6 +14,7 @@ const VALUES: &[(&str, &str)] = &[
     ("cache-control", r#"["/assets=max-age=31536000, immutable", "no-cache"]"#),
     ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
     ("cgi-direct", r#"{ "/out" = "/usr/lib/cgi-bin" }"#),
+    ("cgi-user", r#""www-cgi""#),
     ("client-ca", r#""/etc/tls/clients.pem""#),
     ("compress", r#""br,gzip""#),
     ("compress-programs", r#""zstd,gzip""#),
