@@ -1,15 +1,15 @@
 //! Which site answers: by the host of each request, also behind a body that is dropped and while a look-up is under way.
 
+use super::programs::{manner, routes};
 use super::*;
 use crate::header::HeaderTemplate;
 use crate::hosts::{HostName, Hosts};
 use crate::site::{Site, SiteSettings};
 use crate::site_id::SiteId;
+use crate::upstream::UpstreamProtocol;
 
-/// `a` and `*.b` are sites, on the same disk. Each names itself in its errors. `a` takes no body.
-fn world_of_sites(any: bool) -> World {
-    let mut world = world();
-    let site = |number, name: &str| Site {
+fn site_named(number: u32, name: &str) -> Site {
+    Site {
         id: SiteId(number),
         template: Arc::new(HeaderTemplate {
             fields: format!("X-Site: {name}\r\n").into(),
@@ -17,13 +17,18 @@ fn world_of_sites(any: bool) -> World {
         }),
         settings: SiteSettings { body_bytes_max: u64::from(number) * 10, ..SiteSettings::default() }.into(),
         ..Site::default()
-    };
+    }
+}
+
+/// `a` and `*.b` are sites, on the same disk. Each names itself in its errors. `a` takes no body.
+fn world_of_sites(any: bool) -> World {
+    let mut world = world();
     let exact = |name: &str| HostName::Exact(name.as_bytes().into());
     let mut names = vec![exact("a")];
     names.extend(any.then_some(HostName::Any));
     world.server.hosts = Hosts::new(vec![
-        (site(0, "a"), names),
-        (site(1, "b"), vec![HostName::Below(b"b".as_slice().into())]),
+        (site_named(0, "a"), names),
+        (site_named(1, "b"), vec![HostName::Below(b"b".as_slice().into())]),
     ]);
     world
 }
@@ -116,4 +121,32 @@ fn a_body_that_is_dropped_has_the_limit_of_its_site() {
     assert_eq!(ask("a", "Transfer-Encoding: chunked", &chunks(1)), Some(413));
     assert_eq!(ask("x.b", "Transfer-Encoding: chunked", &chunks(3)), Some(404));
     assert_eq!(ask("x.b", "Transfer-Encoding: chunked", &chunks(4)), Some(413));
+}
+
+/// Its Host field may name another one (RFC 9112 §3.2.2).
+#[test]
+fn a_programs_redirection_stays_in_the_site_of_its_request() {
+    for (request, host) in [
+        ("GET http://a/cgi/x HTTP/1.1\r\nHost: x.b\r\n\r\n", &b"a"[..]),
+        ("GET http://a:80/cgi/x HTTP/1.0\r\n\r\n", b"a:80"),
+        ("GET /cgi/x HTTP/1.1\r\nHost: A\r\n\r\n", b"A"),
+    ] {
+        let mut world = world();
+        let site = |number, name| Site { routes: Some(Arc::new(routes())), ..site_named(number, name) };
+        world.server.hosts = Hosts::new(vec![
+            (site(0, "a"), vec![HostName::Exact(b"a".as_slice().into())]),
+            (site(1, "b"), vec![HostName::Below(b"b".as_slice().into())]),
+        ]);
+        world.manner = Some(manner(UpstreamProtocol::Cgi));
+        let mut client = world.connect();
+        world.receive(&mut client, request.as_bytes());
+        world.hear(&mut client, |program| program.say(b"Location: /cgi/y\n\n"));
+        world.hear(&mut client, |program| program.ended = true);
+        let variables = Arc::clone(&client.program.as_ref().unwrap().begin.variables);
+        assert_eq!(variables.get(b"REQUEST_URI"), Some(&b"/cgi/y"[..]), "{request}");
+        assert_eq!(variables.get(b"HTTP_HOST"), Some(host), "{request}");
+        world.hear(&mut client, |program| program.say(b"Location: /none\n\n"));
+        world.hear(&mut client, |program| program.ended = true);
+        assert_eq!(sites(&client.got), [of(404, "a")], "{request}");
+    }
 }

@@ -214,11 +214,15 @@ impl Request {
         let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };
         let version = head.framing.version.name().as_bytes();
         let mut new = [method, target, b" ", version, b"\r\n"].concat();
-        let of_body: [&[u8]; 5] =
-            [b"content-length", b"transfer-encoding", b"content-type", b"expect", b"trailer"];
+        // An absolute target's host took the place of the field (RFC 9112 §3.2.2). The new target is not absolute.
+        if let Some(host) = head.host {
+            header::field(&mut new, b"Host", host);
+        }
+        let left_out: [&[u8]; 6] =
+            [b"host", b"content-length", b"transfer-encoding", b"content-type", b"expect", b"trailer"];
         for (name, value) in head.fields {
-            if !of_body.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-                [name, b": ", value, b"\r\n"].iter().for_each(|piece| new.extend_from_slice(piece));
+            if !left_out.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+                header::field(&mut new, name, value);
             }
         }
         new.extend_from_slice(b"\r\n");
