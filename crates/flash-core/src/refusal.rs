@@ -36,6 +36,8 @@ pub enum Refusal {
     NoClientCertificate,
     /// A client's TLS handshake fails, because its certificate is not accepted.
     BadClientCertificate,
+    /// 403: the site requires a certificate of its clients, and a proxy has ended this one's TLS.
+    NoCertificate,
 }
 
 impl Refusal {
@@ -55,6 +57,7 @@ impl Refusal {
         Self::UntrustedProxy,
         Self::NoClientCertificate,
         Self::BadClientCertificate,
+        Self::NoCertificate,
     ];
 
     /// The refusal with this number, as another process sent it.
@@ -86,6 +89,9 @@ impl Refusal {
                 "closed: the client has shown no certificate, and --client-certificate requires one"
             }
             Self::BadClientCertificate => "closed: --client-ca does not accept the client's certificate",
+            Self::NoCertificate => {
+                "403: --client-certificate requires a certificate, and a proxy cannot show its client's"
+            }
             Self::UntrustedProxy => {
                 "closed: the listener requires a header of the PROXY protocol, and --trusted-proxies does not name this peer"
             }

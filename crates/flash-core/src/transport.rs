@@ -30,6 +30,8 @@ pub struct TlsInfo {
     pub version: u16,
     /// The cipher suite's number on the wire.
     pub cipher: u16,
+    /// The client has shown a certificate that was verified, in this handshake or in that of the session that it resumes.
+    pub has_client_certificate: bool,
     /// The handshake is not complete. Others may have recorded what comes meanwhile, to send it again (RFC 8470).
     pub is_early: bool,
 }
@@ -127,6 +129,11 @@ impl TransportInfo {
     /// The same socket after its TLS handshake.
     pub fn secured(self, tls: TlsInfo) -> Self {
         Self { scheme: Scheme::Https, tls: Some(tls), ..self }
+    }
+
+    /// Whether the client itself has shown a certificate. No proxy can show one for it.
+    pub(crate) fn has_client_certificate(&self) -> bool {
+        self.tls.is_some_and(|tls| tls.has_client_certificate)
     }
 
     /// Whether what comes may be a repetition, because the TLS handshake is not complete.

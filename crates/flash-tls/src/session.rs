@@ -439,6 +439,7 @@ fn info(tls: &UnbufferedServerConnection, certificates: CertificatesId) -> TlsIn
         certificates,
         version: tls.protocol_version().map_or(0, u16::from),
         cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+        has_client_certificate: tls.peer_certificates().is_some(),
         is_early: false,
     }
 }

@@ -171,6 +171,10 @@ fn a_client_that_is_only_asked_may_have_none() {
     });
 }
 
+/// A header of the PROXY protocol: 203.0.113.5 has connected to 192.0.2.1 with TLS, and has shown a certificate.
+const OF_TLS: &[u8] =
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xcb\0\x71\x05\xc0\0\x02\x01\x12\x68\0\x50\x20\0\x05\x07\0\0\0\0";
+
 #[test]
 fn the_name_of_another_site_is_no_way_around() {
     need("curl", "curl");
@@ -190,7 +194,8 @@ fn the_name_of_another_site_is_no_way_around() {
             )
         };
         let ca = format!("client-ca = \"{}\"", trusted.display());
-        let listen = "listen = [\"https://127.0.0.1:0\", \"http://127.0.0.1:0\"]\nverbose = true";
+        let listen = "listen = [\"https://127.0.0.1:0\", \"http://127.0.0.1:0\", \"127.0.0.1:0,proxy-protocol\"]\n\
+                      trusted-proxies = \"127.0.0.1\"\nverbose = true";
         let sites = [site("open.example", ""), site("closed.example", &ca)].concat();
         fs::write(&file, format!("{}{listen}\n{sites}", arch_settings(arch))).expect("a file");
         let server = Server::start_configured(&file, &[]);
@@ -226,17 +231,22 @@ fn the_name_of_another_site_is_no_way_around() {
         curl.args(["--resolve", &format!("open.example:{port}:127.0.0.1")]);
         let output = run(curl.arg(format!("https://open.example:{port}/a.txt")), b"");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "421 2", "{arch}: {output:?}");
-        // Without TLS.
+        // Without TLS, also where a trusted proxy says that its client has spoken TLS.
         let said = server.said();
-        let after = said.split("http://127.0.0.1:").nth(1).expect("an address");
-        let port: u16 = after.split('/').next().and_then(|port| port.parse().ok()).expect("a port");
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener");
-        socket
-            .write_all(b"GET /a.txt HTTP/1.1\r\nHost: closed.example\r\nConnection: close\r\n\r\n")
-            .expect("a request");
-        let mut bytes = Vec::new();
-        socket.read_to_end(&mut bytes).expect("an answer");
-        assert_eq!(reply::only(&bytes).status, 308, "{arch}");
+        let port = |after: &str| after.split('/').next().and_then(|port| port.parse::<u16>().ok());
+        let ports: Vec<_> = said.split("http://127.0.0.1:").skip(1).filter_map(port).collect();
+        for (port, header, field, expected) in [
+            (ports[0], &b""[..], "", 308),
+            (ports[0], b"", "X-Forwarded-Proto: https\r\n", 403),
+            (ports[1], OF_TLS, "", 403),
+        ] {
+            let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener");
+            let head = format!("GET /a.txt HTTP/1.1\r\nHost: closed.example\r\n{field}Connection: close\r\n\r\n");
+            socket.write_all(&[header, head.as_bytes()].concat()).expect("a request");
+            let mut bytes = Vec::new();
+            socket.read_to_end(&mut bytes).expect("an answer");
+            assert_eq!(reply::only(&bytes).status, expected, "{arch}: {field}{header:?}");
+        }
         server.stop();
     });
 }

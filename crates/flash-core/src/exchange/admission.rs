@@ -28,7 +28,7 @@ pub(crate) enum Admission {
 impl Admission {
     /// Whether the client may have what it asks for. A redirection to TLS comes before any log-in.
     pub(crate) fn is_admitted(&self, asked: Asked<'_>) -> bool {
-        matches!(self, Self::Admitted) && !matches!(asked, Asked::ToHttps)
+        matches!(self, Self::Admitted) && !asked.comes_before_log_in()
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn admit(
         None => Admission::Admitted,
         Some(rules) => match by_rules(head, (rules, site.limit_group), transport, is_new, cx) {
             // No password is asked for where others could read it.
-            Admission::Admitted if !matches!(asked, Asked::ToHttps) => match &rules.users {
+            Admission::Admitted if !asked.comes_before_log_in() => match &rules.users {
                 None => Admission::Admitted,
                 Some(users) => by_login(head, &**users, login, cx),
             },

@@ -96,6 +96,10 @@ pub(crate) fn next(
         }
         (Asked::Redirect, _) => Answer::Redirect,
         (Asked::ToHttps, _) => Answer::ToHttps,
+        (Asked::NoCertificate, _) => {
+            cx.server.refusals.note(Refusal::NoCertificate, head.target.raw_path(), cx.now.ms());
+            Answer::Error(Status::FORBIDDEN)
+        }
         (Asked::File(_) | Asked::Options, _) if body_waits => return Next::DropBody,
         (Asked::Options, _) => Answer::Options,
         (Asked::File(_) | Asked::Program(_), Some(lookup)) => match &lookup.state {

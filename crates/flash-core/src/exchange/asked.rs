@@ -23,8 +23,17 @@ pub(crate) enum Asked<'b> {
     Redirect,
     /// The same with TLS.
     ToHttps,
+    /// The site requires a certificate of its clients, and this one can show none: a proxy has ended its TLS.
+    NoCertificate,
     /// The request is refused with this status. Flash does not wait for its body.
     Refused(Status),
+}
+
+impl Asked<'_> {
+    /// Whether its answer asks for no password, because TLS has to come first.
+    pub(crate) fn comes_before_log_in(self) -> bool {
+        matches!(self, Self::ToHttps | Self::NoCertificate)
+    }
 }
 
 /// The site that answers a request, and what the request asks of it. `pinned` is the site of the exchange under way.
@@ -44,8 +53,8 @@ pub(crate) fn site_asked<'s, 'b>(
         Some(site) if transport.is_early() && !head.method.is_retrieval() => {
             (site, Asked::Refused(Status::TOO_EARLY))
         }
-        Some(site) if site.requires_client_certificate && transport.scheme == Scheme::Http => {
-            (site, Asked::ToHttps)
+        Some(site) if site.requires_client_certificate && !transport.has_client_certificate() => {
+            (site, if is_insecure() { Asked::ToHttps } else { Asked::NoCertificate })
         }
         Some(site) if site.https_port.is_some() && is_insecure() => (site, Asked::ToHttps),
         Some(site) => (site, asked(head, site)),

@@ -117,7 +117,7 @@ pub(crate) struct Serve {
     /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
     /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
     /// ,proxy-protocol at its end, each connection there has to begin with a header of the PROXY protocol (1 or 2), which names
-    /// the client. A socket that systemd passes on serves the place with its address. Without --listen, all of them serve
+    /// the client. Without --trusted-proxies, each peer there is believed. A socket that systemd passes on serves the place with its address. Without --listen, all of them serve
     #[arg(long, value_name = "ADDR", default_values = usual_listen::usual(), help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 

@@ -174,6 +174,7 @@ fn a_successor_that_takes_idle_connections_gets_them_open_and_those_of_tls_end()
         certificates: CertificatesId(0),
         version: 0x0304,
         cipher: 0x1301,
+        has_client_certificate: false,
         is_early: false,
     };
     world.with(&mut secured, |connection, cx| connection.secured(tls, None, cx));

@@ -67,7 +67,7 @@ impl Http1 {
         let admission = admission::admit(head, site, &self.transport, (asked, login), is_new, cx);
         let is_admitted = admission.is_admitted(asked);
         let is_refused =
-            !is_admitted || matches!(asked, Asked::Refused(_) | Asked::Redirect | Asked::ToHttps);
+            !is_admitted || matches!(asked, Asked::Refused(_) | Asked::Redirect);
         let beginning = Beginning { site, framing, timing, is_admitted };
         let next = match admission {
             Admission::Admitted => answer::next(head, site, asked, lookup, body_waits, cx),
