@@ -7,6 +7,7 @@ use flash_http::negotiate::{Accepts, Coding, CodingSet};
 
 use crate::compressed::Compressed;
 use crate::file::File;
+use crate::path::SitePath;
 use crate::refusal::Refusal;
 
 #[derive(Debug)]
@@ -20,6 +21,9 @@ pub struct Entry {
     copied_ms: AtomicU64,
     /// Of the [root](crate::root) that it was found in.
     generation: u64,
+    /// The path of what answers, where that is not the path that was looked up: of an index file, or of a script before its path
+    /// info.
+    found_at: Option<SitePath<'static>>,
 }
 
 #[derive(Debug)]
@@ -83,13 +87,18 @@ impl Variants {
         copy.or_else(own).unwrap_or(&self.identity)
     }
 
+    /// The coding of the copy beside the file that a client gets.
+    pub(crate) fn copy_for(&self, accepts: Accepts) -> Option<Coding> {
+        accepts.choose(codings_of(&self.coded))
+    }
+
     /// The coding that a client would get if Flash had made it.
     pub(crate) fn wanted(&self, accepts: impl FnOnce() -> Accepts) -> Option<Coding> {
         if !self.compressed.has_possible() {
             return None;
         }
         let accepts = accepts();
-        if accepts.choose(codings_of(&self.coded)).is_some() {
+        if self.copy_for(accepts).is_some() {
             return None;
         }
         accepts.choose(self.compressed.made_or_possible()).filter(|coding| self.compressed.may_make(*coding))
@@ -114,7 +123,8 @@ impl Resource {
 impl Entry {
     pub fn new(resource: Resource, checked_ms: u64) -> Self {
         let [checked, claimed, copied] = [checked_ms; 3].map(AtomicU64::new);
-        Self { resource, checked_ms: checked, claimed_ms: claimed, copied_ms: copied, generation: 0 }
+        let (generation, found_at) = (0, None);
+        Self { resource, checked_ms: checked, claimed_ms: claimed, copied_ms: copied, generation, found_at }
     }
 
     /// Found in the root of this generation.
@@ -123,8 +133,23 @@ impl Entry {
         Self { generation, ..self }
     }
 
+    /// Found at this path, if that is not the one that was looked up.
+    #[must_use]
+    pub fn at(self, found_at: Option<SitePath<'static>>) -> Self {
+        Self { found_at, ..self }
+    }
+
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    pub fn found_at(&self) -> Option<&SitePath<'static>> {
+        self.found_at.as_ref()
+    }
+
+    /// The same look at the disk, with this result.
+    fn with(&self, resource: Resource) -> Self {
+        Self::new(resource, self.checked_ms()).of_root(self.generation).at(self.found_at.clone())
     }
 
     pub(crate) fn leads_somewhere(&self) -> bool {
@@ -159,7 +184,8 @@ impl Entry {
     }
 
     pub fn weight_bytes(&self) -> u64 {
-        size_of::<Entry>() as u64 + self.files().map(|file| file.weight_bytes()).sum::<u64>()
+        let found_at = self.found_at.as_ref().map_or(0, |path| path.as_bytes().len() as u64);
+        size_of::<Entry>() as u64 + found_at + self.files().map(|file| file.weight_bytes()).sum::<u64>()
     }
 
     /// Content in memory.
@@ -231,7 +257,16 @@ impl Entry {
         let Variants { identity, coded, looked_for, .. } = variants;
         let (identity, coded) = (Arc::clone(identity), coded.clone());
         let variants = Variants { identity, coded, looked_for: *looked_for, compressed };
-        Self::new(Resource::File(variants), self.checked_ms()).of_root(self.generation)
+        self.with(Resource::File(variants))
+    }
+
+    /// The same file without the copies that lie beside it.
+    pub(crate) fn without_copies(&self) -> Self {
+        let mut entry = self.with_files(Arc::clone);
+        if let Resource::File(variants) = &mut entry.resource {
+            variants.coded.clear();
+        }
+        entry
     }
 
     /// The same entry with what another one of the same version of the file has compressed. `None` if that is no more.
@@ -265,7 +300,7 @@ impl Entry {
             Resource::Missing => Resource::Missing,
             Resource::Forbidden(refusal) => Resource::Forbidden(*refusal),
         };
-        Self::new(resource, self.checked_ms()).of_root(self.generation)
+        self.with(resource)
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use flash_http::percent;
+use flash_http::negotiate::Coding;
+use flash_http::{media, percent};
 
 /// `/`, `/a/b` or `/a/b/`, decoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +60,12 @@ impl<'a> SitePath<'a> {
         &path[start..]
     }
 
+    /// The path of the folder that it lies in, in the form of [`SitePath::relative`].
+    pub(crate) fn folder(&self) -> &[u8] {
+        let path = self.relative();
+        &path[..memchr::memrchr(b'/', path).unwrap_or(0)]
+    }
+
     /// Whether a segment begins with a dot. `.well-known` (RFC 8615) is an exception.
     pub fn is_hidden(&self) -> bool {
         memchr::memmem::find_iter(&self.0, b"/.").any(|slash| {
@@ -67,8 +74,27 @@ impl<'a> SitePath<'a> {
         })
     }
 
+    /// The path of the file that this one is a compressed copy of, if it is one by its name: `/a.css` of `/a.css.gz`.
+    pub(crate) fn copy_of(&self) -> Option<SitePath<'_>> {
+        let file = |coding: &Coding| self.0.strip_suffix(coding.suffix().as_bytes());
+        let file = SitePath(Cow::Borrowed(Coding::ALL.iter().find_map(file)?));
+        media::of(file.name()).compressible.then_some(file)
+    }
+
+    /// The path of the copy of this file in a coding.
+    pub(crate) fn copy_in(&self, coding: Coding) -> SitePath<'static> {
+        SitePath(Cow::Owned([&*self.0, coding.suffix().as_bytes()].concat()))
+    }
+
+    /// The path up to the end of each of its segments that do not end before `start`.
+    pub(crate) fn parts_from(&self, start: usize) -> impl Iterator<Item = SitePath<'_>> {
+        let slashes = memchr::memchr_iter(b'/', &self.0[start..]).map(move |at| start + at);
+        let ends = slashes.chain((!self.names_folder()).then_some(self.0.len()));
+        ends.filter(|end| *end > 0).map(|end| SitePath(Cow::Borrowed(&self.0[..end])))
+    }
+
     /// The path of a name in this folder.
-    pub(crate) fn child(&self, name: &[u8]) -> SitePath<'static> {
+    pub fn child(&self, name: &[u8]) -> SitePath<'static> {
         let folder = self.as_bytes();
         let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
         SitePath(Cow::Owned([folder, slash, name].concat()))

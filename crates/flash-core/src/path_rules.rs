@@ -58,8 +58,10 @@ impl PathRule {
 }
 
 impl PathRules {
+    /// Whether they cover the path. A compressed copy is covered with its file.
     pub fn cover(&self, path: &SitePath<'_>) -> bool {
-        self.0.iter().any(|rule| rule.covers(path))
+        let any = |path: &SitePath<'_>| self.0.iter().any(|rule| rule.covers(path));
+        any(path) || (!self.0.is_empty() && path.copy_of().is_some_and(|file| any(&file)))
     }
 
     /// Whether they cover this name in a folder.

@@ -10,6 +10,7 @@ use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{COPIED_AT_ONCE_BYTES_MAX, Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::memory_budget::{BudgetedBytes, Reservation};
+use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_core::site::WINDOW_BYTES;
@@ -46,6 +47,19 @@ struct Opening<'a> {
     blocking: Blocking,
 }
 
+/// What a path leads to.
+pub(crate) struct Target {
+    pub(crate) resource: Resource,
+    /// Where that is, if not at the path itself.
+    pub(crate) found_at: Option<SitePath<'static>>,
+}
+
+impl From<Resource> for Target {
+    fn from(resource: Resource) -> Self {
+        Self { resource, found_at: None }
+    }
+}
+
 /// A file's copies in some codings.
 #[derive(Default)]
 struct Copies {
@@ -61,18 +75,19 @@ impl Disk {
             Err(stop) => return not_open(find, stop),
         };
         let site = roots.current();
-        let resource = match self.target(&site, find, blocking) {
+        let target = match self.target(&site, find, blocking) {
             Ok(Some(target)) => target,
             Ok(None) => {
                 let known = find.known.as_ref().expect("only a known entry can be unchanged");
                 known.checked(find.asked_ms);
                 return Ok(Done::Found(Arc::clone(known)));
             }
-            Err(LookupError::Missing) => Resource::Missing,
-            Err(LookupError::Forbidden(refusal)) => Resource::Forbidden(refusal),
+            Err(LookupError::Missing) => Resource::Missing.into(),
+            Err(LookupError::Forbidden(refusal)) => Resource::Forbidden(refusal).into(),
             Err(stop) => return Err(stop),
         };
-        Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
+        let entry = Entry::new(target.resource, find.asked_ms).of_root(site.generation());
+        Ok(Done::Found(Arc::new(entry.at(target.found_at))))
     }
 
     /// What the path leads to. `None` if the known entry is still current.
@@ -81,7 +96,7 @@ impl Disk {
         site: &SiteRoot,
         find: &Find,
         blocking: Blocking,
-    ) -> Result<Option<Resource>, LookupError> {
+    ) -> Result<Option<Target>, LookupError> {
         if site.is_gone() {
             return Err(LookupError::Missing);
         }
@@ -119,8 +134,8 @@ impl Disk {
             place => place?,
         };
         let found = match place {
-            Place::Folder => return Ok(Some(Resource::Folder)),
-            Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
+            Place::Folder => return Ok(Some(Resource::Folder.into())),
+            Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash.into())),
             Place::File(found) if is_script(site, &found.name) => {
                 return script((site, root), &find.path, &found.name).map(Some);
             }
@@ -137,8 +152,12 @@ impl Disk {
         let known_copies = known.map_or(&[][..], |known| &known.coded);
         let Copies { coded, has_new } = self.copies_of(&open, &found, wanted, known_copies)?;
         let looked_for = if has_copies { wanted } else { CodingSet::ALL };
-        let is_current =
-            |known: &Variants| !has_new && known.coded.len() == coded.len() && known.looked_for == looked_for;
+        let found_at = index_at(&find.path, &found.name);
+        // Another index file may have taken the place of a known one, by a link to it.
+        let is_there = find.known.as_ref().is_some_and(|known| known.found_at() == found_at.as_ref());
+        let is_current = |known: &Variants| {
+            is_there && !has_new && known.coded.len() == coded.len() && known.looked_for == looked_for
+        };
         if current.is_some_and(is_current) {
             return Ok(None);
         }
@@ -146,7 +165,8 @@ impl Disk {
             Some(known) => known.compressed.with_files(Arc::clone),
             None => site.settings.to_compress(&identity),
         };
-        Ok(Some(Resource::File(Variants { identity, coded, looked_for, compressed })))
+        let resource = Resource::File(Variants { identity, coded, looked_for, compressed });
+        Ok(Some(Target { resource, found_at }))
     }
 
     /// Copies in these codings that are there and may be read. A copy that is older than the file was made of another version
@@ -334,6 +354,12 @@ fn file_of(site: &SiteRoot, stamp: Stamp, typed_as: &[u8], coding: Option<Coding
     let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
     let varies = settings.varies(&media, cache_rule);
     File::new(stamp, media, coding, varies, (&settings.template, cache_rule), content)
+}
+
+/// The path of the file of this name that answers for its folder, if it is one.
+fn index_at(path: &SitePath<'_>, name: &[u8]) -> Option<SitePath<'static>> {
+    let start = name.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    path.names_folder().then(|| path.child(&name[start..]))
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {

@@ -62,6 +62,9 @@ impl Place {
         }
         let folder = walked.place;
         for index in &site.settings.index {
+            if site.settings.deny.cover_in(path, index) {
+                continue;
+            }
             let mut name = name.to_vec();
             if !name.is_empty() {
                 name.push(b'/');

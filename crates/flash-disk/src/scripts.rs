@@ -13,6 +13,7 @@ use flash_core::refusal::Refusal;
 use rustix::fs::{FileType, readlink};
 
 use crate::blocking::Blocking;
+use crate::find::Target;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
 use crate::site_root::SiteRoot;
@@ -21,15 +22,21 @@ pub(crate) fn is_script(site: &SiteRoot, name: &[u8]) -> bool {
     site.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// The resource of a script that exists. A script in a user's folder is refused, because programs run with the
-/// site's rights.
+/// A script that exists. A script in a user's folder is refused, because programs run with the site's rights.
 pub(crate) fn script(
     (site, root): (&SiteRoot, &Root),
     path: &SitePath<'_>,
     name: &[u8],
-) -> Result<Resource, LookupError> {
-    match std::ptr::eq(root, &*site.root) && !site.settings.no_programs.cover(path) {
-        true => Ok(Resource::Script([b"/", &*site.settings.path_of(name)].concat().into())),
+) -> Result<Target, LookupError> {
+    let at = [b"/", &*site.settings.path_of(name)].concat();
+    // A name on the disk has no empty segment.
+    let script = SitePath::of_decoded(&at).ok_or(LookupError::Missing)?;
+    let rules = &site.settings.no_programs;
+    match std::ptr::eq(root, &*site.root) && !rules.cover(path) && !rules.cover(&script) {
+        true => {
+            let found_at = (script != *path).then_some(script);
+            Ok(Target { resource: Resource::Script(at.into()), found_at })
+        }
         false => Err(LookupError::Forbidden(Refusal::Program)),
     }
 }
@@ -39,7 +46,7 @@ pub(crate) fn script_above(
     site: &SiteRoot,
     path: &SitePath<'_>,
     blocking: Blocking,
-) -> Result<Option<Resource>, LookupError> {
+) -> Result<Option<Target>, LookupError> {
     let root = &*site.root;
     let splits = site.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
     for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {

@@ -18,6 +18,7 @@ use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
 use crate::listing::{Batch, Details, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
 use crate::listing_cache::ListingCache;
 use crate::memory_budget::BudgetedBytes;
+use crate::path::SitePath;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +53,14 @@ pub(crate) struct Disk {
 #[derive(Debug)]
 enum Place {
     File(Stamp),
-    Folder { pages: Vec<usize> },
+    Folder {
+        pages: Vec<usize>,
+    },
     FolderWithoutSlash,
     Script,
     Forbidden,
+    /// The file or script at this path answers for its folder.
+    Index(&'static str),
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +130,12 @@ impl Disk {
         if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
             self.places.insert(bare, Place::FolderWithoutSlash);
         }
+    }
+
+    /// The file or script at this path answers for its folder.
+    pub(crate) fn put_index(&mut self, path: &'static str) {
+        let folder = &path[..=path.rfind('/').expect("it lies in a folder")];
+        self.places.insert(folder, Place::Index(path));
     }
 
     pub(crate) fn put_script(&mut self, path: &'static str) {
@@ -218,9 +229,19 @@ impl Disk {
         if let Some(failure) = self.failure {
             return find.failed(failure);
         }
-        let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
+        let asked = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
+        let ends = asked.match_indices('/').map(|(slash, _)| &asked[..slash]);
+        let path = match self.places.get(asked) {
+            Some(Place::Index(path)) => path,
+            Some(_) => asked,
+            // A script, and its path info.
+            None => ends
+                .into_iter()
+                .find(|end| matches!(self.places.get(*end), Some(Place::Script)))
+                .unwrap_or(asked),
+        };
         let resource = match self.places.get(path) {
-            None => Resource::Missing,
+            None | Some(Place::Index(_)) => Resource::Missing,
             Some(Place::Script) => Resource::Script(path.as_bytes().into()),
             Some(Place::Forbidden) => Resource::Forbidden(crate::refusal::Refusal::Permission),
             Some(Place::Folder { .. }) => Resource::Folder,
@@ -236,7 +257,9 @@ impl Disk {
                 known => Resource::File(self.variants(path, stamp, known.as_deref(), find.codings)),
             },
         };
-        Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
+        let found_at =
+            (path != asked).then(|| SitePath::parse(path.as_bytes()).expect("a path").into_owned());
+        Done::Found(Arc::new(Entry::new(resource, find.asked_ms).at(found_at)))
     }
 
     /// A file, and its copies in the codings that the client takes. It keeps what is known of the file itself.

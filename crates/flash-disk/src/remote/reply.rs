@@ -10,6 +10,7 @@ use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, OpenFile, Stamp, Wind
 use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
+use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_http::media::{self, Media};
@@ -69,7 +70,7 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
         (Job::Find(Find { known: Some(known), .. }), Done::Found(entry)) if Arc::ptr_eq(known, entry) => {
             message.u8(UNCHANGED);
         }
-        (_, Done::Found(entry)) => write_target(known_to(job), &entry.resource, message),
+        (_, Done::Found(entry)) => write_target(known_to(job), entry, message),
         (_, Done::Window(window)) => match window {
             Window::Warmed => message.u8(WARMED),
             Window::Copied(bytes) => {
@@ -111,8 +112,8 @@ fn known_to(job: &Job) -> Option<&Arc<Entry>> {
 /// In the place of a rule about Cache-Control.
 const NO_RULE: u8 = u8::MAX;
 
-fn write_target(known: Option<&Arc<Entry>>, target: &Resource, message: &mut Writer) {
-    let variants = match target {
+fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer) {
+    let variants = match &target.resource {
         Resource::Folder => return message.u8(FOLDER),
         Resource::FolderWithoutSlash => return message.u8(FOLDER_WITHOUT_SLASH),
         Resource::Forbidden(refusal) => {
@@ -134,6 +135,8 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Resource, message: &mut Wri
     // Of a known file this process has the stamp alone.
     let described = files().find(|file| !is_known(file)).unwrap_or(&variants.identity);
     message.u8(FILE);
+    // The index file's name, if it is one.
+    message.bytes(target.found_at().map_or(b"", SitePath::name));
     message.bytes(described.media.content_type.as_bytes());
     message.u8(described.cache_rule.unwrap_or(NO_RULE));
     message.u8(variants.looked_for.bits());
@@ -198,6 +201,7 @@ fn read_found(
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Done, Malformed> {
+    let mut found_at = None;
     let resource = match (kind, &find.known) {
         (UNCHANGED, Some(known)) => {
             known.checked(find.asked_ms);
@@ -210,14 +214,23 @@ fn read_found(
             folder::read(&site.root, disk.name_of(find), message).ok_or(Malformed)?;
             Resource::Missing
         }
-        (SCRIPT, _) => Resource::Script(read_script(&site.settings, find, message).ok_or(Malformed)?),
-        (FILE, _) => match read_variants(disk, &site.settings, find, message, descriptors)? {
-            Some(variants) => Resource::File(variants),
-            None => return Ok(find.failed(Failure::Overloaded)),
-        },
+        (SCRIPT, _) => {
+            let name = read_script(&site.settings, find, message).ok_or(Malformed)?;
+            let script = SitePath::of_decoded(&name).ok_or(Malformed)?;
+            found_at = (script != find.path).then_some(script);
+            Resource::Script(name)
+        }
+        (FILE, _) => {
+            found_at = read_index(&site.settings, find, message).ok_or(Malformed)?;
+            match read_variants(disk, &site.settings, find, message, descriptors)? {
+                Some(variants) => Resource::File(variants),
+                None => return Ok(find.failed(Failure::Overloaded)),
+            }
+        }
         _ => return Err(Malformed),
     };
-    Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
+    let entry = Entry::new(resource, find.asked_ms).of_root(site.generation());
+    Ok(Done::Found(Arc::new(entry.at(found_at))))
 }
 
 /// The fields of responses are those of `settings`. `None` if the budget has no room for a copy that the helper has made.
@@ -290,6 +303,19 @@ fn read_script(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) -
         }
     };
     (is_script && leads).then(|| name.into())
+}
+
+/// The path of the index file that answers for a folder, and of none for a file.
+fn read_index(
+    settings: &SiteSettings,
+    find: &Find,
+    message: &mut Reader<'_>,
+) -> Option<Option<SitePath<'static>>> {
+    let name = message.bytes(NAME_BYTES_MAX)?;
+    match find.path.names_folder() {
+        true => settings.index.iter().any(|other| other == name).then(|| Some(find.path.child(name))),
+        false => name.is_empty().then_some(None),
+    }
 }
 
 /// The media type has to be that of a name that the path can lead to.

@@ -58,6 +58,8 @@ pub(super) fn write<'a>(
                 _ => CodingSet::EMPTY,
             };
             message.u8(looked_for.bits());
+            // The index file's name, if it is one.
+            message.bytes(known.and_then(|known| known.found_at()).map_or(b"", SitePath::name));
             let known: Vec<&Arc<File>> = known.into_iter().flat_map(|entry| entry.found_files()).collect();
             message.u32(known.len() as u32);
             for file in known {
@@ -106,9 +108,11 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             let (content_bytes_max, free_bytes) = (message.u64()?, message.u64()?);
             let worth = Worth { content_bytes_max, free_bytes, open: message.bool()? };
             let (codings, looked_for) = (codings(message)?, codings(message)?);
+            let index = message.bytes(NAME_BYTES_MAX)?;
+            let found_at = (!index.is_empty() && !index.contains(&b'/')).then(|| path.child(index));
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
-            let known = known_entry(disk, known, looked_for)?;
+            let known = known_entry(disk, known, looked_for, found_at)?;
             Job::Find(Find { site: SiteId(0), path, known, asked_ms: 0, worth, codings })
         }
         LOAD => {
@@ -190,6 +194,7 @@ fn known_entry(
     disk: &Disk,
     known: Vec<(Option<Coding>, Stamp)>,
     looked_for: CodingSet,
+    found_at: Option<SitePath<'static>>,
 ) -> Option<Option<Arc<Entry>>> {
     let file =
         |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(BudgetedBytes::from(vec![]).into()));
@@ -199,7 +204,7 @@ fn known_entry(
     let variants = Variants { identity, coded, looked_for, compressed: Compressed::default() };
     let well_formed =
         variants.identity.coding.is_none() && variants.coded.iter().all(|file| file.coding.is_some());
-    well_formed.then(|| Some(Arc::new(Entry::new(Resource::File(variants), 0))))
+    well_formed.then(|| Some(Arc::new(Entry::new(Resource::File(variants), 0).at(found_at))))
 }
 
 fn bare_file(disk: &Disk, stamp: Stamp, coding: Option<Coding>, content: Content) -> Arc<File> {

@@ -65,6 +65,86 @@ fn the_first_index_that_is_a_file_serves() {
     }
 }
 
+fn found_at(entry: &Entry) -> Option<String> {
+    entry.found_at().map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned())
+}
+
+#[test]
+fn an_entry_knows_where_it_was_found() {
+    let folder = Folder::new();
+    folder.put("index.html", "root's");
+    folder.put("d/index.htm", "index");
+    folder.put("bare/x", "x");
+    folder.put("e/index.php", "source");
+    folder.put("a.php", "source");
+    let settings = |prefix: &str| {
+        let prefix = prefix.as_bytes().to_vec();
+        folder.disk_with(move |settings| {
+            settings.site.strip_prefix = prefix;
+            settings.site.scripts = vec![b".php".to_vec()];
+            settings.site.index.push(b"index.php".to_vec());
+        })
+    };
+    for prefix in ["", "docs"] {
+        let disk = settings(prefix);
+        let prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
+        for (name, expected) in [
+            ("/", Some("/index.html")),
+            ("/index.html", None),
+            ("/d/", Some("/d/index.htm")),
+            ("/d/index.htm", None),
+            ("/d", None),
+            ("/bare/", None),
+            ("/e/", Some("/e/index.php")),
+            ("/a.php", None),
+            ("/a.php/", Some("/a.php")),
+            ("/a.php/b/c.php", Some("/a.php")),
+            ("/none", None),
+        ] {
+            let entry = find(&disk, format!("{prefix}{name}"));
+            assert_eq!(found_at(&entry), expected.map(|path| format!("{prefix}{path}")), "{prefix}{name}");
+        }
+    }
+}
+
+/// The file may be the same.
+#[test]
+fn another_index_is_another_entry() {
+    let folder = Folder::new();
+    folder.put("text", "text");
+    for name in ["index.html", "index.htm"] {
+        std::os::unix::fs::symlink("text", folder.path(name)).unwrap();
+    }
+    let disk = folder.disk();
+    let first = find(&disk, "/");
+    assert!(Arc::ptr_eq(&first, &find_again(&disk, "/", &first)), "nothing has changed");
+    fs::remove_file(folder.path("index.html")).unwrap();
+    let second = find_again(&disk, "/", &first);
+    assert_eq!(
+        [first, second].map(|entry| found_at(&entry)),
+        ["/index.html", "/index.htm"].map(|at| Some(at.into()))
+    );
+}
+
+/// As if the index file were not there.
+#[test]
+fn a_denied_index_answers_for_no_folder() {
+    let folder = Folder::new();
+    for name in ["a/index.html", "a/index.htm", "b/index.html", "b/x"] {
+        folder.put(name, name);
+    }
+    for (rule, expected) in [
+        ("index.html", ["a/index.htm", "folder"]),
+        ("*.html", ["a/index.htm", "folder"]),
+        ("/a/index.html", ["a/index.htm", "b/index.html"]),
+        ("/b/x", ["a/index.html", "b/index.html"]),
+    ] {
+        let deny = [PathRule::parse(rule).unwrap()].into_iter().collect();
+        let disk = folder.disk_with(|settings| settings.site.deny = deny);
+        assert_eq!(["/a/", "/b/"].map(|name| outcome(&find(&disk, name))), expected, "{rule}");
+    }
+}
+
 /// Opening a FIFO would wait for its other end for ever.
 #[test]
 fn what_is_neither_file_nor_folder_is_not_there() {

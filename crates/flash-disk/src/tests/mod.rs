@@ -27,7 +27,7 @@ use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRules;
+use flash_core::path_rules::{PathRule, PathRules};
 use flash_core::site_id::SiteId;
 use flash_http::negotiate::CodingSet;
 use tempfile::TempDir;

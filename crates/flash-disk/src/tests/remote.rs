@@ -135,6 +135,7 @@ fn files_come_whole_with_their_stamps_types_and_codings() {
         assert!(pair.here.try_now(&job).is_none(), "{name}: nothing can be found here");
         let (here, there) = (found(pair.done(&job)), found(help(&pair.there, &job)));
         assert_eq!(here.files().count(), there.files().count(), "{name}");
+        assert_eq!(here.found_at(), there.found_at(), "{name}");
         for (here, there) in here.files().zip(there.files()) {
             assert_eq!((here.stamp, here.coding), (there.stamp, there.coding), "{name}");
             assert_eq!(here.media.content_type, there.media.content_type, "{name}");

@@ -38,6 +38,29 @@ fn scripts_are_found_by_their_names() {
 }
 
 #[test]
+fn no_path_runs_a_script_where_none_runs() {
+    let folder = Folder::new();
+    folder.put("cgi/x", "source");
+    folder.put("d/index.php", "source");
+    for (rule, expected) in [
+        ("/d", ["403", "403", "403"]),
+        ("/d/index.php", ["403", "403", "403"]),
+        ("index.php", ["403", "403", "403"]),
+        ("*.php", ["403", "403", "403"]),
+        ("/e", ["script /d/index.php", "script /d/index.php", "script /d/index.php"]),
+    ] {
+        let no_programs = [PathRule::parse(rule).unwrap()].into_iter().collect();
+        let disk = folder.disk_with(|settings| {
+            settings.site.scripts = vec![b".php".to_vec()];
+            settings.site.index.push(b"index.php".to_vec());
+            settings.site.no_programs = no_programs;
+        });
+        let found = ["/d/", "/d/index.php", "/d/index.php/x"].map(|name| outcome(&find(&disk, name)));
+        assert_eq!(found, expected, "{rule}");
+    }
+}
+
+#[test]
 fn no_name_leads_to_a_source() {
     let folder = Folder::new();
     folder.put("a.php", "source");
