@@ -198,7 +198,7 @@ impl File {
             self.coding,
             self.etag.as_bytes(),
             self.varies,
-            self.cache_rule,
+            self.cache_rule.or_else(|| template.rule_for_all()),
         )
     }
 

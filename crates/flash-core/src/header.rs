@@ -70,6 +70,29 @@ impl HeaderTemplate {
         values.any(says_no_transform)
     }
 
+    /// The same for what needs a log-in: only the client itself may keep it (RFC 9111 §3.5).
+    #[must_use]
+    pub fn private(&self) -> Self {
+        let mut fields = Vec::with_capacity(self.fields.len());
+        for (name, value) in Fields::of_checked(&self.fields) {
+            match is_cache_control(name) {
+                true => field(&mut fields, name, &private(value)),
+                false => field(&mut fields, name, value),
+            }
+        }
+        let mut cache_control: Vec<_> =
+            self.cache_control.iter().map(|(rule, value)| (rule.clone(), private(value))).collect();
+        if self.rule_for_all().is_none() {
+            cache_control.push((None, private(b"")));
+        }
+        Self { fields, cache_control, ..self.clone() }
+    }
+
+    /// The value of `Cache-Control` that each file has which no other rule covers.
+    pub(crate) fn rule_for_all(&self) -> Option<u8> {
+        self.cache_control.iter().position(|(rule, _)| rule.is_none())?.try_into().ok()
+    }
+
     /// How many bytes the template's fields take.
     pub fn bytes(&self) -> usize {
         self.fields.len()
@@ -275,9 +298,48 @@ pub(crate) fn says_no_transform(value: &[u8]) -> bool {
     directives.any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
+/// A value of `Cache-Control` without what would let shared caches keep a response.
+fn private(value: &[u8]) -> Vec<u8> {
+    const OF_SHARED: [&[u8]; 5] = [b"", b"public", b"private", b"s-maxage", b"proxy-revalidate"];
+    let directives = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let is_left = |directive: &&[u8]| {
+        let name = directive.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii_end();
+        !OF_SHARED.iter().any(|other| name.eq_ignore_ascii_case(other))
+    };
+    [&b"private"[..]].into_iter().chain(directives.filter(is_left)).collect::<Vec<_>>().join(&b", "[..])
+}
+
 pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_caches_may_not_keep_what_needs_a_log_in() {
+        for (value, expected) in [
+            ("", "private"),
+            ("public", "private"),
+            ("max-age=60, PUBLIC ,s-maxage=5", "private, max-age=60"),
+            ("no-store", "private, no-store"),
+            ("private, must-revalidate", "private, must-revalidate"),
+        ] {
+            assert_eq!(private(value.as_bytes()), expected.as_bytes(), "{value}");
+        }
+        let open = HeaderTemplate {
+            fields: b"X-A: b\r\nCache-Control: public\r\n".to_vec(),
+            cache_control: vec![(Some(PathRule::parse("*.css").unwrap()), b"max-age=9".to_vec())],
+            ..HeaderTemplate::default()
+        };
+        let private = open.private();
+        assert_eq!(private.fields, b"X-A: b\r\nCache-Control: private\r\n");
+        assert_eq!(private.cache_control[0].1, b"private, max-age=9");
+        assert_eq!((open.rule_for_all(), private.rule_for_all()), (None, Some(1)));
+        assert_eq!(private.private(), private);
+    }
 }
