@@ -21,6 +21,17 @@ pub struct AccessRules {
 }
 
 impl AccessRules {
+    /// Whether a client may be refused or counted that the others have let pass.
+    pub(crate) fn adds_to(&self, others: Option<&Self>) -> bool {
+        let Self { networks, limit, users } = self;
+        !(networks.is_open() || others.is_some_and(|others| others.networks == *networks))
+            || limit.is_some_and(|limit| others.and_then(|others| others.limit) != Some(limit))
+            || users.as_ref().is_some_and(|users| {
+                let others = others.and_then(|others| others.users.as_ref());
+                !others.is_some_and(|others| Arc::ptr_eq(others, users))
+            })
+    }
+
     /// Whether there is any rule.
     pub fn is_empty(&self) -> bool {
         self.networks.is_open() && self.limit.is_none() && self.users.is_none()

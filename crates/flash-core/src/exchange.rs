@@ -9,6 +9,7 @@ pub(crate) mod admission;
 pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
+pub(crate) mod decide;
 pub(crate) mod login;
 pub(crate) mod lookup;
 pub(crate) mod passed_id;
@@ -17,8 +18,10 @@ pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
 
+use self::admission::Passed;
 use self::body::Body;
-use self::login::{Login, LoginResult};
+use self::decide::{Terms, Waited};
+use self::login::Login;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
@@ -32,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     /// The site that answers, as it was when the request came.
     pub(crate) site: HeldSite,
+    pub(crate) terms: Terms,
+    pub(crate) passed: Passed,
     pub(crate) state: ExchangeState,
     pub(crate) timing: Timing,
     /// The response to HEAD ends with its head.
@@ -77,19 +82,12 @@ impl Exchange {
         matches!(&self.state, ExchangeState::Login(login) if login.is_wanted())
     }
 
-    /// What the client's log-in has led to, if it was checked. A look-up comes after an admission.
-    pub(crate) fn login(&self) -> Option<LoginResult> {
+    /// What is known of the request for its next decision.
+    pub(crate) fn waited(&self) -> Waited<'_> {
         match &self.state {
-            ExchangeState::Login(login) => login.result(),
-            ExchangeState::Lookup(_) => Some(Ok(true)),
-            ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
-        }
-    }
-
-    pub(crate) fn lookup(&self) -> Option<&FileLookup> {
-        match &self.state {
-            ExchangeState::Lookup(lookup) => Some(lookup),
-            _ => None,
+            ExchangeState::Login(login) => Waited { lookup: None, login: login.result() },
+            ExchangeState::Lookup(lookup) => Waited { lookup: Some(lookup), login: None },
+            ExchangeState::Body(_) | ExchangeState::Upstream(_) => Waited::default(),
         }
     }
 

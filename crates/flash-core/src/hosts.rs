@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use flash_http::head::RequestHead;
 use hashbrown::DefaultHashBuilder;
 
+use crate::path::SitePath;
 use crate::root::Generation;
 use crate::routes::Routes;
 use crate::site::Site;
@@ -199,9 +200,8 @@ impl Hosts {
     }
 
     /// What answers this request: the site of its host, or a place in it.
-    #[inline]
     pub fn answering(&self, head: &RequestHead<'_>) -> Option<&Arc<Site>> {
-        self.find(head.host).map(|site| site.at(head.target))
+        self.find(head.host).map(|site| site.of_target(head.target).0)
     }
 
     /// The site that answers this host, as a request names it.
@@ -221,10 +221,9 @@ impl Hosts {
     /// The position of the site that answers this request, and that of the place in it. For explanations: it takes its time.
     pub fn position(&self, head: &RequestHead<'_>) -> Option<(usize, Option<usize>)> {
         let position = self.position_of(head.host)?;
-        let of_host = self.site(position)?;
-        let answering = of_host.at(head.target);
-        let place = of_host.with_places().position(|place| Arc::ptr_eq(place, answering))?;
-        Some((position as usize, place.checked_sub(1)))
+        let path = SitePath::parse(head.target.raw_path()).ok();
+        let place = path.and_then(|path| self.site(position)?.position_of(&path));
+        Some((position as usize, place))
     }
 
     /// A host for each number of a site or a place. Sites that no request has asked for are left out.

@@ -8,6 +8,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use flash_http::negotiate::Coding;
+
 use crate::path::SitePath;
 
 /// The places of a site, each with its rules.
@@ -25,6 +27,8 @@ pub struct PlaceNames {
     prefixes: Box<[Prefix]>,
     /// The longest first.
     suffixes: Box<[Box<[u8]>]>,
+    /// Whether a compressed copy may belong to another place than its file.
+    names_copies: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -63,7 +67,13 @@ impl PlaceNames {
         }
         let mut suffixes: Vec<Box<[u8]>> = suffixes.into_iter().collect();
         suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
-        Self { prefixes: prefixes.into(), suffixes: suffixes.into() }
+        let names_copies = |coding: Coding| {
+            let end = coding.suffix().as_bytes();
+            prefixes.iter().any(|prefix| prefix.path.ends_with(end))
+                || suffixes.iter().any(|suffix| suffix.ends_with(end) || end.ends_with(suffix))
+        };
+        let names_copies = Coding::ALL.into_iter().any(names_copies);
+        Self { prefixes: prefixes.into(), suffixes: suffixes.into(), names_copies }
     }
 
     /// All pairs of a prefix and an end, but for the site itself.
@@ -127,6 +137,19 @@ impl<Rules> Places<Rules> {
     /// The rules of the place that the path belongs to.
     pub(crate) fn find(&self, path: &SitePath<'_>) -> Option<&Arc<Rules>> {
         self.rules.get(self.names.find(path)?)
+    }
+
+    /// The same, if the place has to do with the end of the path's name.
+    pub(crate) fn find_by_end(&self, path: &SitePath<'_>) -> Option<&Arc<Rules>> {
+        let pair = self.names.find(path)?;
+        // Each prefix has a pair without an end, and one for each end.
+        let has_end = !(pair + 1).is_multiple_of(self.names.suffixes.len() + 1);
+        has_end.then(|| &self.rules[pair])
+    }
+
+    /// Whether a compressed copy may belong to another place than its file.
+    pub(crate) fn name_copies(&self) -> bool {
+        self.names.names_copies
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Rules>> {

@@ -4,8 +4,8 @@
 //! its beginning and no line break. A host has the bytes of hosts and nothing else. The query is kept as it came.
 
 use flash_http::head::{RequestHead, Target};
-use flash_http::percent;
 use flash_http::status::Status;
+use flash_http::{Scheme, percent};
 
 use crate::path::SitePath;
 
@@ -92,10 +92,12 @@ impl Redirect {
         self.status
     }
 
-    /// The value of `Location`. `None` if the request has no path or host that can be filled in.
-    pub fn location(&self, head: &RequestHead<'_>) -> Option<Vec<u8>> {
+    /// The value of `Location`. `None` if the request has no path or host that can be filled in. `at` is the path in the place, if the
+    /// request's own is elsewhere.
+    pub(crate) fn location(&self, head: &RequestHead<'_>, at: Option<&SitePath<'_>>) -> Option<Vec<u8>> {
         let Target::Origin { path, query } = head.target else { return None };
-        let mut location = self.fill(&SitePath::parse(path).ok()?, head.host)?;
+        let path = SitePath::parse(path).ok()?;
+        let mut location = self.filled(&path, at.unwrap_or(&path), head.host)?;
         if let Some(query) = query {
             location.push(if location.contains(&b'?') { b'&' } else { b'?' });
             location.extend_from_slice(query);
@@ -106,14 +108,19 @@ impl Redirect {
 
     /// The location for a path, without a query.
     pub fn fill(&self, path: &SitePath<'_>, host: Option<&[u8]>) -> Option<Vec<u8>> {
+        self.filled(path, path, host)
+    }
+
+    fn filled(&self, path: &SitePath<'_>, at: &SitePath<'_>, host: Option<&[u8]>) -> Option<Vec<u8>> {
         let mut location = Vec::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => location.extend_from_slice(text.as_bytes()),
                 Piece::Path => percent::encode_path(path.as_bytes(), &mut location),
                 Piece::Rest => {
-                    let rest = path.as_bytes().strip_prefix(&*self.prefix).unwrap_or(path.as_bytes());
-                    percent::encode_path(rest, &mut location);
+                    let (path, at) = (path.as_bytes(), at.as_bytes());
+                    let rest = path.strip_prefix(&*self.prefix).or_else(|| at.strip_prefix(&*self.prefix));
+                    percent::encode_path(rest.unwrap_or(path), &mut location);
                 }
                 Piece::Host => location.extend_from_slice(bare_host(host?)?),
             }
@@ -145,6 +152,26 @@ fn pieces(to: &str) -> Result<Box<[Piece]>, String> {
         pieces.push(Piece::Text(rest.into()));
     }
     Ok(pieces.into())
+}
+
+/// The path that a location leads to, if it is one of this host and scheme.
+pub(crate) fn path_here<'l>(location: &'l [u8], host: Option<&[u8]>, scheme: Scheme) -> Option<SitePath<'l>> {
+    let mut path = location;
+    if !path.starts_with(b"/") {
+        let rest = path.strip_prefix(scheme.name().as_bytes())?.strip_prefix(b"://")?;
+        let (authority, rest) =
+            rest.split_at(rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len()));
+        let port: &[u8] = if scheme == Scheme::Https { b":443" } else { b":80" };
+        let [there, here] = [authority, host?].map(|host| host.strip_suffix(port).unwrap_or(host));
+        if !there.eq_ignore_ascii_case(here) {
+            return None;
+        }
+        path = rest;
+    }
+    match &path[..path.iter().position(|byte| b"?#".contains(byte)).unwrap_or(path.len())] {
+        b"" => SitePath::parse(b"/").ok(),
+        path => SitePath::parse(path).ok(),
+    }
 }
 
 /// A host without its port, if it has the bytes of a host.

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use flash_http::basic::Credentials;
 use flash_http::head::{RequestHead, Target};
+use flash_http::method::Method;
 use flash_http::negotiate::CodingSet;
+use flash_http::status::Status;
 
 use crate::access::AccessRules;
 use crate::configuration_number::ConfigurationNumber;
 use crate::entry::Resource;
 use crate::fallback::Fallback;
 use crate::header::HeaderTemplate;
+use crate::login::Users;
 use crate::methods::{self, Methods};
 use crate::page::Pages;
 use crate::path::SitePath;
@@ -98,6 +100,34 @@ impl Default for SiteSettings {
 }
 
 impl SiteSettings {
+    /// Those who may log in.
+    pub(crate) fn users(&self) -> Option<&Arc<dyn Users>> {
+        self.access.as_ref()?.users.as_ref()
+    }
+
+    /// Whether these rules may refuse or count a request for this path that the others have let pass.
+    pub(crate) fn add_to(&self, others: &Self, path: &SitePath<'_>) -> bool {
+        let of_clients = self.access.as_ref().is_some_and(|access| access.adds_to(others.access.as_ref()));
+        of_clients
+            || self.gone
+            || self.redirect.is_some()
+            || (self.methods.is_some() && self.methods != others.methods)
+            || self.deny.cover(path)
+    }
+
+    /// The status that refuses requests of this method, whatever they ask for.
+    pub(crate) fn refusal(&self, method: Method) -> Option<Status> {
+        match method {
+            Method::Unknown => Some(Status::NOT_IMPLEMENTED),
+            // Both are meant for proxies (RFC 9110 §9.3.6, §9.3.8). A program could misunderstand them.
+            Method::Known("CONNECT" | "TRACE") => Some(Status::METHOD_NOT_ALLOWED),
+            _ if self.methods.as_ref().is_some_and(|methods| !methods.contain(method)) => {
+                Some(Status::METHOD_NOT_ALLOWED)
+            }
+            _ => self.gone.then_some(Status::GONE),
+        }
+    }
+
     /// The value of `Allow`.
     pub(crate) fn allow(&self) -> &[u8] {
         self.methods.as_ref().map_or(methods::OF_FILES, Methods::allow)
@@ -119,20 +149,30 @@ impl Site {
         transport.tls.is_none_or(|tls| own(tls.certificates))
     }
 
-    /// The site itself, or the place in it that this target belongs to. Does not allocate if the target is canonical.
+    /// The site itself, or the place in it that this target belongs to. Does not allocate if the target is canonical. If the target
+    /// is by its name a file's compressed copy, also the file's path and its place, if that is another one.
     #[inline]
-    pub fn at(self: &Arc<Self>, target: Target<'_>) -> &Arc<Self> {
-        match (&self.places, target) {
-            (Some(places), Target::Origin { path, .. }) => {
-                SitePath::parse(path).ok().and_then(|path| places.find(&path)).unwrap_or(self)
-            }
-            _ => self,
-        }
+    pub(crate) fn of_target(
+        self: &Arc<Self>,
+        target: Target<'_>,
+    ) -> (&Arc<Self>, Option<(SitePath<'static>, &Arc<Self>)>) {
+        let (Some(places), Target::Origin { path, .. }) = (&self.places, target) else { return (self, None) };
+        let Ok(path) = SitePath::parse(path) else { return (self, None) };
+        let own = places.find(&path).unwrap_or(self);
+        let file = path.copy_of().map(|file| (places.find(&file).unwrap_or(self), file));
+        let file = file.filter(|(there, _)| !Arc::ptr_eq(there, own));
+        (own, file.map(|(there, file)| (file.into_owned(), there)))
     }
 
     /// What answers a path: the site, or a place in it.
     pub(crate) fn at_path(self: &Arc<Self>, path: &SitePath<'_>) -> &Arc<Self> {
         self.places.as_ref().and_then(|places| places.find(path)).unwrap_or(self)
+    }
+
+    /// The position of the place that a path belongs to. For explanations: it takes its time.
+    pub fn position_of(self: &Arc<Self>, path: &SitePath<'_>) -> Option<usize> {
+        let there = self.at_path(path);
+        self.with_places().position(|place| Arc::ptr_eq(place, there))?.checked_sub(1)
     }
 
     /// The site, and then its places.
@@ -151,12 +191,6 @@ impl Site {
         let path = SitePath::parse(raw_path).ok()?;
         (fallback.answers(head, &path, found, self.settings.list) && fallback.covers(&path))
             .then_some(fallback)
-    }
-
-    /// The user whom an admitted request is from, if the site has users.
-    pub(crate) fn user_of(&self, head: &RequestHead<'_>) -> Option<Credentials> {
-        self.settings.access.as_ref()?.users.as_ref()?;
-        Credentials::of(head.fields)
     }
 
     /// Whether an upstream may answer this path, be it as the fallback.

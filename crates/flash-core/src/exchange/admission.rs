@@ -1,6 +1,9 @@
-//! Whether a request is answered at all, by the [access rules](crate::access) of its site or place.
+//! Whether a client may have what it asks for, by the [access rules](crate::access) of a site or place.
 //!
-//! A protocol asks when a head is complete, before it asks for the [answer](super::answer). Each request is counted once.
+//! A [decision](super::decide) asks for the rules of the path, and for those of what answers. A request is counted once for each
+//! limit, however often its decision goes on, and wherever a program redirects it to.
+
+use std::sync::Arc;
 
 use flash_http::basic::Credentials;
 use flash_http::head::RequestHead;
@@ -8,10 +11,11 @@ use flash_http::status::Status;
 
 use super::answer::Answer;
 use super::asked::Asked;
-use super::login::LoginResult;
+use super::login::{Login, LoginResult};
 use crate::access::AccessRules;
+use crate::clients::Rate;
 use crate::context::Context;
-use crate::login::{Check, Known, Users};
+use crate::login::{Known, Users};
 use crate::refusal::Refusal;
 use crate::site::Site;
 use crate::transport::TransportInfo;
@@ -22,86 +26,113 @@ pub(crate) enum Admission {
     /// Flash does not wait for the request's body.
     Refused(Answer),
     /// The request waits until its log-in has been checked.
-    Unchecked(Box<dyn Check>),
+    Unchecked(Login),
 }
 
-impl Admission {
-    /// Whether the client may have what it asks for. A redirection to TLS comes before any log-in.
-    pub(crate) fn is_admitted(&self, asked: Asked<'_>) -> bool {
-        matches!(self, Self::Admitted) && !asked.comes_before_log_in()
+/// What a request has passed so far. It is kept while the request waits.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// The rules of its path.
+    pub(crate) own: bool,
+    /// The limits that it has been counted for, each with its group. Few requests have two.
+    limit: Option<(u32, Rate)>,
+    limits: Vec<(u32, Rate)>,
+    /// Those who have been found to include its user by a check that it waited for.
+    users: Vec<Arc<dyn Users>>,
+}
+
+impl Passed {
+    /// The same request goes on with another path.
+    pub(crate) fn redirected(self) -> Self {
+        Self { own: false, ..self }
+    }
+
+    /// A check has found the log-in right.
+    pub(crate) fn log_in(&mut self, users: &Arc<dyn Users>) {
+        self.users.push(Arc::clone(users));
+    }
+
+    /// Whether the request has not been counted for this limit. It is from now on.
+    fn counts(&mut self, limit: (u32, Rate)) -> bool {
+        if self.limit == Some(limit) || self.limits.contains(&limit) {
+            return false;
+        }
+        match self.limit {
+            None => self.limit = Some(limit),
+            Some(_) => self.limits.push(limit),
+        }
+        true
     }
 }
 
-/// `is_new` says that the request has not been counted. `login` is what its log-in has led to, if that was checked.
-#[inline]
-pub(crate) fn admit(
-    head: &RequestHead<'_>,
-    site: &Site,
-    transport: &TransportInfo,
-    (asked, login): (Asked<'_>, Option<LoginResult>),
-    is_new: bool,
-    cx: &mut Context<'_>,
-) -> Admission {
-    match &site.settings.access {
-        None => Admission::Admitted,
-        Some(rules) => match by_rules(head, (rules, site.limit_group), transport, is_new, cx) {
-            // No password is asked for where others could read it.
-            Admission::Admitted if !asked.comes_before_log_in() => match &rules.users {
-                None => Admission::Admitted,
-                Some(users) => by_login(head, &**users, login, cx),
+/// A request as far as its client matters.
+pub(crate) struct Asker<'a> {
+    pub(crate) head: &'a RequestHead<'a>,
+    pub(crate) transport: &'a TransportInfo,
+    pub(crate) asked: Asked<'a>,
+    /// The users that its log-in was last compared with, and the result.
+    pub(crate) login: Option<(&'a Arc<dyn Users>, LoginResult)>,
+}
+
+impl Asker<'_> {
+    /// Whether the rules of this site or place let the client have what it asks for.
+    #[inline]
+    pub(crate) fn admit(&self, site: &Site, passed: &mut Passed, cx: &mut Context<'_>) -> Admission {
+        match &site.settings.access {
+            None => Admission::Admitted,
+            Some(rules) => match self.by_rules((rules, site.limit_group), passed, cx) {
+                // No password is asked for where others could read it.
+                Admission::Admitted if !self.asked.comes_before_log_in() => match &rules.users {
+                    None => Admission::Admitted,
+                    Some(users) => self.by_login(users, passed, cx),
+                },
+                admission => admission,
             },
-            admission => admission,
-        },
+        }
     }
-}
 
-fn by_rules(
-    head: &RequestHead<'_>,
-    (rules, group): (&AccessRules, u32),
-    transport: &TransportInfo,
-    is_new: bool,
-    cx: &mut Context<'_>,
-) -> Admission {
-    let settings = &cx.server.settings;
-    let client = settings.trusted_proxies.client(transport, head.fields).peer;
-    let (server, now) = (cx.server, cx.now);
-    let refuse = |refusal, answer| {
-        server.refusals.note(refusal, head.target.raw_path(), now.ms());
-        Admission::Refused(answer)
-    };
-    if let (Some(limit), true) = (&rules.limit, is_new)
-        && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
-    {
-        cx.tally.limited += 1;
-        return refuse(Refusal::Limit, Answer::TooMany(seconds));
+    fn by_rules(
+        &self,
+        (rules, group): (&AccessRules, u32),
+        passed: &mut Passed,
+        cx: &mut Context<'_>,
+    ) -> Admission {
+        let settings = &cx.server.settings;
+        let client = settings.trusted_proxies.client(self.transport, self.head.fields).peer;
+        if !rules.networks.allows(client) {
+            return self.refuse(Refusal::Network, Answer::Error(Status::FORBIDDEN), cx);
+        }
+        if let Some(limit) = &rules.limit
+            && passed.counts((group, *limit))
+            && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
+        {
+            cx.tally.limited += 1;
+            return self.refuse(Refusal::Limit, Answer::TooMany(seconds), cx);
+        }
+        Admission::Admitted
     }
-    if !rules.networks.allows(client) {
-        return refuse(Refusal::Network, Answer::Error(Status::FORBIDDEN));
-    }
-    Admission::Admitted
-}
 
-fn by_login(
-    head: &RequestHead<'_>,
-    users: &dyn Users,
-    login: Option<LoginResult>,
-    cx: &mut Context<'_>,
-) -> Admission {
-    let refuse = |refusal, answer| {
-        cx.server.refusals.note(refusal, head.target.raw_path(), cx.now.ms());
-        Admission::Refused(answer)
-    };
-    match login {
-        Some(Ok(true)) => Admission::Admitted,
-        Some(Ok(false)) => refuse(Refusal::WrongLogin, Answer::Unauthorized),
-        Some(Err(failure)) => refuse(Refusal::LoginsBusy, Answer::Error(failure.status())),
-        None => match Credentials::of(head.fields) {
-            // Browsers ask without a password first.
-            None => Admission::Refused(Answer::Unauthorized),
-            Some(credentials) => match users.ask(&credentials, cx.now.ms()) {
-                Known::Right => Admission::Admitted,
-                Known::Unchecked(check) => Admission::Unchecked(check),
+    fn by_login(&self, users: &Arc<dyn Users>, passed: &Passed, cx: &mut Context<'_>) -> Admission {
+        if passed.users.iter().any(|known| Arc::ptr_eq(known, users)) {
+            return Admission::Admitted;
+        }
+        match self.login.filter(|(of, _)| Arc::ptr_eq(of, users)) {
+            Some((_, Ok(true))) => Admission::Admitted,
+            Some((_, Ok(false))) => self.refuse(Refusal::WrongLogin, Answer::Unauthorized, cx),
+            Some((_, Err(failure))) => self.refuse(Refusal::LoginsBusy, Answer::Error(failure.status()), cx),
+            None => match Credentials::of(self.head.fields) {
+                // Browsers ask without a password first.
+                None => Admission::Refused(Answer::Unauthorized),
+                Some(credentials) => match users.ask(&credentials, cx.now.ms()) {
+                    Known::Right => Admission::Admitted,
+                    Known::Unchecked(check) => Admission::Unchecked(Login::new(users, check)),
+                },
             },
-        },
+        }
+    }
+
+    fn refuse(&self, refusal: Refusal, answer: Answer, cx: &Context<'_>) -> Admission {
+        cx.server.refusals.note(refusal, self.head.target.raw_path(), cx.now.ms());
+        Admission::Refused(answer)
     }
 }

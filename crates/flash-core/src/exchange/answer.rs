@@ -1,9 +1,8 @@
 //! What a request is answered with, and what has to be known before that.
 //!
-//! A protocol asks when a head is complete. It asks again each time that a result has come, until the answer is there. This
-//! module keeps no state.
+//! A [decision](super::decide) asks for both, and asks whether what answers may answer in between. This module keeps no state.
 
-use std::cell::LazyCell;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use flash_http::negotiate::{Accepts, Coding, CodingSet};
 use flash_http::status::Status;
 
 use super::asked::Asked;
+use super::login::Login;
 use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
@@ -22,6 +22,7 @@ use crate::entry::{self, Entry};
 use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::path::SitePath;
+use crate::places::Places;
 use crate::refusal::Refusal;
 use crate::site::Site;
 
@@ -37,8 +38,8 @@ pub(crate) enum Answer {
     Options,
     /// 401: the client has to log in.
     Unauthorized,
-    /// The site's redirection.
-    Redirect,
+    /// The redirection of a site or place, with its location.
+    Redirect(Status, Vec<u8>),
     /// 429: the client has to wait so many seconds.
     TooMany(u64),
     /// A redirection to the same target with TLS.
@@ -53,6 +54,8 @@ pub(crate) enum Next {
         /// The entry's age in seconds, if the entry is older than it should be.
         age_s: Option<u64>,
     },
+    /// The request waits for the check of its log-in: it becomes an exchange.
+    Login(Login),
     /// The request waits for this look-up: it becomes an exchange.
     Lookup(FileLookup),
     /// An upstream answers.
@@ -61,6 +64,12 @@ pub(crate) enum Next {
     DropBody,
     /// The result that the request waits for is not there yet.
     Wait,
+}
+
+impl From<Answer> for Next {
+    fn from(answer: Answer) -> Self {
+        Self::Respond { answer, age_s: None }
+    }
 }
 
 /// The program that an upstream runs for a request.
@@ -72,74 +81,121 @@ pub(crate) struct Program {
     pub(crate) is_fallback: bool,
 }
 
-/// `lookup` is the look-up of the request, if there is one. `body_waits` says that the request's body has not been read.
+/// What a look-up has led to. The rules of what answers have not been asked.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    pub(crate) what: What,
+    age_s: Option<u64>,
+    purpose: Purpose,
+    /// What the client accepts, once that was asked for.
+    accepts: OnceCell<Accepts>,
+}
+
+/// What answers.
+#[derive(Debug)]
+pub(crate) enum What {
+    Program(Program),
+    Answer(Answer),
+}
+
+impl Answering {
+    fn program(script: Option<Arc<Entry>>, purpose: Purpose) -> Self {
+        let is_fallback = matches!(purpose, Purpose::Fallback(_));
+        let what = What::Program(Program { script, is_fallback });
+        Self { what, age_s: None, purpose, accepts: OnceCell::new() }
+    }
+
+    /// Nothing is there.
+    pub(crate) fn nothing() -> Self {
+        let what = What::Answer(Answer::Error(Status::NOT_FOUND));
+        Self { what, age_s: None, purpose: Purpose::Target, accepts: OnceCell::new() }
+    }
+
+    /// Whether it is the fallback, and not what the request's path leads to.
+    pub(crate) fn is_fallback(&self) -> bool {
+        matches!(self.purpose, Purpose::Fallback(_))
+    }
+
+    /// The entry that was found.
+    pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
+        match &self.what {
+            What::Program(program) => program.script.as_ref(),
+            What::Answer(Answer::Entry(entry)) => Some(entry),
+            What::Answer(_) => None,
+        }
+    }
+}
+
+/// Looks for what answers. `lookup` is the look-up of the request, if there is one. `body_waits` says that the request's body has not
+/// been read. The error is what has to happen first, or a response that needs no look-up.
 #[inline]
-pub(crate) fn next(
+// What comes back is the next step, not an error that travels far.
+#[allow(clippy::result_large_err)]
+pub(crate) fn find(
     head: &RequestHead<'_>,
     site: &Site,
     asked: Asked<'_>,
     lookup: Option<&FileLookup>,
     body_waits: bool,
     cx: &mut Context<'_>,
-) -> Next {
+) -> Result<Answering, Next> {
     let mut age_s = None;
-    let accepts = LazyCell::new(|| Accepts::of(head.accept_encoding));
-    let codings = || accepts.codings();
+    let accepts = OnceCell::new();
+    let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
-    let mut answer = match (asked, lookup) {
-        (Asked::Refused(status), _) => {
+    let path = match asked {
+        Asked::Refused(status) => {
             if status == Status::CONTENT_TOO_LARGE {
                 cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
             }
-            Answer::Error(status)
+            return Err(Answer::Error(status).into());
         }
-        (Asked::Redirect, _) => Answer::Redirect,
-        (Asked::ToHttps, _) => Answer::ToHttps,
-        (Asked::NoCertificate, _) => {
+        Asked::Redirect => return Err(redirect(head, site).into()),
+        Asked::ToHttps => return Err(Answer::ToHttps.into()),
+        Asked::NoCertificate => {
             cx.server.refusals.note(Refusal::NoCertificate, head.target.raw_path(), cx.now.ms());
-            Answer::Error(Status::FORBIDDEN)
+            return Err(Answer::Error(Status::FORBIDDEN).into());
         }
-        (Asked::File(_) | Asked::Options, _) if body_waits => return Next::DropBody,
-        (Asked::Options, _) => Answer::Options,
-        (Asked::File(_) | Asked::Program(_), Some(lookup)) => match &lookup.state {
-            Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
-            Lookup::Stale(entry) => {
-                age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
-                Answer::Entry(Arc::clone(entry))
-            }
-            Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
-            // A connection whose job is still under way cannot go on: its request fails.
-            Lookup::Failed(failure)
-                if matches!(lookup.purpose, Purpose::MissingPage(_)) && *failure != Failure::TimedOut =>
-            {
-                Answer::Missing(None)
-            }
-            Lookup::Failed(failure) => Answer::Error(failure.status()),
-            Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
+        Asked::File(_) | Asked::Options if body_waits => return Err(Next::DropBody),
+        Asked::Options => return Err(Answer::Options.into()),
+        Asked::File(path) | Asked::Program(path) => path,
+    };
+    let mut answer = match lookup.map(|lookup| &lookup.state) {
+        Some(Lookup::Found(entry)) => Answer::Entry(Arc::clone(entry)),
+        Some(Lookup::Stale(entry)) => {
+            age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
+            Answer::Entry(Arc::clone(entry))
+        }
+        Some(Lookup::Listed(listing, page)) => Answer::Listing(Arc::clone(listing), page.clone()),
+        // A connection whose job is still under way cannot go on: its request fails.
+        Some(Lookup::Failed(failure))
+            if matches!(purpose, Purpose::MissingPage(_)) && *failure != Failure::TimedOut =>
+        {
+            Answer::Missing(None)
+        }
+        Some(Lookup::Failed(failure)) => Answer::Error(failure.status()),
+        Some(Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked) => return Err(Next::Wait),
+        None => match lookup::find_file(path, site, codings, cx) {
+            Found::Entry(entry) => Answer::Entry(entry),
+            Found::Program => return Ok(Answering::program(None, purpose)),
+            Found::Refused(status) => Answer::Error(status),
+            Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_file(find))),
         },
-        (Asked::File(path) | Asked::Program(path), None) => {
-            match lookup::find_file(path, site, codings, cx) {
-                Found::Entry(entry) => Answer::Entry(entry),
-                Found::Program => return Next::Upstream(Program { script: None, is_fallback: false }),
-                Found::Refused(status) => Answer::Error(status),
-                Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
-            }
-        }
     };
     // The target leads nowhere. The fallback is looked for once, so a fallback that leads nowhere is a 404.
     if purpose == Purpose::Target
-        && let (Asked::File(path) | Asked::Program(path), Answer::Entry(entry)) = (asked, &answer)
+        && let Answer::Entry(entry) = &answer
         && let Some(fallback) = site.fallback_for(head, path, &entry.resource)
     {
         let of = entry.generation();
+        purpose = Purpose::Fallback(of);
         answer = match lookup::find_file(fallback.raw_path(), site, codings, cx) {
             Found::Entry(entry) => Answer::Entry(entry),
-            Found::Unknown(find) => return Next::Lookup(FileLookup::of_fallback(find, of)),
-            Found::Program => return Next::Upstream(Program { script: None, is_fallback: true }),
+            Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_fallback(find, of))),
+            Found::Program => return Ok(Answering::program(None, purpose)),
             Found::Refused(status) => Answer::Error(status),
         };
-        purpose = Purpose::Fallback(of);
     }
     let answer = match (purpose, answer) {
         // A deploy has put a folder in its place.
@@ -147,19 +203,36 @@ pub(crate) fn next(
             Answer::Error(Status::NOT_FOUND)
         }
         (Purpose::MissingPage(_), Answer::Entry(page)) => {
-            return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None };
+            return Err(Answer::Missing(Some(page)).into());
         }
         (_, answer) => answer,
     };
-    if let Answer::Entry(entry) = &answer
-        && let entry::Resource::Script(_) = entry.resource
-    {
-        let (script, is_fallback) = (Some(Arc::clone(entry)), matches!(purpose, Purpose::Fallback(_)));
-        return Next::Upstream(Program { script, is_fallback });
-    }
-    let answer = match (asked, answer) {
+    match answer {
+        Answer::Entry(entry) if matches!(entry.resource, entry::Resource::Script(_)) => {
+            Ok(Answering::program(Some(entry), purpose))
+        }
         // The path could have led to a program, but does not.
-        (Asked::Program(_), _) if head.method.is_retrieval() && body_waits => return Next::DropBody,
+        _ if matches!(asked, Asked::Program(_)) && head.method.is_retrieval() && body_waits => {
+            Err(Next::DropBody)
+        }
+        answer => Ok(Answering { what: What::Answer(answer), age_s, purpose, accepts }),
+    }
+}
+
+/// What an admitted request is answered with. `host` is the site that `site` is or belongs to.
+#[inline]
+pub(crate) fn finish(
+    Answering { what, age_s, purpose, accepts }: Answering,
+    head: &RequestHead<'_>,
+    (host, site): (&Arc<Site>, &Arc<Site>),
+    asked: Asked<'_>,
+    cx: &mut Context<'_>,
+) -> Next {
+    let answer = match what {
+        What::Program(program) => return Next::Upstream(program),
+        What::Answer(answer) => answer,
+    };
+    let answer = match (asked, answer) {
         (Asked::Program(_), Answer::Entry(_)) if head.method == Method::Options => Answer::Options,
         (Asked::Program(_), Answer::Entry(entry)) if !head.method.is_retrieval() => match entry.resource {
             entry::Resource::Missing => Answer::Error(Status::NOT_FOUND),
@@ -173,25 +246,53 @@ pub(crate) fn next(
     {
         return Next::Lookup(FileLookup::of_listing(list));
     }
-    if site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
+    if head.method.is_retrieval() && answer.is_missing() && has_missing_page(host, site) {
         match lookup::find_file(lookup::MISSING_PAGE, site, || CodingSet::EMPTY, cx) {
-            Found::Entry(page) => return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None },
+            Found::Entry(page) => return Answer::Missing(Some(page)).into(),
             Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find, site.generation.get())),
             Found::Program | Found::Refused(_) => {}
         }
     }
-    if let Answer::Entry(entry) = &answer
-        && let Some(coding) = entry.variants().and_then(|variants| variants.wanted(|| *accepts))
+    let Answer::Entry(entry) = &answer else { return Next::Respond { answer, age_s } };
+    let Some(variants) = entry.variants() else { return Next::Respond { answer, age_s } };
+    let accepts = || *accepts.get_or_init(|| Accepts::of(head.accept_encoding));
+    let raw_path = || match (purpose, asked) {
+        (Purpose::Fallback(_), _) => site.settings.fallback.as_ref().map(|fallback| fallback.raw_path()),
+        (_, Asked::File(path) | Asked::Program(path)) => Some(path),
+        _ => None,
+    };
+    if let Some(coding) = variants.wanted(accepts) {
+        ask_for_coding(entry, coding, site, raw_path(), cx);
+    }
+    if host.places.as_ref().is_some_and(Places::name_copies)
+        && let Some(coding) = variants.copy_for(accepts())
+        && let Some(path) = raw_path().and_then(|path| SitePath::parse(path).ok())
     {
-        let fallback = || site.settings.fallback.as_ref().map(|fallback| fallback.raw_path());
-        let path = match (purpose, asked) {
-            (Purpose::Fallback(_), _) => fallback(),
-            (_, Asked::File(path) | Asked::Program(path)) => Some(path),
-            _ => None,
-        };
-        ask_for_coding(entry, coding, site, path, cx);
+        // A copy answers for its file only if it may be had by its own name. The file itself may.
+        let path = entry.found_at().unwrap_or(&path);
+        let copy = path.copy_in(coding);
+        if host.at_path(&copy).settings.add_to(&host.at_path(path).settings, &copy) {
+            return Next::Respond { answer: Answer::Entry(Arc::new(entry.without_copies())), age_s };
+        }
     }
     Next::Respond { answer, age_s }
+}
+
+/// Whether the site's own page for missing names may answer here. One that has rules of its own to be passed answers for its own name
+/// alone.
+fn has_missing_page(host: &Arc<Site>, site: &Arc<Site>) -> bool {
+    let is_open = |places: &Places<Site>| {
+        let path = SitePath::parse(lookup::MISSING_PAGE).expect("it is canonical");
+        let there = places.find(&path).unwrap_or(host);
+        Arc::ptr_eq(there, site) || !there.settings.add_to(&site.settings, &path)
+    };
+    site.settings.own_missing_page && host.places.as_ref().is_none_or(is_open)
+}
+
+/// The redirection of a site or place. A host or path that cannot stand in a URL makes a bad request of it.
+fn redirect(head: &RequestHead<'_>, site: &Site) -> Answer {
+    let filled = site.settings.redirect.as_ref().and_then(|to| Some((to.status(), to.location(head, None)?)));
+    filled.map_or(Answer::Error(Status::BAD_REQUEST), |(status, location)| Answer::Redirect(status, location))
 }
 
 /// Asks for a coding that would have been the answer. The answer is the file as it is, because no client waits for that.
@@ -210,7 +311,7 @@ impl Answer {
             Answer::Error(status) => *status == Status::NOT_FOUND,
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
-            Answer::Redirect | Answer::TooMany(_) | Answer::ToHttps | Answer::Unauthorized => false,
+            Answer::Redirect(..) | Answer::TooMany(_) | Answer::ToHttps | Answer::Unauthorized => false,
         }
     }
 }
@@ -234,7 +335,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),
             Answer::Unauthorized => self.unauthorized(),
-            Answer::Redirect => self.redirect(head),
+            Answer::Redirect(status, location) => self.page(status, [(&b"Location"[..], &location[..])]),
             Answer::TooMany(seconds) => self.too_many(seconds),
             Answer::ToHttps => self.redirect_to_https(head),
         }

@@ -7,6 +7,7 @@ use flash_http::head::{Body, Expect, RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use crate::path::SitePath;
 use crate::server::Server;
 use crate::site::Site;
 use crate::transport::TransportInfo;
@@ -36,30 +37,49 @@ impl Asked<'_> {
     }
 }
 
-/// The site that answers a request, and what the request asks of it. `pinned` is the site of the exchange under way.
+/// Whom a request asks, and for what.
+pub(crate) struct Asking<'s, 'b> {
+    /// The site of its host.
+    pub(crate) host: &'s Arc<Site>,
+    /// That site, or the place in it that the path belongs to.
+    pub(crate) own: &'s Arc<Site>,
+    /// If the path is that of a file's compressed copy: the file's path, and its place, if that is another one.
+    pub(crate) file: Option<(SitePath<'static>, &'s Arc<Site>)>,
+    pub(crate) asked: Asked<'b>,
+}
+
+/// Which site a request asks, and for what. `host` is the site of a request that has waited.
 #[inline]
 pub(crate) fn site_asked<'s, 'b>(
     head: &RequestHead<'b>,
-    pinned: Option<&'s Arc<Site>>,
+    host: Option<&'s Arc<Site>>,
     transport: &TransportInfo,
     server: &'s Server,
-) -> (&'s Arc<Site>, Asked<'b>) {
+) -> Asking<'s, 'b> {
+    let found = host.or_else(|| server.hosts.find(head.host));
+    let Some(host) = found.filter(|host| host.is_served_over(transport)) else {
+        let host = server.hosts.unnamed();
+        let asked = Asked::Refused(Status::MISDIRECTED_REQUEST);
+        return Asking { host, own: host, file: None, asked };
+    };
+    let (own, file) = host.of_target(head.target);
     // Whether the client asks without TLS, be it of a proxy.
     let is_insecure =
         || server.settings.trusted_proxies.client(transport, head.fields).scheme == Scheme::Http;
-    let found = pinned.or_else(|| server.hosts.answering(head));
-    match found.filter(|site| site.is_served_over(transport)) {
+    let asked = match () {
         // RFC 8470 §5.2: the client sends it again when the handshake is complete.
-        Some(site) if transport.is_early() && !head.method.is_retrieval() => {
-            (site, Asked::Refused(Status::TOO_EARLY))
+        () if transport.is_early() && !head.method.is_retrieval() => Asked::Refused(Status::TOO_EARLY),
+        () if own.requires_client_certificate && !transport.has_client_certificate() => {
+            if is_insecure() {
+                Asked::ToHttps
+            } else {
+                Asked::NoCertificate
+            }
         }
-        Some(site) if site.requires_client_certificate && !transport.has_client_certificate() => {
-            (site, if is_insecure() { Asked::ToHttps } else { Asked::NoCertificate })
-        }
-        Some(site) if site.https_port.is_some() && is_insecure() => (site, Asked::ToHttps),
-        Some(site) => (site, asked(head, site)),
-        None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
-    }
+        () if own.https_port.is_some() && is_insecure() => Asked::ToHttps,
+        () => asked(head, own),
+    };
+    Asking { host, own, file, asked }
 }
 
 pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
@@ -68,14 +88,10 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
         _ => None,
     };
     let settings = &*site.settings;
+    if let Some(status) = settings.refusal(head.method) {
+        return Asked::Refused(status);
+    }
     match (head.method, head.expect, head.body) {
-        (Method::Unknown, ..) => Asked::Refused(Status::NOT_IMPLEMENTED),
-        // Both are meant for proxies (RFC 9110 §9.3.6, §9.3.8). A program could misunderstand them.
-        (Method::Known("CONNECT" | "TRACE"), ..) => Asked::Refused(Status::METHOD_NOT_ALLOWED),
-        (method, ..) if settings.methods.as_ref().is_some_and(|methods| !methods.contain(method)) => {
-            Asked::Refused(Status::METHOD_NOT_ALLOWED)
-        }
-        _ if settings.gone => Asked::Refused(Status::GONE),
         _ if settings.redirect.is_some() => Asked::Redirect,
         (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),
@@ -88,7 +104,7 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
             // The parser lets these through with OPTIONS and CONNECT only.
             Target::Asterisk | Target::Authority(_) => Asked::Refused(Status::BAD_REQUEST),
         },
-        (Method::Get | Method::Head | Method::Known(_), ..) => match (program(), head.target) {
+        _ => match (program(), head.target) {
             (Some(path), _) => Asked::Program(path),
             (None, Target::Origin { path, .. }) => Asked::File(path),
             (None, Target::Asterisk | Target::Authority(_)) => Asked::Refused(Status::BAD_REQUEST),

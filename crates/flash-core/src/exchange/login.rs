@@ -1,10 +1,20 @@
-//! The wait for the check of a log-in. It comes before the look-up, so that nobody learns what is there.
+//! The wait for the check of a log-in. It comes before the look-up, so that nobody learns what is there. If what the look-up finds
+//! has other users, their check follows.
+
+use std::sync::Arc;
 
 use crate::job::{Done, Failure};
-use crate::login::Check;
+use crate::login::{Check, Users};
 
 #[derive(Debug)]
-pub(crate) enum Login {
+pub(crate) struct Login {
+    /// Those that the credentials are compared with.
+    users: Arc<dyn Users>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
     Wanted(Box<dyn Check>),
     Asked,
     Checked(LoginResult),
@@ -14,27 +24,31 @@ pub(crate) enum Login {
 pub(crate) type LoginResult = Result<bool, Failure>;
 
 impl Login {
+    pub(crate) fn new(users: &Arc<dyn Users>, check: Box<dyn Check>) -> Self {
+        Self { users: Arc::clone(users), state: State::Wanted(check) }
+    }
+
     /// The check, if it has not been handed out.
     pub(crate) fn ask(&mut self) -> Option<Box<dyn Check>> {
-        match std::mem::replace(self, Self::Asked) {
-            Self::Wanted(check) => Some(check),
+        match std::mem::replace(&mut self.state, State::Asked) {
+            State::Wanted(check) => Some(check),
             other => {
-                *self = other;
+                self.state = other;
                 None
             }
         }
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        matches!(self, Self::Wanted(_))
+        matches!(self.state, State::Wanted(_))
     }
 
     pub(crate) fn awaits_check(&self) -> bool {
-        matches!(self, Self::Asked)
+        matches!(self.state, State::Asked)
     }
 
     pub(crate) fn take(&mut self, done: Done) {
-        *self = Self::Checked(match done {
+        self.state = State::Checked(match done {
             Done::Checked(is_right) => Ok(is_right),
             Done::Failed(failure) => Err(failure),
             _ => Err(Failure::Broken),
@@ -43,13 +57,14 @@ impl Login {
 
     /// The check has taken too long.
     pub(crate) fn is_late(&mut self) {
-        *self = Self::Checked(Err(Failure::TimedOut));
+        self.state = State::Checked(Err(Failure::TimedOut));
     }
 
-    pub(crate) fn result(&self) -> Option<LoginResult> {
-        match self {
-            Self::Checked(result) => Some(*result),
-            Self::Wanted(_) | Self::Asked => None,
+    /// Those that the credentials were compared with, and the result.
+    pub(crate) fn result(&self) -> Option<(&Arc<dyn Users>, LoginResult)> {
+        match self.state {
+            State::Checked(result) => Some((&self.users, result)),
+            State::Wanted(_) | State::Asked => None,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::entry::{self, Entry, Variants};
 use crate::exchange::body::{self, Body, Parts};
 use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::{Content, File};
+use crate::header::HeaderBlock;
 use crate::hosts;
 use crate::listing::Listing;
 use crate::path::SitePath;
@@ -33,6 +34,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
+    /// The response is for one user, whatever the site lets caches keep.
+    pub(crate) is_private: bool,
     /// The value of `Age`: the entry's age in seconds, if the entry is older than it should be.
     pub(crate) age_s: Option<u64>,
 }
@@ -45,7 +48,12 @@ pub(crate) struct Response {
     pub(crate) rest: Option<Body>,
 }
 
-impl<S: ResponseSink> Responder<'_, S> {
+impl<'a, S: ResponseSink> Responder<'a, S> {
+    /// For a response about nothing that is there.
+    pub(crate) fn new(site: &'a Site, refusals: &'a RefusalLog, now: &'a Now, sink: &'a mut S) -> Self {
+        Self { site, refusals, now, sink, head_only: false, is_private: false, age_s: None }
+    }
+
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
         match &entry.resource {
             entry::Resource::File(variants) => self.file(head, variants),
@@ -99,11 +107,9 @@ impl<S: ResponseSink> Responder<'_, S> {
             Content::Memory(bytes) if !self.head_only && file.size() <= INLINE_BYTES_MAX => Some(bytes),
             _ => None,
         };
-        let template = &self.site.template;
-        let anew = template.uncached.then(|| file.head_anew(template));
-        let block = anew.as_ref().unwrap_or(&file.head);
+        let block = self.head_of(file);
         let is_modified_later = self.is_modified_later(file);
-        let head = FileHead { block, is_modified_later, age_s: self.age_s };
+        let head = FileHead { block: &block, is_modified_later, age_s: self.age_s };
         let head_bytes = self.sink.file_head(head, self.now, inline.map_or(&[][..], |bytes| bytes));
         let rest = match inline {
             None if !self.head_only => body::start(file, Parts::whole(file.size()), self.sink),
@@ -112,8 +118,19 @@ impl<S: ResponseSink> Responder<'_, S> {
         Response { status: Status::OK, head_bytes, rest }
     }
 
+    /// The ready-made head of the file, or another one where that does not suit.
+    fn head_of<'f>(&self, file: &'f File) -> Cow<'f, HeaderBlock> {
+        let template = &self.site.template;
+        match self.is_private {
+            true => Cow::Owned(file.head_anew(&template.private())),
+            false if template.uncached => Cow::Owned(file.head_anew(template)),
+            false => Cow::Borrowed(&file.head),
+        }
+    }
+
     fn not_modified(&mut self, file: &File) -> Response {
-        let validators = self.validators(file);
+        let block = self.head_of(file);
+        let validators = self.validators(file, &block);
         let head_bytes = self.head(Status::NOT_MODIFIED).lines(&validators).end();
         Response { status: Status::NOT_MODIFIED, head_bytes, rest: None }
     }
@@ -122,19 +139,20 @@ impl<S: ResponseSink> Responder<'_, S> {
         file.stamp.modified_seconds() > self.now.unix_seconds()
     }
 
-    fn validators<'f>(&self, file: &'f File) -> Cow<'f, [u8]> {
-        file.head.validators(&self.now.date, self.is_modified_later(file))
+    fn validators<'h>(&self, file: &File, block: &'h HeaderBlock) -> Cow<'h, [u8]> {
+        block.validators(&self.now.date, self.is_modified_later(file))
     }
 
     fn partial(&mut self, file: &Arc<File>, range: std::ops::Range<u64>) -> Response {
         let mut content_range = Vec::new();
         range::write_content_range(&range, file.size(), &mut content_range);
-        let validators = self.validators(file);
+        let block = self.head_of(file);
+        let validators = self.validators(file, &block);
         let content_type = self.site.template.content_type(&file.media);
         let head_bytes = self
             .head(Status::PARTIAL_CONTENT)
             .lines(&validators)
-            .lines(file.head.representation())
+            .lines(block.representation())
             .field(b"Content-Type", content_type.as_bytes())
             .field(b"Content-Range", &content_range)
             .length(BodyLength::Known(range.end - range.start))
@@ -153,11 +171,12 @@ impl<S: ResponseSink> Responder<'_, S> {
         let mut content_type = Vec::new();
         multipart.write_content_type(&mut content_type);
         let parts = Parts::multipart(&multipart, ranges);
-        let validators = self.validators(file);
+        let block = self.head_of(file);
+        let validators = self.validators(file, &block);
         let head_bytes = self
             .head(Status::PARTIAL_CONTENT)
             .lines(&validators)
-            .lines(file.head.representation())
+            .lines(block.representation())
             .field(b"Content-Type", &content_type)
             .length(BodyLength::Known(multipart.content_length(ranges)))
             .end();
@@ -184,16 +203,6 @@ impl<S: ResponseSink> Responder<'_, S> {
             location.extend_from_slice(query);
         }
         self.page(Status::MOVED_PERMANENTLY, [(&b"Location"[..], &location[..])])
-    }
-
-    /// The site's redirection. A host or path that cannot stand in a URL makes a bad request of it.
-    pub(crate) fn redirect(&mut self, head: &RequestHead<'_>) -> Response {
-        let site = self.site;
-        let filled = site.settings.redirect.as_ref().and_then(|to| Some((to.status(), to.location(head)?)));
-        match filled {
-            Some((status, location)) => self.page(status, [(&b"Location"[..], &location[..])]),
-            None => self.error(Status::BAD_REQUEST),
-        }
     }
 
     /// To the same target with TLS, by the same method (RFC 9110 §15.4.9).

@@ -10,7 +10,7 @@ use flash_http::head::{self, Parsed};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use super::answer::{self, Next};
+use super::answer::Next;
 use super::body::Piece;
 use super::respond::Responder;
 use super::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
@@ -22,10 +22,12 @@ use crate::file::{Content, File};
 use crate::held_site::HeldSite;
 use crate::job::Find;
 use crate::path::SitePath;
+use crate::record::Peer;
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
 use crate::site_id::SiteId;
 use crate::testing::{Disk, Manner, Program, Random, World, each_seed};
+use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened, UpstreamProtocol};
 
 /// A response under way, as frames would carry it.
@@ -166,19 +168,18 @@ fn go_on(running: &mut Running, cx: &mut Context<'_>) {
     };
     let Running { exchange, stream, .. } = running;
     let site = Arc::clone(&exchange.site);
-    let lookup = match &exchange.state {
-        ExchangeState::Lookup(lookup) => Some(lookup),
-        _ => None,
-    };
-    let (answer, age_s) = match answer::next(&head, &site, asked::asked(&head, &site), lookup, false, cx) {
+    let mut passed = std::mem::take(&mut exchange.passed);
+    let of = (&TransportInfo::plain(Peer::Unix), cx.server);
+    let decision = decide::decide(&head, (Some(&site), exchange.waited()), &mut passed, of, false, cx);
+    let (answer, age_s) = match decision.next {
         Next::Respond { answer, age_s } => (answer, age_s),
         Next::Lookup(lookup) => return exchange.state = ExchangeState::Lookup(lookup),
         Next::Wait => return,
         other => panic!("{other:?}"),
     };
     let head_only = exchange.head_only;
-    let mut responder =
-        Responder { site: &site, refusals: &cx.server.refusals, now: cx.now, sink: stream, head_only, age_s };
+    let responder = Responder::new(&site, &cx.server.refusals, cx.now, stream);
+    let mut responder = Responder { head_only, age_s, ..responder };
     match responder.answer(&head, answer).rest {
         Some(body) => exchange.state = ExchangeState::Body(body),
         None => running.is_over = true,
@@ -220,7 +221,9 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
             let nothing = ExchangeState::Lookup(lookup::FileLookup::of_file(find));
             let exchange = Exchange {
                 id,
-                site: HeldSite::new(world.server.hosts.unnamed()),
+                site: HeldSite::new(world.server.hosts.unnamed(), world.server.hosts.unnamed()),
+                terms: Terms::of(world.server.hosts.unnamed()),
+                passed: Passed::default(),
                 state: nothing,
                 timing: Timing::begin(&mut world.ids, &world.now),
                 head_only: method == Method::Head,

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
 use crate::context::Context;
+use crate::exchange::decide::Terms;
 use crate::exchange::sink::ResponseSink;
 use crate::exchange_id::ExchangeId;
 use crate::memory_budget::Budget;
@@ -256,7 +257,7 @@ impl UpstreamExchange {
     /// What to open; `None` if no route leads there. `is_alone` says whether the client has no other response to receive.
     pub(crate) fn begin(
         &mut self,
-        (site, timing): (&Site, Timing),
+        (site, terms, timing): (&Site, Terms, Timing),
         transport: (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         is_alone: bool,
@@ -264,7 +265,8 @@ impl UpstreamExchange {
     ) -> Option<Open> {
         let body_bytes = (self.body == RequestBodyLength::Unknown)
             .then(|| self.spooled.as_ref().map_or(0, |spooled| spooled.bytes()));
-        let begin = self.request.begin((site, timing), transport, local, is_alone, body_bytes, cx)?;
+        let of = (site, terms, timing);
+        let begin = self.request.begin(of, transport, local, is_alone, body_bytes, cx)?;
         let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
         self.may_be_coded = !codings.is_empty();
         self.stage = Stage::Opening;

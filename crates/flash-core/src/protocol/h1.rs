@@ -80,7 +80,7 @@ impl Http1 {
             Phase::Exchange(current) if current.exchange.wants_check() => {
                 return Want::CheckLogin(current.exchange.id);
             }
-            Phase::BodyDropped | Phase::Redirected { .. } | Phase::Exchange(_) => {
+            Phase::BodyDropped(_) | Phase::Redirected(_) | Phase::Exchange(_) => {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.server.settings);
                 return Want::WaitJob;
             }

@@ -17,12 +17,17 @@ impl AsRef<[AtomicU64]> for Table {
     }
 }
 
+/// A table for the limits of a few clients.
+pub(super) fn limits() -> Clients {
+    let words = (0..64).map(|_| AtomicU64::new(0)).collect();
+    Clients::unlimited().with_rates(Arc::new(Table(words)))
+}
+
 /// Its clients are behind a proxy, whose address is that of the tests' clients.
 fn world_of(rules: AccessRules) -> World {
-    let words = (0..64).map(|_| AtomicU64::new(0)).collect();
     let networks = vec!["192.0.2.7".parse().unwrap()];
     let mut world = world_with(Settings {
-        clients: Clients::unlimited().with_rates(Arc::new(Table(words))),
+        clients: limits(),
         trusted_proxies: TrustedProxies::new(networks, ForwardedField::XForwardedFor),
         ..Settings::default()
     });

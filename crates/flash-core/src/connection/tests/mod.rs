@@ -27,6 +27,8 @@ mod simulation;
 mod slow_clients;
 mod splits;
 mod spooled;
+mod ways_around;
+mod what_answers;
 mod windows;
 
 use std::sync::{Arc, LazyLock};

@@ -14,6 +14,7 @@ use flash_http::status::Status;
 use crate::context::{Context, UpstreamError};
 use crate::entry::Resource;
 use crate::exchange::answer::Program;
+use crate::exchange::decide::Terms;
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::recording;
 use crate::header;
@@ -99,7 +100,7 @@ impl Request {
     /// other response to receive. `body_bytes` is the body's length if the head does not give it.
     pub(crate) fn begin(
         &mut self,
-        (site, timing): (&Site, Timing),
+        (site, terms, timing): (&Site, Terms, Timing),
         (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         is_alone: bool,
@@ -148,7 +149,7 @@ impl Request {
             variables.push(request_id::VARIABLE, id.as_bytes());
         }
         cx.server.settings.trace_context.tell(&mut variables, &head, timing.id);
-        if let Some(user) = site.user_of(&head) {
+        if let Some(user) = terms.user_of(&head) {
             variables.log_in(user.user());
         }
         if let Some(bytes) = body_bytes {
@@ -166,7 +167,7 @@ impl Request {
         let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
         let direct = (route.direct && may_be_direct)
-            .then(|| Box::new(self.direct((site, transport), &head, timing, cx)));
+            .then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
@@ -189,7 +190,7 @@ impl Request {
     /// What a program gets to write straight to the client. The program continues this head.
     fn direct(
         &self,
-        (site, transport): (&Site, &TransportInfo),
+        (site, terms, transport): (&Site, Terms, &TransportInfo),
         head: &Head<'_>,
         timing: Timing,
         cx: &Context<'_>,
@@ -203,7 +204,7 @@ impl Request {
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
         let record =
-            recording::record(head, (site, transport), written, timing, cx).by(|| site.user_of(head));
+            recording::record(head, (site, transport), written, timing, cx).by(|| terms.user_of(head));
         Direct { head: bytes, socket: None, record }
     }
 

@@ -277,7 +277,7 @@ impl<S: ResponseSink> Writer<'_, S> {
     /// RFC 3875 §6.2.3: Flash writes the document.
     fn page(&mut self, head: &response::Head<'_>) {
         let (site, refusals, now, head_only) = (self.site, self.refusals, self.now, self.head_only);
-        let mut responder = Responder { site, refusals, now, sink: self.sink, head_only, age_s: None };
+        let mut responder = Responder { head_only, ..Responder::new(site, refusals, now, self.sink) };
         // The page has a type of its own.
         let is_sent = |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type") && lets_pass(site, name);
         let fields = head.fields().filter(|(name, _)| is_sent(name));

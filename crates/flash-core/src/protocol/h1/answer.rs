@@ -12,13 +12,11 @@ use super::drop_body::DropBody;
 use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
-use super::state::{Current, Http1, Phase};
+use super::state::{Current, Http1, Phase, Redirected};
 use crate::context::{Context, UpstreamError};
-use crate::exchange::admission::{self, Admission};
-use crate::exchange::answer::{self, Next, Program};
-use crate::exchange::asked::{self, Asked};
-use crate::exchange::login::Login;
-use crate::exchange::lookup::Lookup;
+use crate::exchange::admission::Passed;
+use crate::exchange::answer::{Next, Program};
+use crate::exchange::decide::{self, Decision, Terms, Waited};
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::recording;
 use crate::exchange::respond::{Responder, Response};
@@ -26,7 +24,6 @@ use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::held_site::HeldSite;
-use crate::job::Failure;
 use crate::record::{RecordBuilder, Timing};
 use crate::site::Site;
 
@@ -38,49 +35,44 @@ pub(super) enum Answered {
 }
 
 /// What the exchange of a request has from its beginning, if the request has to wait.
-#[derive(Clone, Copy)]
 pub(super) struct Beginning<'s> {
+    /// The site of the request's host, and the site or place whose rules the response is written by.
+    host: &'s Arc<Site>,
     site: &'s Arc<Site>,
+    terms: Terms,
+    passed: Passed,
     framing: Framing,
     timing: Timing,
-    /// The client may have what it asks for. If it had to log in, it has.
-    is_admitted: bool,
 }
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing =
             Framing::new(Persistence::after(head, cx.drain.closes(&self.transport)), head.framing.version);
-        let (server, pinned) = (cx.server, self.pinned_site());
-        let (site, asked) = asked::site_asked(head, pinned.as_ref(), &self.transport, server);
-        let body_waits = self.body_waits(head);
-        let exchange = self.waiting();
-        let (lookup, login) = (exchange.and_then(Exchange::lookup), exchange.and_then(Exchange::login));
-        let timing = match &self.phase {
-            Phase::Redirected { timing, .. } => Some(*timing),
-            _ => exchange.map(|exchange| exchange.timing),
+        let (server, body_waits) = (cx.server, self.body_waits(head));
+        let (held_host, timing, mut passed) = self.waited(cx);
+        let waited = match &self.phase {
+            Phase::Exchange(current) => current.exchange.waited(),
+            _ => Waited::default(),
         };
-        let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
-        let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)))
-            || login == Some(Err(Failure::TimedOut));
-        let is_new = matches!(self.phase, Phase::ReadRequest);
-        let admission = admission::admit(head, site, &self.transport, (asked, login), is_new, cx);
-        let is_admitted = admission.is_admitted(asked);
-        let is_refused =
-            !is_admitted || matches!(asked, Asked::Refused(_) | Asked::Redirect);
-        let beginning = Beginning { site, framing, timing, is_admitted };
-        let next = match admission {
-            Admission::Admitted => answer::next(head, site, asked, lookup, body_waits, cx),
-            Admission::Refused(answer) => Next::Respond { answer, age_s: None },
-            Admission::Unchecked(check) => {
-                self.begin_exchange(ExchangeState::Login(Login::Wanted(check)), head, beginning, cx);
-                return Answered::NotYet;
-            }
-        };
+        let is_late = waited.is_late();
+        let of = (&self.transport, server);
+        let Decision { next, host, site, terms, is_refused } =
+            decide::decide(head, (held_host.as_ref(), waited), &mut passed, of, body_waits, cx);
+        let mut beginning = Beginning { host, site, terms, passed, framing, timing };
         let (answer, age_s) = match next {
             Next::Respond { answer, age_s } => (answer, age_s),
-            Next::Wait => return Answered::NotYet,
-            Next::DropBody => return self.drop_body(head, head_bytes, site, cx),
+            Next::Wait => {
+                if let Phase::Exchange(current) = &mut self.phase {
+                    current.exchange.passed = beginning.passed;
+                }
+                return Answered::NotYet;
+            }
+            Next::DropBody => return self.drop_body(head, head_bytes, beginning, cx),
+            Next::Login(login) => {
+                self.begin_exchange(ExchangeState::Login(login), head, beginning, cx);
+                return Answered::NotYet;
+            }
             Next::Lookup(lookup) => {
                 self.begin_exchange(ExchangeState::Lookup(lookup), head, beginning, cx);
                 return Answered::NotYet;
@@ -102,29 +94,28 @@ impl Http1 {
         let id = PassedId::of(site, &self.transport, head, timing.id, server);
         let sink =
             &mut Sink { output, framing: &mut framing, request_id: id.as_ref().map(PassedId::as_bytes) };
-        let refusals = &server.refusals;
-        let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, age_s };
+        let (refusals, is_private) = (&server.refusals, terms.are_private_in(site));
+        let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, is_private, age_s };
         let response = responder.answer(head, answer);
-        self.answered(head, response, linger, Beginning { framing, ..beginning }, cx);
+        beginning.framing = framing;
+        self.answered(head, response, linger, beginning, cx);
         Answered::Yes
     }
 
-    /// The site of the exchange under way.
-    fn pinned_site(&self) -> Option<Arc<Site>> {
-        match &self.phase {
-            Phase::Exchange(current) => Some(Arc::clone(&current.exchange.site)),
-            _ => None,
-        }
-    }
-
-    /// The exchange of the request at the front of the input, if the request has waited.
-    fn waiting(&self) -> Option<&Exchange> {
-        match &self.phase {
-            Phase::Exchange(current) => match &current.exchange.state {
-                ExchangeState::Login(_) | ExchangeState::Lookup(_) => Some(&current.exchange),
-                ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
-            },
-            _ => None,
+    /// What a request that has waited has from its beginning: the site of its host, its time, and what it has passed. A new request
+    /// begins.
+    fn waited(&mut self, cx: &mut Context<'_>) -> (Option<Arc<Site>>, Timing, Passed) {
+        match &mut self.phase {
+            Phase::Exchange(current) => {
+                let Exchange { site, timing, passed, .. } = &mut current.exchange;
+                (Some(Arc::clone(site.host())), *timing, std::mem::take(passed))
+            }
+            Phase::Redirected(redirected) => {
+                let Redirected { site, timing, passed, .. } = &mut **redirected;
+                (Some(Arc::clone(site.host())), *timing, std::mem::take(passed))
+            }
+            Phase::BodyDropped(passed) => (None, Timing::begin(cx.ids, cx.now), std::mem::take(passed)),
+            _ => (None, Timing::begin(cx.ids, cx.now), Passed::default()),
         }
     }
 
@@ -133,13 +124,13 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         head_bytes: &[u8],
-        site: &Site,
+        Beginning { terms, passed, .. }: Beginning<'_>,
         cx: &mut Context<'_>,
     ) -> Answered {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
         }
-        self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, site.settings.body_bytes_max)));
+        self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, terms.body_bytes_max, passed)));
         Answered::Yes
     }
 
@@ -175,13 +166,14 @@ impl Http1 {
         &mut self,
         state: ExchangeState,
         head: &Head<'_>,
-        Beginning { site, framing, timing, .. }: Beginning<'_>,
+        Beginning { host, site, terms, passed, framing, timing }: Beginning<'_>,
         cx: &mut Context<'_>,
     ) {
         match &mut self.phase {
             Phase::Exchange(current) => {
-                current.exchange.state = state;
-                current.exchange.timing = timing;
+                let exchange = &mut current.exchange;
+                (exchange.state, exchange.timing) = (state, timing);
+                (exchange.terms, exchange.passed) = (terms, passed);
                 current.framing = framing;
             }
             _ => {
@@ -190,7 +182,9 @@ impl Http1 {
                 self.last_id = id;
                 let exchange = Exchange {
                     id,
-                    site: HeldSite::new(site),
+                    site: HeldSite::new(host, site),
+                    terms,
+                    passed,
                     state,
                     timing,
                     head_only: head.method == Method::Head,
@@ -219,7 +213,7 @@ impl Http1 {
     /// Whether the request's body has not been read.
     fn body_waits(&self, head: &Head<'_>) -> bool {
         match &self.phase {
-            Phase::BodyDropped => false,
+            Phase::BodyDropped(_) => false,
             Phase::Exchange(current) => !current.body.is_complete(),
             _ => head.body != head::Body::None,
         }
@@ -227,7 +221,7 @@ impl Http1 {
 
     fn redirects(&self) -> u8 {
         match &self.phase {
-            Phase::Redirected { redirects, .. } => *redirects,
+            Phase::Redirected(redirected) => redirected.redirects,
             Phase::Exchange(current) => current.exchange.redirects,
             _ => 0,
         }
@@ -246,7 +240,7 @@ impl Http1 {
         cx.tally.responses += 1;
         let of = (&**beginning.site, &self.transport);
         let record = recording::record(head, of, (status, head_bytes), beginning.timing, cx)
-            .by(|| beginning.site.user_of(head).filter(|_| beginning.is_admitted));
+            .by(|| beginning.terms.user_of(head));
         if let Some(body) = rest {
             self.begin_exchange(ExchangeState::Body(body), head, beginning, cx);
             if let Phase::Exchange(current) = &mut self.phase {
@@ -268,8 +262,8 @@ impl Http1 {
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
         let sink = &mut Sink { output, framing, request_id: None };
         let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
-        let response = Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }
-            .error(reject.status);
+        let mut responder = Responder::new(site, refusals, cx.now, sink);
+        let response = responder.error(reject.status);
         cx.tally.responses += 1;
         cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
         let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
@@ -300,9 +294,8 @@ impl Http1 {
             return self.abort(cx);
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
-        let Current {
-            exchange: Exchange { site, state, timing, head_only, .. }, mut body, mut framing, ..
-        } = *current;
+        let Current { exchange, mut body, mut framing, .. } = *current;
+        let Exchange { site, terms, passed, state, timing, head_only, .. } = exchange;
         let ExchangeState::Upstream(upstream) = state else { return };
         // The answer that follows is counted as a request of its own.
         cx.tally.abandoned += 1;
@@ -318,12 +311,12 @@ impl Http1 {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let sink = &mut Sink { output, framing: &mut framing, request_id: request.id.as_deref() };
         let refusals = &cx.server.refusals;
-        let response = Responder { site: &site, refusals, now: cx.now, sink, head_only, age_s: None }
-            .error(fault.status);
+        let mut responder = Responder { head_only, ..Responder::new(&site, refusals, cx.now, sink) };
+        let response = responder.error(fault.status);
         if linger {
             self.input = Vec::new();
         }
-        let beginning = Beginning { site: &site, framing, timing, is_admitted: true };
+        let beginning = Beginning { host: site.host(), site: &site, terms, passed, framing, timing };
         self.answered(&head, response, linger, beginning, cx);
     }
 

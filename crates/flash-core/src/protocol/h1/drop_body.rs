@@ -3,6 +3,7 @@
 use flash_http::head::{Head, Reject};
 
 use super::request_body::RequestBody;
+use crate::exchange::admission::Passed;
 
 /// A request's body that is being dropped.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct DropBody {
     body: RequestBody,
     /// The limit of the request's site.
     body_bytes_max: u64,
+    /// What the request has passed.
+    passed: Passed,
 }
 
 pub(crate) enum Dropped {
@@ -23,8 +26,8 @@ pub(crate) enum Dropped {
 }
 
 impl DropBody {
-    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], body_bytes_max: u64) -> Self {
-        Self { head: head_bytes.into(), body: RequestBody::of(head), body_bytes_max }
+    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], body_bytes_max: u64, passed: Passed) -> Self {
+        Self { head: head_bytes.into(), body: RequestBody::of(head), body_bytes_max, passed }
     }
 
     /// Drops the bytes of the body.
@@ -41,8 +44,8 @@ impl DropBody {
         std::mem::take(&mut self.head)
     }
 
-    /// The head of the request whose body this was.
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.head
+    /// The head of the request whose body this was, and what the request has passed.
+    pub(crate) fn into_parts(self) -> (Box<[u8]>, Passed) {
+        (self.head, self.passed)
     }
 }

@@ -16,7 +16,7 @@ impl Http1 {
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, .. } = &mut **current;
-        let site = Arc::clone(&exchange.site);
+        let (site, body_bytes_max) = (Arc::clone(&exchange.site), exchange.terms.body_bytes_max);
         let Some(upstream) = exchange.upstream_mut() else { return };
         if let RequestBody::Length { left } = body
             && *left <= self.input.len() as u64
@@ -31,7 +31,7 @@ impl Http1 {
                 break;
             }
             let piece = &self.input[used..self.input.len().min(used + room)];
-            match body.read(piece, site.settings.body_bytes_max, |data| upstream.put_body(data)) {
+            match body.read(piece, body_bytes_max, |data| upstream.put_body(data)) {
                 Ok(taken) => used += taken,
                 Err(reject) => {
                     if reject.status == Status::CONTENT_TOO_LARGE {

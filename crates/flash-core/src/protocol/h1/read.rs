@@ -71,8 +71,8 @@ impl Http1 {
                 }
             }
             Phase::ReadRequest | Phase::DropBody(_) | Phase::Lingering { .. } => self.phase = Phase::Closed,
-            Phase::BodyDropped
-            | Phase::Redirected { .. }
+            Phase::BodyDropped(_)
+            | Phase::Redirected(_)
             | Phase::Detached
             | Phase::Closing { .. }
             | Phase::Closed
@@ -118,8 +118,10 @@ impl Http1 {
                 self.refuse(reject, &head, cx);
             }
             Dropped::All(used) => {
-                if let Phase::DropBody(body) = std::mem::replace(&mut self.phase, Phase::BodyDropped) {
-                    self.keep(body.head(), cx);
+                if let Phase::DropBody(body) = std::mem::replace(&mut self.phase, Phase::Closed) {
+                    let (head, passed) = body.into_parts();
+                    self.phase = Phase::BodyDropped(passed);
+                    self.keep(&head, cx);
                     self.keep(&bytes[used..], cx);
                 }
             }
@@ -153,7 +155,7 @@ impl Http1 {
     fn takes_requests(&self) -> bool {
         match &self.phase {
             Phase::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
-            Phase::BodyDropped | Phase::Redirected { .. } => true,
+            Phase::BodyDropped(_) | Phase::Redirected(_) => true,
             Phase::Exchange(current) => match &current.exchange.state {
                 ExchangeState::Login(login) => login.result().is_some(),
                 ExchangeState::Lookup(lookup) => lookup.is_over(),

@@ -10,9 +10,11 @@ use super::request_body::RequestBody;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
+use crate::exchange::admission::Passed;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
+use crate::held_site::HeldSite;
 use crate::idle_state::IdleState;
 use crate::output::Output;
 use crate::record::{Peer, Timing};
@@ -40,14 +42,11 @@ pub(super) enum Phase {
     /// The request's body is of no use, and is dropped as it arrives.
     DropBody(Box<DropBody>),
     /// The body was dropped. Its request's head is at the front of `input` again, and can be answered.
-    BodyDropped,
+    BodyDropped(Passed),
     /// A request waits. During its look-up, its head is at the front of `input`.
     Exchange(Box<Current>),
     /// A program has answered with a local redirection. The new head is at the front of `input`.
-    Redirected {
-        redirects: u8,
-        timing: Timing,
-    },
+    Redirected(Box<Redirected>),
     /// A program writes to the client itself.
     Detached,
     /// The output holds the last bytes.
@@ -62,6 +61,15 @@ pub(super) enum Phase {
     Closed,
     /// The client was too slow.
     CutOff,
+}
+
+/// A request that goes on with another path.
+#[derive(Debug)]
+pub(super) struct Redirected {
+    pub(super) site: HeldSite,
+    pub(super) passed: Passed,
+    pub(super) timing: Timing,
+    pub(super) redirects: u8,
 }
 
 /// Why a connection stays open after its last byte has been sent.

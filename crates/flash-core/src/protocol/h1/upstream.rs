@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::framing::Sink;
-use super::state::{Current, Http1, Phase};
+use super::state::{Current, Http1, Phase, Redirected};
 use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::upstream::{
@@ -78,9 +78,9 @@ impl Http1 {
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
         let exchange = self.exchange_mut(id)?;
-        let (timing, site) = (exchange.timing, Arc::clone(&exchange.site));
-        let begin =
-            exchange.upstream_mut()?.begin((&site, timing), (&transport, certificate), local, is_alone, cx);
+        let site = Arc::clone(&exchange.site);
+        let of = (&*site, exchange.terms, exchange.timing);
+        let begin = exchange.upstream_mut()?.begin(of, (&transport, certificate), local, is_alone, cx);
         if begin.is_none() {
             self.give_up(GatewayError::of_program("stands where no route leads"), cx);
         }
@@ -169,6 +169,7 @@ impl Http1 {
             head_only,
             id: exchange_id,
             site,
+            terms,
             ..
         } = exchange
         else {
@@ -196,7 +197,7 @@ impl Http1 {
             cx.tally.responses += 1;
             let head = upstream.request.parse();
             let begun = recording::record(&head, (site, &self.transport), written, *timing, cx);
-            *record = Some(begun.by(|| site.user_of(&head)));
+            *record = Some(begun.by(|| terms.user_of(&head)));
         }
         if upstream.reply.is_complete()
             && let Some(record) = record.take()
@@ -221,7 +222,7 @@ impl Http1 {
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, framing, .. } = &mut **current;
-        let (redirects, timing) = (exchange.redirects + 1, exchange.timing);
+        let redirects = exchange.redirects + 1;
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.drained();
         if !upstream.is_over() {
@@ -242,7 +243,11 @@ impl Http1 {
             self.input.splice(..0, upstream.request.redirected(target));
             // The request for the other path is counted as one of its own.
             cx.tally.abandoned += 1;
-            self.phase = Phase::Redirected { redirects, timing };
+            if let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::Closed) {
+                let Exchange { site, passed, timing, .. } = current.exchange;
+                let passed = passed.redirected();
+                self.phase = Phase::Redirected(Box::new(Redirected { site, passed, timing, redirects }));
+            }
         } else {
             self.phase = Phase::after(framing.persistence);
         }

@@ -12,10 +12,9 @@ use flash_http::status::Status;
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
 use crate::context::{Context, UpstreamError};
-use crate::exchange::admission::{self, Admission};
-use crate::exchange::answer::{self, Next, Program};
-use crate::exchange::asked;
-use crate::exchange::login::Login;
+use crate::exchange::admission::Passed;
+use crate::exchange::answer::{Next, Program};
+use crate::exchange::decide::{self, Decision, Terms};
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::recording;
 use crate::exchange::respond::{Responder, Response};
@@ -39,11 +38,12 @@ struct Arrived<'h> {
 
 /// A request's way so far.
 struct Way<'s> {
+    /// The site of the request's host, and the site or place whose rules the response is written by.
+    host: &'s Arc<Site>,
     site: &'s Arc<Site>,
+    terms: Terms,
     timing: Timing,
     redirects: u8,
-    /// The client may have what it asks for. If it had to log in, it has.
-    is_admitted: bool,
 }
 
 impl Http2 {
@@ -88,49 +88,32 @@ impl Http2 {
         self.answer(Arrived { id, priority, has_ended, text: &text, head: &head }, Some(exchange), cx);
     }
 
-    fn answer(&mut self, arrived: Arrived<'_>, exchange: Option<Exchange>, cx: &mut Context<'_>) {
+    fn answer(&mut self, arrived: Arrived<'_>, mut exchange: Option<Exchange>, cx: &mut Context<'_>) {
         let (server, head) = (cx.server, arrived.head);
         cx.tally.begun += u64::from(exchange.is_none());
-        // A program's redirection leads to a request of its own.
-        let waited = exchange
-            .as_ref()
-            .filter(|of| matches!(of.state, ExchangeState::Login(_) | ExchangeState::Lookup(_)));
-        let pinned = waited.map(|of| &*of.site);
-        let (site, asked) = asked::site_asked(head, pinned, &self.transport, server);
-        let (timing, redirects) = match &exchange {
-            Some(Exchange { timing, redirects, .. }) => (*timing, *redirects),
-            None => (Timing::begin(cx.ids, cx.now), 0),
+        let (timing, redirects, mut passed) = match &mut exchange {
+            Some(Exchange { timing, redirects, passed, .. }) => (*timing, *redirects, std::mem::take(passed)),
+            None => (Timing::begin(cx.ids, cx.now), 0, Passed::default()),
         };
-        let (lookup, login) = (waited.and_then(Exchange::lookup), waited.and_then(Exchange::login));
-        let admission = admission::admit(head, site, &self.transport, (asked, login), exchange.is_none(), cx);
-        let way = Way { site, timing, redirects, is_admitted: admission.is_admitted(asked) };
+        let waited = exchange.as_ref().map(Exchange::waited).unwrap_or_default();
+        let host = exchange.as_ref().map(|exchange| exchange.site.host());
         // The end of a stream is no matter of its body: the next request has a stream of its own.
-        let next = match admission {
-            Admission::Admitted => answer::next(head, site, asked, lookup, false, cx),
-            Admission::Refused(answer) => Next::Respond { answer, age_s: None },
-            Admission::Unchecked(check) => {
-                return self.keep(&arrived, &way, ExchangeState::Login(Login::Wanted(check)));
-            }
-        };
+        let Decision { next, host, site, terms, .. } =
+            decide::decide(head, (host, waited), &mut passed, (&self.transport, server), false, cx);
+        let way = Way { host, site, terms, timing, redirects };
         let (answer, age_s) = match next {
             Next::Respond { answer, age_s } => (answer, age_s),
-            Next::Lookup(lookup) => return self.keep(&arrived, &way, ExchangeState::Lookup(lookup)),
-            Next::Upstream(program) => return self.run_program(&arrived, &way, &program, cx),
+            Next::Login(login) => return self.keep(&arrived, &way, passed, ExchangeState::Login(login)),
+            Next::Lookup(lookup) => return self.keep(&arrived, &way, passed, ExchangeState::Lookup(lookup)),
+            Next::Upstream(program) => return self.run_program(&arrived, &way, passed, &program, cx),
             Next::Wait | Next::DropBody => {
                 cx.tally.abandoned += 1;
                 return self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
             }
         };
+        let is_private = terms.are_private_in(site);
         self.respond(&arrived, &way, cx, |responder| {
-            Responder {
-                site,
-                refusals: responder.refusals,
-                now: responder.now,
-                sink: responder.sink,
-                head_only: head.method == Method::Head,
-                age_s,
-            }
-            .answer(head, answer)
+            Responder { is_private, age_s, ..responder }.answer(head, answer)
         });
     }
 
@@ -153,10 +136,10 @@ impl Http2 {
         let (site, refusals, now) = (&**way.site, &cx.server.refusals, cx.now);
         let head_only = head.method == Method::Head;
         let Response { status, rest, .. } =
-            respond(Responder { site, refusals, now, sink: &mut sink, head_only, age_s: None });
+            respond(Responder { head_only, ..Responder::new(site, refusals, now, &mut sink) });
         cx.tally.responses += 1;
-        let user = || way.site.user_of(head).filter(|_| way.is_admitted);
         let of = (&**way.site, &self.transport);
+        let user = || way.terms.user_of(head);
         let record = recording::record(head, of, (status, 0), way.timing, cx).by(user);
         let at_once = match (rest.is_none(), sink.written_at_once) {
             (true, Some(bytes)) => Some(bytes),
@@ -184,7 +167,8 @@ impl Http2 {
                 self.finish(id, arrived.has_ended, cx);
             }
             None => {
-                let exchange = rest.map(|body| way.exchange(id, ExchangeState::Body(body), head));
+                let body = |body| way.exchange(id, Passed::default(), ExchangeState::Body(body), head);
+                let exchange = rest.map(body);
                 let state = self.state(arrived);
                 (state.pieces, state.exchange, state.record) = (pieces, exchange, Some(record));
                 self.drop_body(id);
@@ -210,21 +194,28 @@ impl Http2 {
     }
 
     /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
-    fn keep(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, exchange: ExchangeState) {
-        let exchange = way.exchange(arrived.id, exchange, arrived.head);
+    fn keep(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, passed: Passed, state: ExchangeState) {
+        let exchange = way.exchange(arrived.id, passed, state, arrived.head);
         let state = self.state(arrived);
         state.head = arrived.text.into();
         state.exchange = Some(exchange);
     }
 
-    fn run_program(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, program: &Program, cx: &mut Context<'_>) {
+    fn run_program(
+        &mut self,
+        arrived: &Arrived<'_>,
+        way: &Way<'_>,
+        passed: Passed,
+        program: &Program,
+        cx: &mut Context<'_>,
+    ) {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
         let length = self.state(arrived).body.length;
         let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
-        self.keep(arrived, way, ExchangeState::Upstream(Box::new(upstream)));
+        self.keep(arrived, way, passed, ExchangeState::Upstream(Box::new(upstream)));
         if leave {
             self.tell_to_continue(id, cx);
         }
@@ -252,7 +243,7 @@ impl Http2 {
         let mut pieces = std::mem::take(&mut self.pieces);
         let sink = &mut Sink::new(output, &mut pieces, id, &mut self.empties_table, 0);
         let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
-        Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }.error(reject.status);
+        Responder::new(site, refusals, cx.now, sink).error(reject.status);
         cx.tally.responses += 1;
         cx.tally.begun += 1;
         let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
@@ -287,8 +278,9 @@ impl Http2 {
         if upstream.reply.has_begun() {
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
         }
-        let Some(Exchange { site, state: ExchangeState::Upstream(upstream), timing, redirects, .. }) =
-            stream.user.exchange.take()
+        let Some(Exchange {
+            site, terms, state: ExchangeState::Upstream(upstream), timing, redirects, ..
+        }) = stream.user.exchange.take()
         else {
             return;
         };
@@ -296,7 +288,7 @@ impl Http2 {
         cx.tally.released.extend(release);
         let head = request.parse();
         let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
-        let way = Way { site: &site, timing, redirects, is_admitted: true };
+        let way = Way { host: site.host(), site: &site, terms, timing, redirects };
         self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
     }
 
@@ -306,6 +298,7 @@ impl Http2 {
         let (priority, has_ended) = (stream.priority, stream.has_ended());
         stream.user.body.length = RequestBodyLength::None;
         let exchange = stream.user.exchange.take();
+        let exchange = exchange.map(|of| Exchange { passed: of.passed.redirected(), ..of });
         let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
             cx.tally.abandoned += 1;
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
@@ -315,10 +308,12 @@ impl Http2 {
 }
 
 impl Way<'_> {
-    fn exchange(&self, id: u32, state: ExchangeState, head: &Head<'_>) -> Exchange {
+    fn exchange(&self, id: u32, passed: Passed, state: ExchangeState, head: &Head<'_>) -> Exchange {
         Exchange {
             id: ExchangeId::of_stream(id),
-            site: HeldSite::new(self.site),
+            site: HeldSite::new(self.host, self.site),
+            terms: self.terms,
+            passed,
             state,
             timing: self.timing,
             head_only: head.method == Method::Head,

@@ -18,9 +18,9 @@ impl Http2 {
         let state = &mut stream.user;
         let body = &mut state.body;
         let Some(exchange) = &mut state.exchange else { return };
-        let site = Arc::clone(&exchange.site);
+        let (site, body_bytes_max) = (Arc::clone(&exchange.site), exchange.terms.body_bytes_max);
         let Some(upstream) = exchange.upstream_mut() else { return };
-        if body.length == RequestBodyLength::Unknown && body.received > site.settings.body_bytes_max {
+        if body.length == RequestBodyLength::Unknown && body.received > body_bytes_max {
             cx.server.refusals.note(Refusal::BodyTooLarge, upstream.request.name().as_bytes(), cx.now.ms());
             return self.give_up(id, GatewayError { status: Status::CONTENT_TOO_LARGE, reason: None }, cx);
         }

@@ -70,10 +70,10 @@ impl Http2 {
     ) -> Option<Open> {
         let transport = self.transport;
         let exchange = self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?;
-        let (timing, site) = (exchange.timing, Arc::clone(&exchange.site));
+        let site = Arc::clone(&exchange.site);
+        let of = (&*site, exchange.terms, exchange.timing);
         // Other responses share the client's socket, so no program gets it.
-        let begin =
-            exchange.upstream_mut()?.begin((&site, timing), (&transport, certificate), local, false, cx);
+        let begin = exchange.upstream_mut()?.begin(of, (&transport, certificate), local, false, cx);
         if begin.is_none() {
             self.give_up(id.stream(), GatewayError::of_program("stands where no route leads"), cx);
         }
@@ -147,8 +147,9 @@ impl Http2 {
         self.empties_table |= self.session.empties_table();
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
         let state = &mut stream.user;
-        let Some(Exchange { state: ExchangeState::Upstream(upstream), timing, head_only, site, .. }) =
-            &mut state.exchange
+        let Some(Exchange {
+            state: ExchangeState::Upstream(upstream), timing, head_only, site, terms, ..
+        }) = &mut state.exchange
         else {
             return;
         };
@@ -172,7 +173,7 @@ impl Http2 {
             cx.tally.responses += 1;
             let head = upstream.request.parse();
             let record = recording::record(&head, (site, &self.transport), (status, 0), *timing, cx);
-            state.record = Some(record.by(|| site.user_of(&head)));
+            state.record = Some(record.by(|| terms.user_of(&head)));
         }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();
         if ends_with_head {

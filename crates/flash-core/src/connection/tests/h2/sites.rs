@@ -12,7 +12,14 @@ const EARLIER: CertificatesId = CertificatesId(3);
 fn world_over_tls(certificates: CertificatesId, protocol: ApplicationProtocol) -> World {
     let mut world = world();
     world.site().certificates = Some(SiteCertificates { present: OWN, earlier: [EARLIER].into() });
-    let tls = TlsInfo { protocol, certificates, version: 0x0304, cipher: 0x1301, has_client_certificate: false, is_early: false };
+    let tls = TlsInfo {
+        protocol,
+        certificates,
+        version: 0x0304,
+        cipher: 0x1301,
+        has_client_certificate: false,
+        is_early: false,
+    };
     world.transport = world.transport.secured(tls);
     world
 }
@@ -72,14 +79,16 @@ fn a_request_without_tls_is_redirected_if_its_site_requires_tls() {
 /// A proxy may say that its client speaks TLS. The client's certificate, nobody can show for it.
 #[test]
 fn a_proxys_word_is_no_clients_certificate() {
-    let trusted = crate::forwarded::TrustedProxies::new(vec!["192.0.2.7".parse().unwrap()], Default::default());
+    let trusted =
+        crate::forwarded::TrustedProxies::new(vec!["192.0.2.7".parse().unwrap()], Default::default());
     for scheme in [flash_http::Scheme::Https, flash_http::Scheme::Http] {
         let mut world = world();
         world.site().requires_client_certificate = true;
         world.server.settings.trusted_proxies = trusted.clone();
         world.transport = TransportInfo { scheme, ..world.transport };
         for (forwarded, status) in [("https", 403), ("http", 308)] {
-            let request = format!("GET /small.txt HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: {forwarded}\r\n\r\n");
+            let request =
+                format!("GET /small.txt HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: {forwarded}\r\n\r\n");
             assert_eq!(statuses(&world.ask(request)), [status], "{scheme:?} {forwarded}");
             let answer = ask(&mut world, "GET", "/small.txt", &[("x-forwarded-proto", forwarded)]);
             assert_eq!(answer.status(), status.to_string(), "{scheme:?} {forwarded}");
