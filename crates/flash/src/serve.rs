@@ -36,7 +36,6 @@ use crate::start_folder::start_folder;
 
 mod access;
 mod admin;
-mod around;
 mod browser;
 mod certificate_numbers;
 mod certificates;
@@ -54,6 +53,7 @@ mod listeners;
 mod logs;
 mod memory;
 mod named_files;
+mod no_effect;
 mod plan;
 mod privileged;
 mod privileges;

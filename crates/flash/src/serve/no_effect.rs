@@ -1,0 +1,115 @@
+//! Rules of a site's places that can have no effect, because of where they stand. Each is an error.
+
+use flash_core::path::SitePath;
+use flash_core::path_rules::PathRule;
+use flash_core::places::PlaceName;
+use flash_core::routes::RouteMatch;
+
+use crate::failure::Failure;
+use crate::flags::{self, Denial, RulesFlags, SiteFlags};
+
+/// What is wrong: in which place of the site, and at which key.
+type Wrong = (Option<usize>, (&'static str, Failure));
+
+/// Finds the rules without effect of a site and its places.
+pub(super) fn check(site: &SiteFlags) -> Vec<Wrong> {
+    let SiteFlags { own, names, places, .. } = site;
+    // The rules of a name, whatever its end.
+    let rules_of = |prefix: Option<&[u8]>| {
+        let name = PlaceName { prefix, suffix: None };
+        names.pairs().position(|pair| pair == name).map_or(own, |number| &places[number])
+    };
+    let prefix_of = |path: &[u8]| SitePath::of_decoded(path).and_then(|path| names.of(&path).prefix);
+    let mut found: Vec<Wrong> = fallback(own, None, site).map(|wrong| (None, wrong)).into_iter().collect();
+    for (number, (name, rules)) in names.pairs().zip(places).enumerate() {
+        let (Some(prefix), None) = (name.prefix, name.suffix) else { continue };
+        let above = rules_of(names.above(prefix).last().copied());
+        for (key, of) in PATHS {
+            let inherited = of(&above.flags);
+            for path in of(&rules.flags).iter().filter(|path| !inherited.contains(path)) {
+                // A deeper place may have other rules.
+                let is_kept = || of(&rules_of(prefix_of(path)).flags).contains(path);
+                if !covers(path, prefix) && !(covers(prefix, path) && is_kept()) {
+                    found.push((Some(number), (key, never(prefix, path, rules))));
+                }
+            }
+        }
+        found.extend(fallback(rules, Some(above), site).map(|wrong| (Some(number), wrong)));
+    }
+    found
+}
+
+/// Keys whose rules name paths, and what finds the paths.
+const PATHS: [(&str, fn(&flags::Serve) -> Vec<Vec<u8>>); 4] = [
+    ("deny", |flags| below(flags.deny.iter().filter_map(Denial::path))),
+    ("no-programs", |flags| below(flags.programs.no_programs.iter())),
+    ("cache-control", |flags| below(flags.cache_control.iter().filter_map(|(rule, _)| rule.as_ref()))),
+    ("fastcgi", |flags| {
+        let prefix = |route: &flags::RouteFlag<flags::Upstream>| match &route.place {
+            RouteMatch::Prefix(prefix) => Some(prefix.to_vec()),
+            RouteMatch::Suffix(_) => None,
+        };
+        flags.programs.fastcgi.iter().filter_map(prefix).collect()
+    }),
+];
+
+fn below<'r>(rules: impl Iterator<Item = &'r PathRule>) -> Vec<Vec<u8>> {
+    let path = |rule: &PathRule| match rule {
+        PathRule::Below(path) => Some(path.to_vec()),
+        PathRule::Suffix(_) | PathRule::Name(_) => None,
+    };
+    rules.filter_map(path).collect()
+}
+
+/// Whether the path is the other one, or lies above it.
+fn covers(path: &[u8], other: &[u8]) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    other.strip_prefix(path).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+}
+
+fn never(prefix: &[u8], path: &[u8], rules: &RulesFlags) -> Failure {
+    let [prefix, path] = [prefix, path].map(String::from_utf8_lossy);
+    let stripped = rules.flags.rules.strip_prefix.as_ref().map(|stripped| stripped.as_bytes());
+    let instead = match stripped {
+        Some(stripped) if !path.starts_with(&*prefix) => {
+            format!(
+                ", and strip-prefix does not change that: write {}{path}",
+                String::from_utf8_lossy(stripped)
+            )
+        }
+        _ => String::new(),
+    };
+    Failure::Usage(format!(
+        "{path} never matches here: rules name paths of requests, as {prefix} does{instead}"
+    ))
+}
+
+/// The fallback that is set here, if it never answers.
+fn fallback(
+    rules: &RulesFlags,
+    above: Option<&RulesFlags>,
+    SiteFlags { own, names, places, .. }: &SiteFlags,
+) -> Option<(&'static str, Failure)> {
+    let given = |flags: &flags::Serve| match (&flags.fallback, &flags.spa) {
+        (Some(path), _) => Some(("fallback", path.clone())),
+        (None, path) => path.clone().map(|path| ("spa", path)),
+    };
+    let (key, path) = given(&rules.flags)?;
+    if above.is_some_and(|above| given(&above.flags).is_some_and(|(_, other)| other == path)) {
+        return None;
+    }
+    let at = names.of(&path);
+    let there = names.pairs().position(|pair| pair == at).map_or(own, |number| &places[number]);
+    // What denies it where it is set is said elsewhere.
+    let is_denied = !std::ptr::eq(there, rules)
+        && there.flags.deny.iter().filter_map(Denial::path).any(|rule| {
+            let rules: flash_core::path_rules::PathRules = [rule.clone()].into_iter().collect();
+            rules.cover(&path)
+        });
+    let why = match () {
+        () if there.flags.rules.gone => "its own place is gone",
+        () if is_denied => "its own place denies it",
+        () => return None,
+    };
+    Some((key, Failure::Usage(format!("it never answers: {why}"))))
+}
