@@ -228,6 +228,7 @@ pub(crate) struct Explained {
 }
 
 /// A name of the file or one of its keys, with its value and its line.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) text: String,
     pub(crate) at: String,

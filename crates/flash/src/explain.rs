@@ -23,7 +23,12 @@ pub(crate) fn run(flags: &Explain) -> Result<(), Failure> {
             Some((site, place)) => explained.lines(site, place),
             None => (Vec::new(), Vec::new()),
         };
-        let explanation = Explanation { url, listener, named, rules, answer };
+        let at = answer.site.zip(answer.found_at.clone()).map(|((site, _), (path, place))| {
+            let (named, mut of_place) = explained.lines(site, place);
+            of_place.retain(|rule| !rules.contains(rule));
+            FoundAt { path, places: named.into_iter().skip(1).collect(), rules: of_place }
+        });
+        let explanation = Explanation { url, listener, named, rules, at, answer };
         if flags.json {
             let _ = writeln!(text, "{}", explanation.json());
         } else {
@@ -54,7 +59,15 @@ struct Explanation<'a> {
     /// The site, and the parts of the place.
     named: Vec<Line>,
     rules: Vec<Line>,
+    at: Option<FoundAt>,
     answer: Answer,
+}
+
+/// What answers at another path than the request's: its path, the parts of its place, and the rules that hold there, too.
+struct FoundAt {
+    path: String,
+    places: Vec<Line>,
+    rules: Vec<Line>,
 }
 
 impl Explanation<'_> {
@@ -80,6 +93,11 @@ impl Explanation<'_> {
             line(if number == 0 { "site" } else { "place" }, &name.text, &name.at);
         }
         self.rules.iter().for_each(|rule| line("rule", &rule.text, &rule.at));
+        if let Some(FoundAt { path, places, rules }) = &self.at {
+            line("answers", path, "");
+            places.iter().for_each(|place| line("place", &place.text, &place.at));
+            rules.iter().for_each(|rule| line("rule", &rule.text, &rule.at));
+        }
         self.login().into_iter().for_each(|rule| line("log-in", "needed", &rule.at));
         match &self.answer.found {
             Some(Found::File(path)) => line("file", &path.display().to_string(), ""),
@@ -103,7 +121,8 @@ impl Explanation<'_> {
     /// The rule by which the client has to log in.
     fn login(&self) -> Option<&Line> {
         let is_on = |rule: &&Line| rule.text.starts_with("auth = ") && rule.text != "auth = off";
-        self.rules.iter().find(is_on)
+        let of_found = self.at.iter().flat_map(|at| &at.rules);
+        self.rules.iter().chain(of_found).find(is_on)
     }
 
     fn json(&self) -> Value {
@@ -126,6 +145,9 @@ impl Explanation<'_> {
             "site": self.named.first().map(|site| json!({ "text": site.text, "at": site.at })),
             "places": lines(self.named.get(1..).unwrap_or_default()),
             "rules": lines(&self.rules),
+            "answers": self.at.as_ref().map(|at| {
+                json!({ "path": at.path, "places": lines(&at.places), "rules": lines(&at.rules) })
+            }),
             "login": self.login().map(|rule| json!({ "at": rule.at })),
             "found": found,
             "program": program.map(|(program, script)| json!({ "text": program, "script": script })),

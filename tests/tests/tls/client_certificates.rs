@@ -241,7 +241,8 @@ fn the_name_of_another_site_is_no_way_around() {
             (ports[1], OF_TLS, "", 403),
         ] {
             let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener");
-            let head = format!("GET /a.txt HTTP/1.1\r\nHost: closed.example\r\n{field}Connection: close\r\n\r\n");
+            let head =
+                format!("GET /a.txt HTTP/1.1\r\nHost: closed.example\r\n{field}Connection: close\r\n\r\n");
             socket.write_all(&[header, head.as_bytes()].concat()).expect("a request");
             let mut bytes = Vec::new();
             socket.read_to_end(&mut bytes).expect("an answer");

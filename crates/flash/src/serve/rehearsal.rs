@@ -14,13 +14,14 @@ use flash_core::connection::Connection;
 use flash_core::context::{Context, Drain, Tally};
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
-use flash_core::job::Done;
+use flash_core::job::{Done, Job};
 use flash_core::local::LocalCache;
 use flash_core::output::Front;
+use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::request_id::RequestIds;
 use flash_core::server::Server;
-use flash_core::transport::TransportInfo;
+use flash_core::transport::{ApplicationProtocol, SiteCertificates, TlsInfo, TransportInfo};
 use flash_core::want::Want;
 use flash_disk::Disk;
 use flash_http::Scheme;
@@ -39,6 +40,8 @@ pub(crate) struct Rehearsal {
 pub(crate) struct Answer {
     /// The positions of the site, and of the place in it.
     pub(crate) site: Option<(usize, Option<usize>)>,
+    /// The path of what was found, and its place, if that is not the request's path.
+    pub(crate) found_at: Option<(String, Option<usize>)>,
     /// What was found last.
     pub(crate) found: Option<Found>,
     /// The program that would answer, and the script that it would run.
@@ -81,18 +84,26 @@ impl Rehearsal {
             ids: &mut ids,
             drain: Drain::No,
         };
-        let peer = Peer::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let scheme = if is_https { Scheme::Https } else { Scheme::Http };
-        let transport = TransportInfo { scheme, ..TransportInfo::plain(peer) };
+        let head = match head::parse(request, &server.settings.head) {
+            Ok(Parsed::Complete { head, .. }) => Some(head),
+            _ => None,
+        };
+        let host = head.and_then(|head| server.hosts.find(head.host));
+        let transport = transport(is_https, host.and_then(|host| host.certificates.as_ref()));
         let mut connection = Connection::new(transport, &server.settings, now);
-        let mut answer = Answer { site: self.site_of(request), ..Answer::default() };
-        let (mut entry, mut head) = (None, Vec::new());
+        let site = head.and_then(|head| server.hosts.position(&head));
+        let mut answer = Answer { site, ..Answer::default() };
+        let (mut entry, mut response) = (None, Vec::new());
         connection.received(request, &mut cx);
         for _ in 0..STEPS_MAX {
             match connection.want(&mut cx) {
                 Want::Job(id, job) => {
                     let outcome = self.disk.run(&job);
-                    if let Done::Found(found) = &outcome.done {
+                    if let (Job::Find(find), Done::Found(found)) = (&job, &outcome.done) {
+                        let path = found.found_at().unwrap_or(&find.path);
+                        let place = host.and_then(|host| host.position_of(path));
+                        answer.found_at =
+                            Some((String::from_utf8_lossy(path.as_bytes()).into_owned(), place));
                         entry = Some(Arc::clone(found));
                     }
                     connection.completed(id, outcome, &mut cx);
@@ -106,8 +117,8 @@ impl Rehearsal {
                     let mut slices = [IoSlice::new(&[]); 16];
                     let Front::Slices { count, .. } = output.front(&mut slices) else { break };
                     let sent: usize = slices[..count].iter().map(|slice| slice.len()).sum();
-                    slices[..count].iter().for_each(|slice| head.extend_from_slice(slice));
-                    answer.head = parsed(&head);
+                    slices[..count].iter().for_each(|slice| response.extend_from_slice(slice));
+                    answer.head = parsed(&response);
                     if answer.head.is_some() || sent == 0 {
                         break;
                     }
@@ -130,14 +141,28 @@ impl Rehearsal {
         connection.abort(&mut cx);
         let coding = answer.head.as_ref().and_then(|(_, fields)| value_of(fields, "Content-Encoding"));
         answer.found = entry.map(|entry| found(&entry, coding.unwrap_or_default()));
+        let own =
+            head.and_then(|head| SitePath::parse(head.target.raw_path()).ok().map(SitePath::into_owned));
+        answer.found_at.take_if(|(path, _)| own.is_some_and(|own| own.as_bytes() == path.as_bytes()));
         answer
     }
+}
 
-    fn site_of(&self, request: &[u8]) -> Option<(usize, Option<usize>)> {
-        match head::parse(request, &self.server.settings.head) {
-            Ok(Parsed::Complete { head, .. }) => self.server.hosts.position(&head),
-            _ => None,
-        }
+/// Of a client on this machine. It has been shown the site's certificates, and has shown its own if it has to.
+fn transport(is_https: bool, certificates: Option<&SiteCertificates>) -> TransportInfo {
+    let plain = TransportInfo::plain(Peer::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))));
+    let tls = |certificates: &SiteCertificates| TlsInfo {
+        protocol: ApplicationProtocol::Http1,
+        certificates: certificates.present,
+        version: 0x0304,
+        cipher: 0x1301,
+        has_client_certificate: true,
+        is_early: false,
+    };
+    match (is_https, certificates) {
+        (true, Some(certificates)) => plain.secured(tls(certificates)),
+        (true, None) => TransportInfo { scheme: Scheme::Https, ..plain },
+        (false, _) => plain,
     }
 }
 
