@@ -41,7 +41,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::LinkOutside,
         Self::NotTheUsers,
         Self::Permission,
