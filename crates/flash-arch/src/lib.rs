@@ -85,7 +85,7 @@ pub use crate::file_service::FileService;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, SiteOpeners};
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::limits::Limits;
-pub use crate::listener::{Listener, SocketAccess};
+pub use crate::listener::Listener;
 pub use crate::reload::{Configurator, Next, Present};
 pub use crate::server_state::{ServerParts, ServerState};
 use crate::uring::RingPoller;

@@ -2,12 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +14,7 @@ use flash_core::TransportInfo;
 use flash_core::record::Peer;
 use flash_http::Scheme;
 use flash_os::tcp;
-use flash_process::socket_name;
+use flash_trust::SocketAccess;
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
@@ -50,23 +48,6 @@ enum Place {
         /// Whether this server has made the name, and removes it in the end.
         is_own: bool,
     },
-}
-
-/// Who may connect to a UNIX socket. What is not given stays as the system makes it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SocketAccess {
-    pub mode: Option<u32>,
-    pub user: Option<u32>,
-    pub group: Option<u32>,
-}
-
-impl SocketAccess {
-    fn apply(self, path: &Path) -> io::Result<()> {
-        if self.user.is_some() || self.group.is_some() {
-            std::os::unix::fs::lchown(path, self.user, self.group)?;
-        }
-        self.mode.map_or(Ok(()), |mode| std::fs::set_permissions(path, Permissions::from_mode(mode)))
-    }
 }
 
 /// The most connections that may wait to be accepted. The kernel may allow fewer.
@@ -104,14 +85,8 @@ impl Listener {
 
     /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
     pub fn unix(path: &Path, access: SocketAccess) -> io::Result<Self> {
-        if path.symlink_metadata().is_ok_and(|metadata| !metadata.file_type().is_socket()) {
-            return Err(io::Error::other("a file or folder is there, which is not a socket"));
-        }
-        socket_name::remove_abandoned(path)?;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // Until it listens, connections are refused.
-        access.apply(path)?;
+        flash_trust::bind(&socket, path, access)?;
         net::listen(&socket, BACKLOG)?;
         Ok(Self::new(socket, Place::Unix { path: path.to_owned(), is_own: true }))
     }
@@ -153,15 +128,7 @@ impl Listener {
     /// # Errors
     /// If this process has no right to do that, or the name leads elsewhere.
     pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
-        let Some(path) = self.own_name() else { return Ok(()) };
-        let now = path.symlink_metadata()?;
-        if !now.file_type().is_socket() {
-            return Err(io::Error::other("a file or folder is there, which is not a socket"));
-        }
-        let mode = access.mode.filter(|mode| *mode != now.mode() & 0o7777);
-        let user = access.user.filter(|user| *user != now.uid());
-        let group = access.group.filter(|group| *group != now.gid());
-        SocketAccess { mode, user, group }.apply(path)
+        self.own_name().map_or(Ok(()), |path| flash_trust::set_access(path, access))
     }
 
     fn new(socket: OwnedFd, place: Place) -> Self {
@@ -249,7 +216,7 @@ impl Listener {
     pub fn remove_name(&self) {
         if let Some(name) = self.own_name() {
             // One that stays is taken over by the next server.
-            let _ = socket_name::remove_abandoned(name);
+            let _ = flash_trust::remove_abandoned(name);
         }
     }
 

@@ -19,7 +19,6 @@ use flash_core::upstream::Upstreams;
 use flash_disk::{Disk, NextSites};
 use flash_observe::metrics::Count;
 use flash_observe::{AccessLog, ErrorLog, LogSink};
-use flash_process::socket_name;
 use flash_tls::Endpoint;
 
 use crate::compressor;
@@ -281,7 +280,7 @@ impl Reloader {
                 return true;
             }
             // One that stays is taken over by the next server.
-            let _ = socket_name::remove_abandoned(&dropped.name);
+            let _ = flash_trust::remove_abandoned(&dropped.name);
             dropped.tries_left -= 1;
             dropped.tries_left > 0 && dropped.name.exists()
         });

@@ -32,6 +32,8 @@ struct Wrong {
 
 /// What browsers show where the file has no name that could be shown.
 const REALM: &str = "restricted";
+/// How many bytes a file may have.
+const BYTES_MAX: u64 = 16 << 20;
 
 impl PasswordFile {
     /// Reads a file, which `open` opens. `successes` remembers the log-ins of all files.
@@ -45,8 +47,11 @@ impl PasswordFile {
     ) -> Result<Self, String> {
         let shown = path.display();
         let mut text = Vec::new();
-        let read = open(path).and_then(|mut file| file.read_to_end(&mut text));
+        let read = open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut text));
         read.map_err(|error| format!("cannot read {shown}: {error}"))?;
+        if text.len() as u64 > BYTES_MAX {
+            return Err(format!("cannot read {shown}: it is larger than {BYTES_MAX} bytes"));
+        }
         Self::parse(&text, path, successes).map_err(|wrong| {
             let lines = wrong.iter().map(|Wrong { line, what }| format!("{shown}:{line}: {what}"));
             lines.collect::<Vec<_>>().join("; ")

@@ -80,7 +80,7 @@ impl Config {
         });
         for (pattern, place) in include {
             let folder = files.first().absolute(&pattern);
-            let found = include::files(&folder).unwrap_or_else(|why| {
+            let found = include::files(&folder, files).unwrap_or_else(|why| {
                 problems.push(Problem::at(place, format!("cannot include {pattern}"), why));
                 Vec::new()
             });

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io;
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -28,9 +29,13 @@ impl File {
     /// `path` is as the operator named it, and `absolute` is where that lies.
     ///
     /// # Errors
-    /// The file cannot be read, or is not UTF-8.
-    pub fn read(path: &Path, absolute: &Path) -> io::Result<File> {
-        Ok(Self::new(path, &std::path::absolute(absolute)?, std::fs::read_to_string(absolute)?))
+    /// The file cannot be read, is too large, or is not UTF-8.
+    fn read(path: &Path, absolute: &Path, open: Open) -> io::Result<File> {
+        let mut text = String::new();
+        if open(absolute)?.take(BYTES_MAX + 1).read_to_string(&mut text)? as u64 > BYTES_MAX {
+            return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
+        }
+        Ok(Self::new(path, &std::path::absolute(absolute)?, text))
     }
 
     fn new(path: &Path, absolute: &Path, text: String) -> File {
@@ -64,42 +69,62 @@ impl File {
     }
 }
 
+/// Opens a configuration file.
+pub type Open = fn(&Path) -> io::Result<fs::File>;
+
+/// How many bytes a file may have.
+const BYTES_MAX: u64 = 64 << 20;
+
 /// A configuration file, and behind it those that it includes.
 #[derive(Debug)]
-pub struct Files(Vec<File>);
+pub struct Files {
+    files: Vec<File>,
+    open: Open,
+}
 
 impl Files {
-    /// Reads the first file. `path` is as the operator named it, and `absolute` is where that lies.
+    /// Reads the first file. `path` is as the operator named it, and `absolute` is where that lies. Those that it includes are opened
+    /// by `open`, too.
     ///
     /// # Errors
-    /// The file cannot be read, or is not UTF-8.
-    pub fn read(path: &Path, absolute: &Path) -> io::Result<Self> {
-        File::read(path, absolute).map(|file| Self(vec![file]))
+    /// The file cannot be read, is too large, or is not UTF-8.
+    pub fn read(path: &Path, absolute: &Path, open: Open) -> io::Result<Self> {
+        Ok(Self { files: vec![File::read(path, absolute, open)?], open })
+    }
+
+    /// Reads another one.
+    pub(crate) fn read_more(&self, path: &Path) -> Result<File, String> {
+        File::read(path, path, self.open).map_err(|error| format!("cannot read {}: {error}", path.display()))
     }
 
     /// The variables of the environment that they have values of.
     pub fn variables(&self) -> Vec<String> {
-        self.0.iter().flat_map(|file| file.variables.borrow().clone()).collect()
+        self.files.iter().flat_map(|file| file.variables.borrow().clone()).collect()
+    }
+
+    /// All that were read.
+    pub fn all(&self) -> &[File] {
+        &self.files
     }
 
     /// The file that includes the others.
     pub fn first(&self) -> &File {
-        &self.0[0]
+        &self.files[0]
     }
 
     pub(crate) fn get(&self, number: usize) -> &File {
-        &self.0[number]
+        &self.files[number]
     }
 
     /// Adds an included file. Returns its number.
     pub(crate) fn add(&mut self, file: File) -> usize {
-        self.0.push(file);
-        self.0.len() - 1
+        self.files.push(file);
+        self.files.len() - 1
     }
 
     /// Where this is, as `FILE:LINE`.
     pub fn line(&self, location: &Location) -> String {
-        self.0[location.file].line(location.bytes.start)
+        self.files[location.file].line(location.bytes.start)
     }
 
     /// The problems in the order of their places: each with its line of the file, and a mark under the place.
@@ -108,7 +133,7 @@ impl Files {
         let key = |place: &Location| (place.file, place.bytes.start, place.bytes.end);
         problems.sort_by_key(|problem| problem.place.as_ref().map(key));
         let render = |problem: &&Problem| {
-            let file = problem.place.as_ref().map_or(self.first(), |place| &self.0[place.file]);
+            let file = problem.place.as_ref().map_or(self.first(), |place| &self.files[place.file]);
             let path = file.path.to_string_lossy();
             let level = if problem.is_warning { Level::WARNING } else { Level::ERROR };
             let title = level.primary_title(&*problem.message);
@@ -127,7 +152,8 @@ impl Files {
 
 #[cfg(test)]
 pub(crate) fn of_text(text: &str) -> Files {
-    Files(vec![File::new(Path::new("flash.toml"), Path::new("/etc/flash/flash.toml"), text.into())])
+    let file = File::new(Path::new("flash.toml"), Path::new("/etc/flash/flash.toml"), text.into());
+    Files { files: vec![file], open: |path| fs::File::open(path) }
 }
 
 #[cfg(test)]
@@ -168,6 +194,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there() {
         let nowhere = Path::new("/nowhere/flash.toml");
-        assert_eq!(File::read(nowhere, nowhere).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let read = Files::read(nowhere, nowhere, |path| fs::File::open(path));
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use crate::File;
+use crate::{File, Files};
 
 /// The files in the order of their names. A pattern may name none, a path without `*`, `?` and `[` has to be there.
 ///
 /// # Errors
 /// Why one of them cannot be read.
-pub(crate) fn files(pattern: &Path) -> Result<Vec<File>, String> {
+pub(crate) fn files(pattern: &Path, of: &Files) -> Result<Vec<File>, String> {
     let text = pattern.to_str().ok_or("write it in UTF-8")?;
-    let read = |path: &Path| {
-        File::read(path, path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
     if !text.contains(['*', '?', '[']) {
-        return read(pattern).map(|file| vec![file]);
+        return of.read_more(pattern).map(|file| vec![file]);
     }
     let found = glob::glob(text).map_err(|error| error.to_string())?;
-    found.map(|path| read(&path.map_err(|error| error.to_string())?)).collect()
+    found.map(|path| of.read_more(&path.map_err(|error| error.to_string())?)).collect()
 }

@@ -23,7 +23,7 @@ mod schema;
 mod secret;
 
 pub use config::{Config, Place, Setting, Site, Value};
-pub use file::{File, Files};
+pub use file::{File, Files, Open};
 pub use host::Host;
 pub use key::{Key, Keys, Stands, Validate, nearest};
 pub use kind::Kind;

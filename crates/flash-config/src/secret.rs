@@ -3,6 +3,7 @@
 //! Each is a whole value. Nothing is substituted inside a text.
 
 use std::env::VarError;
+use std::io::Read;
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
@@ -46,9 +47,11 @@ pub(crate) fn read(table: &DeTable<'_>, file: &File) -> Result<String, String> {
 
 fn of_file(path: &Path) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
-    let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
-    if !found.is_file() || found.len() > BYTES_MAX {
-        return Err(failed(&format_args!("it is no file of {BYTES_MAX} bytes at most")));
+    let mut secret = String::new();
+    let file = flash_trust::open(path).map_err(|error| failed(&error))?;
+    let read = file.take(BYTES_MAX + 1).read_to_string(&mut secret).map_err(|error| failed(&error))?;
+    match read as u64 > BYTES_MAX {
+        true => Err(failed(&format_args!("it is larger than {BYTES_MAX} bytes"))),
+        false => Ok(secret),
     }
-    std::fs::read_to_string(path).map_err(|error| failed(&error))
 }

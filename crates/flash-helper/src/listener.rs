@@ -1,15 +1,14 @@
 //! The socket at which askers connect: made here, or by the service manager.
 
 use std::fmt;
-use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use flash_os::activation::{self, Passed};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use flash_trust::SocketAccess;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// A listening socket, and its name.
 #[derive(Debug)]
@@ -29,17 +28,9 @@ impl Listener {
     /// # Errors
     /// If there is another file, or the folder is missing.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let other = path.symlink_metadata().is_ok_and(|metadata| !metadata.file_type().is_socket());
-        if other {
-            return Err(io::Error::other("a file or folder is there, which is not a socket"));
-        }
-        let address = SocketAddrUnix::new(path)?;
-        if is_abandoned(&address) {
-            std::fs::remove_file(path)?;
-        }
-        let socket = seqpacket()?;
-        net::bind(&socket, &address)?;
-        std::fs::set_permissions(path, Permissions::from_mode(MODE))?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        flash_trust::bind(&socket, path, SocketAccess { mode: Some(MODE), ..SocketAccess::default() })?;
         net::listen(&socket, BACKLOG)?;
         let place: PathBuf = path.into();
         Ok(Self { socket, place: format!("unix:{}", place.display()) })
@@ -69,15 +60,6 @@ impl Listener {
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
     }
-}
-
-fn seqpacket() -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-}
-
-fn is_abandoned(address: &SocketAddrUnix) -> bool {
-    seqpacket().and_then(|socket| net::connect(socket, address)) == Err(Errno::CONNREFUSED)
 }
 
 impl AsFd for Listener {

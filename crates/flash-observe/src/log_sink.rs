@@ -5,10 +5,9 @@
 //! the opening at the start, because its failure should end the start. This module knows no buffers.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,26 +50,13 @@ impl Destination {
         }
     }
 
-    /// Opens the file of a log.
-    pub fn open_path(path: &Path) -> io::Result<File> {
-        let fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
-        // fifo(7): on Linux, opening a FIFO for both ways waits for nobody. Only a full one makes us
-        // wait, and then in write(), on the writer thread.
-        let mut options = OpenOptions::new();
-        match fifo {
-            true => options.read(true).write(true),
-            false => options.append(true).create(true).mode(0o640),
-        };
-        options.open(path)
-    }
-
     fn open(&self, opener: Option<&Opener>) -> io::Result<Output> {
         match (self, opener) {
             // A descriptor of our own: the standard library's handles would add a lock and a buffer.
             (Destination::Stdout, _) => Ok(Output::File(io::stdout().as_fd().try_clone_to_owned()?.into())),
             (Destination::Stderr, _) => Ok(Output::File(io::stderr().as_fd().try_clone_to_owned()?.into())),
             (Destination::Path(path), Some(opener)) => opener(path).map(Output::File),
-            (Destination::Path(path), None) => Destination::open_path(path).map(Output::File),
+            (Destination::Path(path), None) => flash_trust::open_log(path).map(Output::File),
             (Destination::Daemon(daemon), _) => DaemonSocket::open(daemon).map(Output::Daemon),
         }
     }

@@ -1,13 +1,14 @@
 //! Users: their home folders, and becoming one. The look-up may read files or ask the network: never call it from an
 //! event loop.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr;
 
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use rustix::process::{self, Gid, Uid};
+use rustix::thread::{self, CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -19,6 +20,8 @@ pub struct User {
 
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
+/// NGROUPS_MAX of Linux.
+const GROUPS_MAX: usize = 65_536;
 
 /// The user of that name, if there is one.
 pub fn named(name: &[u8]) -> Option<User> {
@@ -170,6 +173,39 @@ pub fn become_user(name: Option<&[u8]>, user: &User) -> io::Result<()> {
     Identity::new(name, user)?.take()
 }
 
+/// Does something with that user's rights in this thread alone, and has this thread's rights back.
+///
+/// # Errors
+/// When the process is not root's.
+pub fn as_user<T>(name: Option<&[u8]>, user: &User, work: impl FnOnce() -> T) -> io::Result<T> {
+    let Identity { user, group, groups } = Identity::new(name, user)?;
+    let groups: Vec<Gid> = groups.into_iter().map(Gid::from_raw).collect();
+    let before = OwnRights { groups: process::getgroups()?, group: process::getegid() };
+    thread::set_thread_groups(&groups)?;
+    // From here on it is undone, whatever happens.
+    let _own = before;
+    thread::set_thread_res_gid(None, Gid::from_raw(group), None)?;
+    // The real and the saved user stay root, so that nobody else can send signals or look in.
+    thread::set_thread_res_uid(None, Uid::from_raw(user), None)?;
+    Ok(work())
+}
+
+/// What a thread has back in the end.
+struct OwnRights {
+    groups: Vec<Gid>,
+    group: Gid,
+}
+
+impl Drop for OwnRights {
+    fn drop(&mut self) {
+        let restored = thread::set_thread_res_uid(None, Uid::ROOT, None)
+            .and_then(|()| thread::set_thread_res_gid(None, self.group, None))
+            .and_then(|()| thread::set_thread_groups(&self.groups));
+        // What would follow is not meant to be done with half of the rights.
+        restored.expect("a saved user can be taken again");
+    }
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -205,6 +241,27 @@ mod tests {
         assert_eq!(groups, expected);
         assert_eq!(Identity::new(None, &root).unwrap().groups, [0]);
         assert!(Identity::new(Some(b"a\0b"), &root).is_err());
+    }
+
+    #[test]
+    fn a_thread_is_another_user_for_a_while() {
+        if !process::geteuid().is_root() {
+            println!("NOT TESTED: becoming another user takes root");
+            return;
+        }
+        let ids = || (process::geteuid().as_raw(), process::getegid().as_raw(), process::getgroups().unwrap());
+        let before = ids();
+        let nobody = User { id: 65_534, group: 65_533, home: "/".into() };
+        let during = as_user(None, &nobody, || {
+            (ids(), std::fs::read("/etc/shadow").is_err(), process::getuid().is_root())
+        });
+        let (ids_during, is_denied, is_real_root) = during.unwrap();
+        assert_eq!(ids_during, (65_534, 65_533, vec![Gid::from_raw(65_533)]));
+        assert!(is_denied && is_real_root);
+        assert_eq!(ids(), before);
+        let panicked = std::panic::catch_unwind(|| as_user(Some(b"root"), &nobody, || panic!("on purpose")).unwrap());
+        assert!(panicked.is_err());
+        assert_eq!(ids(), before);
     }
 
     #[test]

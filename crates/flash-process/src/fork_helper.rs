@@ -20,7 +20,6 @@ use flash_os::channel::Channel;
 use flash_os::spawn::SpawnMethod;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::process::Pid;
 
 use self::children::{Children, ProgramId};
 use self::spawn_threads::{Busy, Outcome, SpawnThreads, Start, StartError, StartOutcome, Wait};
@@ -231,12 +230,11 @@ impl Helper {
             (Some(Request::End { number }), _) => {
                 self.children.terminate(|id| id == ProgramId { server: token, number }, now)
             }
-            (Some(Request::Adopt { number, pid, is_counted }), descriptors) => {
+            (Some(Request::Adopt { number, is_counted }), descriptors) => {
                 let id = ProgramId { server: token, number };
-                match (descriptors.and_then(|some| some.into_iter().next()), Pid::from_raw(pid)) {
-                    (Some(pidfd), Some(pid)) => {
+                match descriptors.and_then(|some| some.into_iter().next()) {
+                    Some(pidfd) if self.children.adopt(self.tokens + 1, id, pidfd, is_counted) => {
                         self.tokens += 1;
-                        self.children.adopt(self.tokens, id, pid, pidfd, is_counted);
                     }
                     _ => {
                         self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, Vec::new())

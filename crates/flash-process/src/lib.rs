@@ -29,7 +29,6 @@ mod role;
 mod script;
 mod service_manager;
 mod setup;
-pub mod socket_name;
 mod start_record;
 mod supervisor;
 mod supervisor_process;

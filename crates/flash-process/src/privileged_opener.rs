@@ -11,21 +11,19 @@
 //!
 //! Other code decides when files are opened again, and what happens if that fails.
 //!
-//! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
-//! resolved once, at the start. Later the privileged opener follows no link to a log, and refuses one that has a second name.
+//! The server's user may own the folder of the logs, and must not gain the rights of the start by it. [`flash_trust`] says what may
+//! be opened there.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::ipc;
 use crate::role::{OnEnd, Role};
-use crate::socket_name;
 use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 
 use self::named_files::{NamedFiles, ReadNames};
@@ -37,8 +35,6 @@ const NAME: &str = "the privileged opener";
 /// In the place of a log's number.
 const TIDY_UP: u8 = u8::MAX;
 const NAMED_FILES: u8 = u8::MAX - 1;
-/// The same as at the start: readable for the group, so that a log analyser needs no more.
-const MODE: Mode = Mode::from_raw_mode(0o640);
 
 #[derive(Debug)]
 pub struct PrivilegedOpener {
@@ -48,12 +44,11 @@ pub struct PrivilegedOpener {
 }
 
 impl PrivilegedOpener {
-    /// Forks the process that opens these logs, which exist already, and the files that the configuration names.
+    /// Forks the process that opens these logs, and the files that the configuration names.
     ///
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses another process.
     pub fn start(paths: &[PathBuf], sockets: &[PathBuf], names: &ReadNames<'_>) -> io::Result<Self> {
-        let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
         let requested = |message: &[u8], socket: Rc<OwnedFd>| {
             let [number] = *message else { return None };
             let to = Rc::clone(&socket);
@@ -61,7 +56,7 @@ impl PrivilegedOpener {
                 TIDY_UP => Rc::new(|| tidy_up(sockets)),
                 NAMED_FILES => Rc::new(move || named_files::answer(&to, names)),
                 number => {
-                    let log = resolved.get(usize::from(number));
+                    let log = paths.get(usize::from(number));
                     Rc::new(move || answer(&to, log))
                 }
             };
@@ -115,15 +110,14 @@ impl PrivilegedOpener {
 /// The life of a process that removes names of sockets.
 fn tidy_up(sockets: &[PathBuf]) -> io::Result<()> {
     // One that stays is taken over by the next server.
-    sockets.iter().for_each(|path| _ = socket_name::remove_abandoned(path));
+    sockets.iter().for_each(|path| _ = flash_trust::remove_abandoned(path));
     Ok(())
 }
 
 /// The life of a process that opens one log.
-fn answer(to: &OwnedFd, log: Option<&Option<PathBuf>>) -> io::Result<()> {
+fn answer(to: &OwnedFd, log: Option<&PathBuf>) -> io::Result<()> {
     let log = match log {
-        Some(Some(path)) => open(path),
-        Some(None) => Err(io::Error::other("its path led nowhere at the start")),
+        Some(path) => flash_trust::open_log(path),
         None => Err(io::Error::other("it is none of the logs")),
     };
     // If the process that asked has ended meanwhile, nobody needs the reply.
@@ -134,45 +128,23 @@ fn answer(to: &OwnedFd, log: Option<&Option<PathBuf>>) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    let open = |access| {
-        // Nonblocking: a FIFO that nobody reads must not stop this process.
-        let flags = access | OFlags::NONBLOCK | OFlags::CREATE | OFlags::NOCTTY | OFlags::CLOEXEC;
-        rustix::fs::openat2(CWD, path, flags, MODE, ResolveFlags::NO_SYMLINKS)
-    };
-    let log = match open(OFlags::WRONLY | OFlags::APPEND) {
-        // fifo(7): it has no reader yet, and opens for both ways.
-        Err(Errno::NXIO) => open(OFlags::RDWR),
-        Err(Errno::LOOP) => return Err(io::Error::other("it has become a symbolic link")),
-        opened => opened,
-    }?;
-    let status = rustix::fs::fstat(&log)?;
-    if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && status.st_nlink > 1 {
-        return Err(io::Error::other("the file has a second name"));
-    }
-    rustix::fs::fcntl_setfl(&log, OFlags::APPEND)?;
-    Ok(log)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
-    use std::os::unix::fs::symlink;
     use std::thread;
-
-    use rustix::fs::mknodat;
 
     use super::*;
     use crate::supervisor::Child;
 
     /// A thread in the place of the process: a test cannot fork.
     fn opener(paths: &[PathBuf]) -> PrivilegedOpener {
-        let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
+        let logs = paths.to_vec();
         let (control, theirs) = ipc::pair().unwrap();
         thread::spawn(move || {
             let mut buffer = ipc::buffer();
             while let Ok(Some(request)) = ipc::receive(&theirs, &mut buffer) {
-                answer(&request.descriptors[0], resolved.get(usize::from(request.bytes[0]))).unwrap();
+                answer(&request.descriptors[0], logs.get(usize::from(request.bytes[0]))).unwrap();
             }
         });
         of(control, paths)
@@ -197,35 +169,6 @@ mod tests {
         fs::remove_dir_all(folder.path()).unwrap();
         assert!(opener.open(&log).unwrap_err().to_string().contains("No such file"));
         assert_eq!(opener.open(&moved).unwrap_err().kind(), ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn the_servers_user_gains_no_other_file_by_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let [log, other, real] = ["log", "other", "real"].map(|name| folder.path().join(name));
-        fs::write(&other, "root's").unwrap();
-        fs::write(&real, "").unwrap();
-        // A link that was there at the start is the operator's.
-        symlink(&real, &log).unwrap();
-        let opener = opener(std::slice::from_ref(&log));
-        opener.open(&log).unwrap().write_all(b"line\n").unwrap();
-        assert_eq!(fs::read_to_string(&real).unwrap(), "line\n");
-        fs::remove_file(&real).unwrap();
-        symlink(&other, &real).unwrap();
-        assert_eq!(opener.open(&log).unwrap_err().to_string(), "it has become a symbolic link");
-        fs::remove_file(&real).unwrap();
-        fs::hard_link(&other, &real).unwrap();
-        assert_eq!(opener.open(&log).unwrap_err().to_string(), "the file has a second name");
-        assert_eq!(fs::read_to_string(&other).unwrap(), "root's");
-    }
-
-    #[test]
-    fn a_fifo_that_nobody_reads_stops_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let fifo = folder.path().join("fifo");
-        mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        let opener = opener(std::slice::from_ref(&fifo));
-        opener.open(&fifo).unwrap().write_all(b"line\n").unwrap();
     }
 
     #[test]

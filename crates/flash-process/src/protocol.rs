@@ -14,10 +14,10 @@ pub(crate) enum Request {
     End {
         number: u64,
     },
-    /// Adopt a program that the last fork helper started, before it ended. Its pidfd comes along.
+    /// Adopt a program that the last fork helper started, before it ended. Its pidfd comes along: a number may be another
+    /// process's by now.
     Adopt {
         number: u64,
-        pid: i32,
         is_counted: bool,
     },
 }
@@ -120,10 +120,9 @@ impl Request {
                 to.u8(b'e');
                 to.u64(*number);
             }
-            Self::Adopt { number, pid, is_counted } => {
+            Self::Adopt { number, is_counted } => {
                 to.u8(b'a');
                 to.u64(*number);
-                to.i32(*pid);
                 to.bool(*is_counted);
             }
         }
@@ -149,10 +148,7 @@ impl Request {
                 Self::Start(StartRequest { number, what, pairs, stdio, head })
             }
             b'e' => Self::End { number },
-            b'a' => {
-                let pid = from.i32()?;
-                Self::Adopt { number, pid, is_counted: from.bool()? }
-            }
+            b'a' => Self::Adopt { number, is_counted: from.bool()? },
             _ => return None,
         };
         from.end()?;
@@ -242,11 +238,7 @@ mod tests {
                 }
             ),
             any::<u64>().prop_map(|number| Request::End { number }),
-            any::<(u64, i32, bool)>().prop_map(|(number, pid, is_counted)| Request::Adopt {
-                number,
-                pid,
-                is_counted
-            }),
+            any::<(u64, bool)>().prop_map(|(number, is_counted)| Request::Adopt { number, is_counted }),
         ]
     }
 

@@ -6,7 +6,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::Ipv6Addr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use rcgen::{
     GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 
-use crate::certificates::{self, Certificate, CertificateFiles};
+use crate::certificates::{Certificate, CertificateFiles};
 use crate::check;
 
 /// What [`local`] has found or made.
@@ -47,7 +47,10 @@ pub fn local(folder: &Path) -> io::Result<Local> {
     if !is_new && is_good(&files) {
         return Ok(Local { authority, files, is_new });
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // From the outermost one on.
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.is_dir()).collect();
+    missing.into_iter().rev().try_for_each(|folder| flash_trust::make_folder(folder, 0o700))?;
+    flash_trust::check_folder(folder)?;
     let key = match is_new {
         true => KeyPair::generate().map_err(io::Error::other)?,
         false => KeyPair::from_pem(&fs::read_to_string(&authority_key)?)
@@ -68,7 +71,7 @@ pub fn local(folder: &Path) -> io::Result<Local> {
 
 fn is_good(files: &CertificateFiles) -> bool {
     let hosts = NAMES.map(str::to_owned);
-    Certificate::read(files, &certificates::open)
+    Certificate::read(files, &flash_trust::open)
         .is_ok_and(|found| check::problems(&found, &hosts, seconds(SystemTime::now())).is_empty())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The files are read whole, because they are small. Whether a certificate suits its sites is [`check`](crate::check)'s.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -133,17 +133,6 @@ pub(crate) fn read(path: &Path, open: &Open<'_>) -> Result<(Vec<u8>, Option<File
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unread)?;
     Ok((bytes, Some(stamp(&found))))
-}
-
-/// Opens a file with the rights of this process. It never waits for the other end of a pipe.
-///
-/// # Errors
-/// If it cannot be read, or is not a file.
-pub fn open(path: &Path) -> io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    File::open(path)
 }
 
 fn stamp(found: &Metadata) -> FileStamp {

@@ -180,9 +180,9 @@ mod tests {
             ("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "cannot be used"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let said = ClientAuthorities::read(&path, true, &certificates::open).unwrap_err();
+            let said = ClientAuthorities::read(&path, true, &flash_trust::open).unwrap_err();
             assert!(said.contains(why) && said.contains("ca.pem"), "{said}");
         }
-        assert!(ClientAuthorities::read(&folder.path().join("none"), true, &certificates::open).is_err());
+        assert!(ClientAuthorities::read(&folder.path().join("none"), true, &flash_trust::open).is_err());
     }
 }

@@ -1,10 +1,36 @@
-//! What may be opened, executed and changed with the rights of the start.
+//! What may be opened, made and changed with the rights of the start.
 //!
 //! A server that root starts handles files in folders that other users can write. It must not do for such a user what that user
-//! may not. This crate decides what is trusted. Which files a server needs is not known here.
+//! may not. So as root:
+//!
+//! - no link of another user is followed, unless it leads to a file of that user that is only read;
+//! - in a folder that others can write, only a regular file with one name is opened;
+//! - no file is made, unless the folder is root's, and no socket, unless root alone decides which folder it is;
+//! - what says what root does, a program or the configuration, is read only if no other user can write it.
+//!
+//! A path is walked by descriptors, so that what was looked at is what is used. Another user has no rights to give away: there
+//! the kernel alone decides. Which files a server needs is not known here.
 
 #![forbid(unsafe_code)]
 
+mod folder;
+mod place;
 mod program;
+mod read;
+mod refusal;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod write;
 
+pub use folder::{check_folder, make_folder};
 pub use program::program;
+pub use read::{Purpose, open, open_configuration};
+pub use refusal::is_refusal;
+pub use socket::{SocketAccess, bind, remove_abandoned, set_access};
+pub use write::open_log;
+
+/// Whether this thread has rights that other users lack.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

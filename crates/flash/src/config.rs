@@ -7,15 +7,17 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use flash_config::{Config, Files, Keys, PlaceName as Name, Problem, Setting, Site, Stands};
+use flash_config::{Config, Files, Keys, Open, PlaceName as Name, Problem, Setting, Site, Stands};
 use flash_core::places::{PlaceName, PlaceNames};
 use flash_core::printable::printable_lines;
+use flash_trust::Purpose;
 
 use crate::failure::Failure;
 use crate::flags::{self, Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
@@ -54,7 +56,25 @@ pub(crate) const READER: Reader = Reader { again: read_again, in_place: read_in_
 
 /// Reads a command line, and the file that it names. Prints the errors of the file.
 pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
-    Flags::read_with_file(words, |path, given| of_file(path, given, &print))
+    Flags::read_with_file(words, |path, given| of_file(path, given, open_to_serve, &print))
+}
+
+/// The flags of `flash serve` with this file, for commands that only look at them.
+fn look(path: &Path) -> Result<Box<Serve>, Failure> {
+    let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
+    let flags = Flags::read_with_file(words, |path, given| of_file(path, given, open_to_look, &print))?;
+    match flags.command {
+        Some(Command::Serve(flags)) => Ok(flags),
+        _ => unreachable!("these words are those of flash serve"),
+    }
+}
+
+fn open_to_serve(path: &Path) -> io::Result<File> {
+    flash_trust::open_configuration(path, Purpose::Serve)
+}
+
+fn open_to_look(path: &Path) -> io::Result<File> {
+    flash_trust::open_configuration(path, Purpose::Look)
 }
 
 /// Reads the command line of this process again, for a reload. `check` finds what is wrong with values that look right, each at its key.
@@ -64,7 +84,7 @@ pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, F
 fn read_again(check: &Check<'_>) -> Result<Again, String> {
     let (errors, encoded) = (RefCell::new(String::new()), RefCell::new(Vec::new()));
     let flags = Flags::read_with_file(std::env::args_os(), |path, given| {
-        let of_file = of_file(path, given, &|text| errors.borrow_mut().push_str(text))?;
+        let of_file = of_file(path, given, open_to_serve, &|text| errors.borrow_mut().push_str(text))?;
         encoded.replace(in_place::encode(&of_file));
         Ok(of_file)
     });
@@ -82,7 +102,7 @@ fn read_again(check: &Check<'_>) -> Result<Again, String> {
         return Err(wrong.iter().map(|fault| fault.failure.to_string()).collect::<Vec<_>>().join("\n"));
     };
     let (Loaded { files, config }, _) =
-        load(path, &keys::of_flags()).map_err(|failure| failure.to_string())?;
+        load(path, open_to_serve, &keys::of_flags()).map_err(|failure| failure.to_string())?;
     let mut problems: Vec<_> = wrong.iter().map(|fault| problem(&config, fault)).collect();
     problems.dedup();
     Err(format!("{}{}", report(&files, &problems), count(&files, &problems)))
@@ -90,14 +110,14 @@ fn read_again(check: &Check<'_>) -> Result<Again, String> {
 
 /// The value of a key of the server, if the file has it. What else is in the file may be wrong.
 pub(crate) fn value_of(path: &Path, key: &str) -> Result<Option<String>, Failure> {
-    let (Loaded { config, .. }, _) = load(path, &keys::of_flags())?;
+    let (Loaded { config, .. }, _) = load(path, open_to_look, &keys::of_flags())?;
     Ok(config.setting(key).and_then(|setting| setting.values.first()?.text.clone()))
 }
 
 /// What a file adds to a command line, which clap has understood as `given`. `tell` takes its errors.
-fn of_file(path: &Path, given: &ArgMatches, tell: &dyn Fn(&str)) -> Result<OfFile, Failure> {
+fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> Result<OfFile, Failure> {
     let keys = keys::of_flags();
-    let (Loaded { files, mut config }, mut problems) = load(path, &keys)?;
+    let (Loaded { files, mut config }, mut problems) = load(path, open, &keys)?;
     let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
     let is_left = |setting: &Setting| !names_of(&keys, setting).any(|name| is_given(&id(name)));
     config.settings.retain(is_left);
@@ -197,17 +217,13 @@ fn folder(root: &Setting) -> Option<Arc<Path>> {
 
 /// `flash check`. Warnings are no errors: a server with them starts.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let (Loaded { files, config }, mut problems) = load(path, &keys::of_flags())?;
+    let (Loaded { files, config }, mut problems) = load(path, open_to_look, &keys::of_flags())?;
     problems.extend(config.check());
     if problems.is_empty() {
-        let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
-        let flags = match read(words)?.command {
-            Some(Command::Serve(flags)) => flags,
-            _ => unreachable!("these words are those of flash serve"),
-        };
-        let Findings { errors, warnings } = serve::check(&flags);
+        let Findings { errors, warnings } = serve::check(&*look(path)?);
         problems.extend(errors.iter().map(|fault| problem(&config, fault)));
         problems.extend(warnings.iter().map(|fault| problem(&config, fault).into_warning()));
+        problems.extend(untrusted(&files));
         problems.dedup();
     }
     if !problems.is_empty() {
@@ -218,6 +234,16 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         true => flash_cli::print(format!("{count}\n").as_bytes()),
         false => Err(Failure::Usage(count)),
     }
+}
+
+/// What a server that another user starts reads, and one that root starts does not.
+fn untrusted(files: &Files) -> impl Iterator<Item = Problem> {
+    files.all().iter().filter_map(|file| {
+        let why = open_to_serve(&absolute(file.path())).err()?;
+        let place = file.path().display();
+        let message = format!("a server that root starts does not read {place}: {why}");
+        Some(Problem::of_file(message).into_warning())
+    })
 }
 
 /// The settings of a file for explanations, each with its line.
@@ -238,12 +264,9 @@ impl Explained {
     /// # Errors
     /// The file is wrong, as [`check`] says.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
-        let Some(Command::Serve(flags)) = read(words)?.command else {
-            unreachable!("these words are those of flash serve")
-        };
+        let flags = look(path)?;
         let keys = keys::of_flags();
-        let (loaded, _) = load(path, &keys)?;
+        let (loaded, _) = load(path, open_to_look, &keys)?;
         Ok(Self { keys, loaded, flags: flags.into() })
     }
 
@@ -288,8 +311,8 @@ pub(crate) fn print_schema() -> Result<(), Failure> {
     flash_cli::print(flash_config::schema(&keys::of_flags()).as_bytes())
 }
 
-fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
-    let mut files = Files::read(path, &absolute(path))
+fn load(path: &Path, open: Open, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
+    let mut files = Files::read(path, &absolute(path), open)
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
     let (config, problems) = Config::parse(&mut files, keys);
     Ok((Loaded { files, config }, problems))

@@ -22,7 +22,7 @@ use flash_observe::{Destination, ErrorLog};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FollowLinks, Sandbox};
-use crate::serve::{become_user, make_folder, raise_limit, user_of, usual_helpers};
+use crate::serve::{as_user_first, become_user, make_folder, raise_limit, user_of, usual_helpers};
 
 /// Descriptors of the daemon itself, beside its askers' and its caches'.
 const OWN: usize = 256;
@@ -38,7 +38,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
     let listener = match Listener::passed() {
         Ok(Some(listener)) => listener,
         Ok(None) => make_folder(&flags.listen)
-            .and_then(|()| Listener::bind(&flags.listen))
+            .and_then(|()| as_user_first(flags.user.as_deref(), || Listener::bind(&flags.listen)))
             .map_err(|error| cannot(format_args!("listen at unix:{}", flags.listen.display()), &error))?,
         Err(error) => return Err(Failure::Run(error.to_string())),
     };

@@ -15,7 +15,7 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::allocator;
-use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader, socket_name};
+use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
@@ -77,7 +77,7 @@ const DESCRIPTORS_READY: usize = 128 << 10;
 pub(crate) use admin::make_folder;
 pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
-pub(crate) use privileges::{become_user, user_of};
+pub(crate) use privileges::{as_user_first, become_user, user_of};
 pub(crate) use reader::{Again, Check, Reader};
 pub(crate) use rehearsal::{Answer, Found, Rehearsal};
 pub(crate) use site_plan::Fault;
@@ -233,7 +233,7 @@ fn serve(
     let served = flash_arch::serve(arch, limits, &clients, sockets, &needed, control, ready);
     if let Some(name) = admin_name {
         // In a sandbox only another process may.
-        let _ = socket_name::remove_abandoned(&name);
+        let _ = flash_trust::remove_abandoned(&name);
         helper_kind.tidy_up();
     }
     if let Some(privileged_opener) = privileged_opener {

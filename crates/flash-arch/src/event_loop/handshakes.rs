@@ -8,7 +8,7 @@ use flash_core::transport::CertificatesId;
 use flash_http::Scheme;
 use flash_observe::metrics::Count;
 use flash_tls::tickets::Tickets;
-use flash_tls::{Certificate, Choices, Endpoint, authority, certificates};
+use flash_tls::{Certificate, Choices, Endpoint, authority};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ impl Handshakes {
     fn begin(clients: usize) -> Self {
         let folder = TempDir::new().unwrap();
         let local = authority::local(folder.path()).unwrap();
-        let certificates = vec![Certificate::read(&local.files, &certificates::open).unwrap()];
+        let certificates = vec![Certificate::read(&local.files, &flash_trust::open).unwrap()];
         let tickets = Arc::new(Tickets::new().unwrap());
         let choices = Choices { http2: true, early_data: false };
         let endpoint = Endpoint::new(CertificatesId(0), certificates, None, tickets, choices);

@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use flash_disk::{Disk, Opened, SiteRoot};
-use flash_observe::Destination;
-use flash_process::{OnEnd, Role, ipc, socket_name};
+use flash_process::{OnEnd, Role, ipc};
 use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
@@ -61,7 +60,7 @@ impl HelperRoles<'_> {
                 }
             },
             ForkRequest::Configuration => (self.configuration)(socket),
-            ForkRequest::Log { path } if self.logs.contains(path) => match Destination::open_path(path) {
+            ForkRequest::Log { path } if self.logs.contains(path) => match flash_trust::open_log(path) {
                 Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
                 Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),
             },
@@ -69,7 +68,7 @@ impl HelperRoles<'_> {
             ForkRequest::TidyUp => {
                 for name in self.sockets {
                     // One that stays is taken over by the next server.
-                    let _ = socket_name::remove_abandoned(name);
+                    let _ = flash_trust::remove_abandoned(name);
                 }
                 Ok(())
             }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
-use flash_process::{OnEnd, Role, Supervisor, child, socket_name};
+use flash_process::{OnEnd, Role, Supervisor, child};
 use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +140,7 @@ impl Generations {
     pub(super) fn remove_names(&self) {
         self.present.listeners.borrow().iter().for_each(|listener| listener.remove_name());
         // One that stays is the successor's.
-        self.handed_over.iter().for_each(|name| _ = socket_name::remove_abandoned(name));
+        self.handed_over.iter().for_each(|name| _ = flash_trust::remove_abandoned(name));
     }
 
     /// The role of a worker of the present generation.
@@ -201,7 +201,7 @@ impl Generations {
         self.left.extend(ended.flat_map(|earlier| earlier.names).map(|name| (name, REMOVALS_MAX)));
         // A worker that is about to end still has its sockets. One that stays is taken over by the next server.
         self.left.retain_mut(|(name, tries_left)| {
-            let _ = socket_name::remove_abandoned(name);
+            let _ = flash_trust::remove_abandoned(name);
             *tries_left -= 1;
             *tries_left > 0 && name.exists()
         });

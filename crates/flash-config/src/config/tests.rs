@@ -327,7 +327,7 @@ fn included(first: &str, others: &[(&str, &str)]) -> (tempfile::TempDir, Files, 
     for (name, text) in [("flash.toml", first)].iter().chain(others) {
         std::fs::write(folder.path().join(name), text).expect("a file is written");
     }
-    let mut files = Files::read(&path, &path).expect("it is there");
+    let mut files = Files::read(&path, &path, |path| std::fs::File::open(path)).expect("it is there");
     let (config, problems) = Config::parse(&mut files, &keys());
     let report = files.report(&problems);
     (folder, files, config, report)
@@ -418,7 +418,7 @@ fn secrets_are_read_from_elsewhere() {
     for (text, label) in [
         ("{ env = 'FLASH_NO_SUCH_VARIABLE' }", "FLASH_NO_SUCH_VARIABLE: environment variable not found"),
         ("{ file = '/nowhere' }", "cannot read /nowhere: No such file"),
-        ("{ file = '/dev/zero' }", "it is no file of 65536 bytes at most"),
+        ("{ file = '/dev/zero' }", "it is not a file"),
         ("{ credential = '../x' }", "write { env ="),
         ("{ credential = 'x' }", "CREDENTIALS_DIRECTORY"),
         ("{ env = 'A', file = 'b' }", "write { env ="),

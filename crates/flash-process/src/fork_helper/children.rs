@@ -5,10 +5,13 @@
 //! SIGKILL after the grace period.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use flash_os::signals;
 use flash_os::spawn::Spawned;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -113,8 +116,11 @@ impl Children {
         pidfd
     }
 
-    pub(super) fn adopt(&mut self, token: u64, id: ProgramId, pid: Pid, pidfd: OwnedFd, is_counted: bool) {
+    /// Looks after a program that another fork helper has started. Returns whether it still runs.
+    pub(super) fn adopt(&mut self, token: u64, id: ProgramId, pidfd: OwnedFd, is_counted: bool) -> bool {
+        let Some(pid) = pid_of(&pidfd) else { return false };
         self.watch(token, Child { id, pid, pidfd: Rc::new(pidfd), is_counted, state: State::Adopted });
+        true
     }
 
     fn watch(&mut self, token: u64, child: Child) {
@@ -145,11 +151,15 @@ impl Children {
     /// The program of that token has ended, if there is one.
     pub(super) fn ended(&mut self, token: u64, now: Instant) -> Option<(ProgramId, ExitStatus)> {
         let program = self.programs.get(&token)?;
+        if program.state == State::Adopted {
+            // Its number may be a child's of this process by now.
+            return has_ended(&program.pidfd).then(|| self.remove(token, ExitStatus::Unknown, now));
+        }
         let how = match rustix::io::retry_on_intr(|| waitpid(Some(program.pid), WaitOptions::NOHANG)) {
             Ok(Some((_, status))) => exit_status(status),
             // Not yet after all.
             Ok(None) => return None,
-            // Another fork helper's child, or one that a sweep has waited for.
+            // A sweep has waited for it.
             Err(_) => {
                 let stranger = self.strangers.iter().rev().find(|(pid, _)| *pid == program.pid);
                 stranger.map_or(ExitStatus::Unknown, |&(_, status)| exit_status(status))
@@ -213,7 +223,8 @@ impl Children {
         while self.is_subreaper {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    let token = self.programs.iter().find(|(_, program)| program.pid == pid);
+                    let is_it = |program: &Child| program.pid == pid && program.state != State::Adopted;
+                    let token = self.programs.iter().find(|(_, program)| is_it(program));
                     if let Some((&token, _)) = token {
                         let (id, how) = self.remove(token, exit_status(status), now);
                         ended(id, how);
@@ -241,12 +252,27 @@ impl Children {
 
 fn signal_group(program: &Child, signal: Signal) {
     // The number of a child is its own until it was waited for. One that another fork helper began may have been waited
-    // for by now.
-    if program.state == State::Adopted && has_ended(&program.pidfd) {
-        return;
+    // for by now, and the number be another process's.
+    if program.state == State::Adopted {
+        match signals::send_to_group(program.pidfd.as_fd(), signal.as_raw()) {
+            // Linux before 6.9.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                if has_ended(&program.pidfd) || pid_of(&program.pidfd) != Some(program.pid) {
+                    return;
+                }
+            }
+            _ => return,
+        }
     }
     // A process that may not be signalled, having become another user, is left alone.
     let _ = kill_process_group(program.pid, signal);
+}
+
+/// The number of the process, until it was waited for.
+fn pid_of(pidfd: &OwnedFd) -> Option<Pid> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()?;
+    Pid::from_raw(pid).filter(|_| pid > 0)
 }
 
 fn has_ended(pidfd: &OwnedFd) -> bool {
@@ -260,5 +286,44 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
         (Some(code), _) => ExitStatus::Code(code),
         (None, Some(signal)) => ExitStatus::Signal(signal),
         (None, None) => ExitStatus::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use rustix::process::{PidfdFlags, pidfd_open};
+
+    use super::*;
+
+    #[test]
+    fn an_adopted_program_is_known_by_its_pidfd_alone() {
+        let start = || Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let pidfd = |child: &std::process::Child| {
+            pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap()
+        };
+        let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
+        let mut children = Children::new(epoll, false, Duration::from_secs(1));
+        let now = Instant::now();
+        let (mut gone, mut other) = (start(), start());
+        let id = |number| ProgramId { server: 1, number };
+        let of_gone = pidfd(&gone);
+        assert!(children.adopt(1, id(1), of_gone.try_clone().unwrap(), false));
+        gone.kill().unwrap();
+        gone.wait().unwrap();
+        assert!(!children.adopt(2, id(2), of_gone, false), "its number may be another process's");
+        // As if the kernel had given its number to another one.
+        children.programs.get_mut(&1).unwrap().pid = Pid::from_child(&other);
+        children.terminate(|_| true, now);
+        children.advance(now + Duration::from_secs(2), |_, _| ());
+        assert!(other.try_wait().unwrap().is_none(), "the other one runs on");
+        assert_eq!(children.ended(1, now), Some((id(1), ExitStatus::Unknown)));
+        assert!(children.adopt(3, id(3), pidfd(&other), false));
+        assert!(children.ended(3, now).is_none());
+        children.terminate(|_| true, now);
+        other.wait().unwrap();
+        assert!(children.ended(3, now).is_some());
     }
 }

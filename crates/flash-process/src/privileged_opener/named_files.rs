@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::ipc;
@@ -50,7 +49,7 @@ pub(super) fn answer(socket: &OwnedFd, names: &ReadNames<'_>) -> io::Result<()> 
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
         let path = Path::new(OsStr::from_bytes(&message.bytes));
         let opened = match &names {
-            Ok(names) if names.iter().any(|name| name == path) => open(path).map_err(|why| why.to_string()),
+            Ok(names) if names.iter().any(|name| name == path) => flash_trust::open(path).map_err(|why| why.to_string()),
             Ok(_) => Err("the configuration does not name it".into()),
             Err(why) => Err(why.to_string()),
         };
@@ -67,17 +66,6 @@ pub(super) fn answer(socket: &OwnedFd, names: &ReadNames<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// Follows links, as those of certbot, because the operator has named them.
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    // Nonblocking: a FIFO that nobody writes to must not stop this process.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-        FileType::RegularFile => Ok(file),
-        _ => Err(io::Error::other("it is not a file")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -85,7 +73,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::thread;
 
-    use rustix::fs::mknodat;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 

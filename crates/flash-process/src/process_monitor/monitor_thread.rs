@@ -62,7 +62,6 @@ struct Pending {
 struct Process {
     name: Arc<str>,
     observer: Box<dyn ProcessObserver>,
-    pid: i32,
     pidfd: Option<OwnedFd>,
     is_counted: bool,
     is_ending: bool,
@@ -224,7 +223,7 @@ impl MonitorThread {
                 Event::Started { number, pid, name_bytes } => {
                     let mut next = || if pid == 0 { None } else { descriptors.next() };
                     let (pidfd, stderr) = (next(), next());
-                    self.started(number, (pid, pidfd), stderr, name_bytes as usize);
+                    self.started(number, pidfd, stderr, name_bytes as usize);
                 }
                 Event::Rejected { number, why, reason } => self.rejected(number, why, &reason),
                 Event::Exited { number, how } => self.exited(number, how),
@@ -232,13 +231,7 @@ impl MonitorThread {
         }
     }
 
-    fn started(
-        &mut self,
-        number: u64,
-        (pid, pidfd): (i32, Option<OwnedFd>),
-        stderr: Option<OwnedFd>,
-        name_bytes: usize,
-    ) {
+    fn started(&mut self, number: u64, pidfd: Option<OwnedFd>, stderr: Option<OwnedFd>, name_bytes: usize) {
         let Some(Pending { request, stream, .. }) = self.pending.remove(&number) else { return };
         let SpawnRequest { what, name, mut observer, .. } = request;
         observer.started(Ok(Started {
@@ -250,8 +243,8 @@ impl MonitorThread {
         let is_nonblocking = |stderr: &OwnedFd| rustix::io::ioctl_fionbio(stderr, true).is_ok();
         let stderr = stderr.filter(is_nonblocking).map(StderrPipe::new);
         let (is_ending, stream) = (false, None);
-        self.processes
-            .insert(number, Process { name, observer, pid, pidfd, is_counted, is_ending, stream, stderr });
+        let process = Process { name, observer, pidfd, is_counted, is_ending, stream, stderr };
+        self.processes.insert(number, process);
         self.unread.push_back((Instant::now() + STDERR_PAUSE, number));
     }
 
@@ -354,7 +347,7 @@ impl MonitorThread {
         for (&number, process) in &self.processes {
             match process.pidfd.as_ref().map(OwnedFd::try_clone) {
                 Some(Ok(pidfd)) => {
-                    let request = Request::Adopt { number, pid: process.pid, is_counted: process.is_counted };
+                    let request = Request::Adopt { number, is_counted: process.is_counted };
                     adopted.push((number, request.to_bytes(), vec![pidfd]));
                 }
                 _ => lost.push(number),

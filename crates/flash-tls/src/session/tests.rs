@@ -8,7 +8,7 @@ use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, versi
 
 use super::*;
 use crate::authority::{self, Local};
-use crate::certificates::{self, Certificate};
+use crate::certificates::Certificate;
 use crate::client_certificates::ClientAuthorities;
 use crate::endpoint::Choices;
 use crate::tickets::Tickets;
@@ -49,7 +49,7 @@ fn endpoint_for(
     early_data: bool,
 ) -> (Arc<Endpoint>, Arc<ClientConfig>) {
     let clients = |local: &Local| {
-        requires_client.then(|| ClientAuthorities::read(&local.authority, true, &certificates::open).unwrap())
+        requires_client.then(|| ClientAuthorities::read(&local.authority, true, &flash_trust::open).unwrap())
     };
     endpoint_asking(versions, early_data, clients, |builder| builder.with_no_client_auth())
 }
@@ -63,7 +63,7 @@ fn endpoint_asking(
 ) -> (Arc<Endpoint>, Arc<ClientConfig>) {
     let folder = tempfile::tempdir().unwrap();
     let local = authority::local(folder.path()).unwrap();
-    let certificate = Certificate::read(&local.files, &certificates::open).unwrap();
+    let certificate = Certificate::read(&local.files, &flash_trust::open).unwrap();
     let tickets = Arc::new(Tickets::new().unwrap());
     let choices = Choices { http2: true, early_data };
     let (id, clients) = (CertificatesId(7), clients(&local));

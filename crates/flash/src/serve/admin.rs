@@ -1,13 +1,12 @@
 //! Where administrators reach a server, and how that is opened. What is answered there is `flash-arch`'s.
 
-use std::fs::DirBuilder;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use flash_arch::{AdminListeners, Listener, SocketAccess};
+use flash_arch::{AdminListeners, Listener};
 use flash_process::predecessor;
+use flash_trust::SocketAccess;
 
 use super::inherited::Inherited;
 use super::listeners;
@@ -69,7 +68,7 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
         listener.set_access(access).unwrap_or_else(|error| listeners::say_it_stays(&place, &error));
         return Ok(Some(listener));
     }
-    let opened = make_folder(&path).and_then(|()| Listener::unix(&path, access));
+    let opened = make_folder(&path).and_then(|()| listeners::listen_unix(&path, access, flags.user.as_deref()));
     match opened {
         Ok(listener) => Ok(Some(listener.named(predecessor::name_of_own("admin")))),
         Err(error) if flags.administration.admin.is_some() => {
@@ -87,8 +86,5 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
 /// The last folder of the path may be missing, because `/run` is empty after a start of the machine.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
+    flash_trust::make_folder(folder, FOLDER_MODE)
 }

@@ -46,7 +46,7 @@ pub(super) type Wrong = (Option<usize>, Failure);
 
 /// Reads the certificates of all sites.
 pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
-    let read = Certificates::default().next(flags, &certificates::open);
+    let read = Certificates::default().next(flags, &named_files::open);
     read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))
 }
 
@@ -300,13 +300,13 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
     for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
         let at = (!flags.sites.is_empty()).then_some(position);
         let authorities = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
-        errors.extend(clients(authorities.as_ref(), &certificates::open).err().map(|failure| (at, failure)));
+        errors.extend(clients(authorities.as_ref(), &named_files::open).err().map(|failure| (at, failure)));
         // `tls = true` makes files, and a check makes none.
         if site.tls.tls {
             continue;
         }
         let read =
-            |files: Vec<CertificateFiles>| endpoint::read(&files, &certificates::open).map_err(Failure::Run);
+            |files: Vec<CertificateFiles>| endpoint::read(&files, &named_files::open).map_err(Failure::Run);
         match files(site, &mut None, &mut Vec::new()).and_then(read) {
             Ok(certificates) => {
                 warnings

@@ -2,11 +2,13 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
-use flash_arch::{Listener, SocketAccess};
+use flash_arch::Listener;
 use flash_http::Scheme;
 use flash_process::predecessor;
+use flash_trust::SocketAccess;
 
 use super::inherited::Inherited;
 use super::privileges;
@@ -171,7 +173,7 @@ fn listen(
             })
         }
         Place::Unix(place) => {
-            socket_access(place, user).and_then(|access| Listener::unix(&place.path, access))
+            socket_access(place, user).and_then(|access| listen_unix(&place.path, access, user))
         }
     };
     let in_the_way = present.in_the_way_of(wanted);
@@ -187,6 +189,14 @@ fn listen(
         )),
         _ => cannot(format_args!("listen at {place}"), &error),
     })
+}
+
+/// Listens at a Unix socket, which is made by the server's user if that user may.
+pub(super) fn listen_unix(path: &Path, access: SocketAccess, user: Option<&str>) -> io::Result<Listener> {
+    let of_maker = SocketAccess { mode: access.mode, ..SocketAccess::default() };
+    let listener = privileges::as_user_first(user, || Listener::unix(path, of_maker))?;
+    listener.set_access(access)?;
+    Ok(listener)
 }
 
 /// A predecessor has made the socket, and the right to change who may connect is missing.

@@ -1,7 +1,8 @@
-//! The logs, opened while the server still has all its rights. What is written to them is not known here.
+//! The logs, opened before the server gives up its rights, so that a failure ends the start. What is written to them is not known
+//! here.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use flash_arch::HelperKind;
 use flash_observe::{Destination, Format, LogSink, Opener};
 use flash_process::PrivilegedOpener;
 
+use super::privileges;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, LogFormat, LogTo};
 
@@ -62,9 +64,14 @@ impl Log {
 
 impl Logs {
     pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
+        let user = flags.user.clone();
+        let opener: Opener = Arc::new(move |path| {
+            privileges::as_user_first(user.as_deref(), || flash_trust::open_log(path))
+        });
         let open = |to: Destination| {
             let place = to.to_string();
-            LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
+            LogSink::open_by(to, Some(Arc::clone(&opener)))
+                .map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
         let error = open(error_log(flags))?;
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
@@ -136,9 +143,8 @@ impl Logs {
         self.access.as_ref().map(|log| log.sink(self.opener(helper_kind))).transpose()
     }
 
-    /// The privileged opener has the rights of the start. If it fails, the server's user may still have rights that it lacks. Root
-    /// cannot write to a folder of NFS, and follows no link that was made later. In a sandbox the supervisor process has that
-    /// user's rights.
+    /// The server's user opens a log if that user may. In a sandbox the supervisor process has that user's rights. Otherwise the
+    /// privileged opener has those of the start.
     fn opener(&self, helper_kind: &HelperKind) -> Option<Opener> {
         let as_user: Option<Opener> = match helper_kind {
             HelperKind::Threads => None,
@@ -148,9 +154,14 @@ impl Logs {
             }
         };
         let Some(privileged_opener) = self.privileged_opener.clone() else { return as_user };
-        let as_user = as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::open_path(path)));
+        let as_user = as_user.unwrap_or_else(|| Arc::new(|path: &Path| flash_trust::open_log(path)));
         Some(Arc::new(move |path| {
-            privileged_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))
+            let with_rights = |error| match privileged_opener.open(path) {
+                // It opens only the logs of the start.
+                Err(unknown) if unknown.kind() == ErrorKind::NotFound => Err(error),
+                opened => opened,
+            };
+            as_user(path).or_else(with_rights)
         }))
     }
 }

@@ -13,7 +13,7 @@ pub(super) type OpenNamed<'a> = dyn Fn(&Path) -> io::Result<File> + 'a;
 
 /// Opens a file with the rights of this process.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    flash_tls::certificates::open(path)
+    flash_trust::open(path)
 }
 
 /// The same for a process whose server has more rights, and reads the file itself.

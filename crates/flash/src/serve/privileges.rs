@@ -207,6 +207,18 @@ pub(crate) fn become_user(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Does this with the rights of the server's user, and if they are not enough, with those of the start. What these may be used for,
+/// [`flash_trust`] decides.
+pub(crate) fn as_user_first<T>(user: Option<&str>, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let user = user.filter(|_| rustix::process::geteuid().is_root());
+    // Whoever becomes that user says what is wrong with it.
+    let Some(Ok((name, user))) = user.map(user_of) else { return work() };
+    match user::as_user(name.as_deref(), &user, &work)? {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => work(),
+        done => done,
+    }
+}
+
 /// `NAME`, `NAME:GROUP`, and numbers for either. A number without a user has no groups, so a group must be given.
 pub(crate) fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));

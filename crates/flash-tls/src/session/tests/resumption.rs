@@ -49,7 +49,7 @@ pub(super) fn endpoint_of_clients(
     endpoint_asking(
         &[version],
         early_data,
-        |_| Some(ClientAuthorities::read(&path, true, &certificates::open).unwrap()),
+        |_| Some(ClientAuthorities::read(&path, true, &flash_trust::open).unwrap()),
         |builder| builder.with_client_auth_cert(certificates, key).unwrap(),
     )
 }

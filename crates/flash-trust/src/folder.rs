@@ -1,0 +1,51 @@
+//! Folders of the server's own: for its socket, and for certificates that it makes.
+
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use crate::is_root;
+use crate::place::{Links, Place};
+use crate::refusal::refused;
+
+/// Makes a folder, if it is missing.
+///
+/// # Errors
+/// As making it fails. As root also if it would lie in another user's folder.
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if !is_root() {
+        return match DirBuilder::new().mode(mode).create(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+    }
+    let place = Place::find(path, Links::OfRoot)?;
+    if !place.folder.is_roots() {
+        return Err(refused(&place.folder.path, "is another user's"));
+    }
+    match rustix::fs::mkdirat(&place.folder.descriptor, &place.name, Mode::from_raw_mode(mode)) {
+        Err(Errno::EXIST) => Ok(()),
+        made => Ok(made?),
+    }
+}
+
+/// Whether this process may do in this folder what it likes, by paths.
+///
+/// # Errors
+/// As root, if another user can write in it, or could put another one in its place.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    // The name does not matter, and need not be there.
+    let place = Place::find(&path.join("flash"), Links::OfRoot)?;
+    place.check_path()?;
+    place.folder.replaceable().map_or(Ok(()), |why| Err(refused(&place.folder.path, why)))
+}

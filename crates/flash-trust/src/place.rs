@@ -1,0 +1,249 @@
+//! Where a path leads: a folder by its descriptor, and the name in it. The walk trusts no link of another user.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
+use rustix::io::Errno;
+
+use crate::is_root;
+use crate::refusal::refused;
+
+/// As many as the kernel follows.
+const LINKS_MAX: usize = 40;
+/// Group and others may write.
+const WRITABLE: u32 = 0o022;
+/// In a folder with this bit, files are their owners' alone.
+const STICKY: u32 = 0o1000;
+
+/// A name in a folder. The name is no link, unless the kernel made it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: Folder,
+    pub(crate) name: OsString,
+    /// The kernel's own link to an open file, such as `/dev/stdout`.
+    pub(crate) is_open_file: bool,
+    /// The other user whose links led here.
+    pub(crate) link_owner: Option<u32>,
+    /// Why another user could have this path lead elsewhere.
+    redirected: Option<(PathBuf, &'static str)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) descriptor: OwnedFd,
+    /// Without links.
+    pub(crate) path: PathBuf,
+    pub(crate) owner: u32,
+    mode: u32,
+}
+
+/// Which links the walk follows as root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    OfRoot,
+    /// Those of another user, too: [`Place::link_owner`] says whose.
+    OfOneUser,
+}
+
+impl Place {
+    /// Finds the place. As another user than root the kernel follows all links to the folder.
+    pub(crate) fn find(path: &Path, links: Links) -> io::Result<Self> {
+        match is_root() {
+            true => Walk::begin(&std::path::absolute(path)?)?.run(links),
+            false => Self::named(path),
+        }
+    }
+
+    fn named(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = Folder::open(CWD, parent.unwrap_or(Path::new(".")))?;
+        Ok(Self { folder, name, is_open_file: false, link_owner: None, redirected: None })
+    }
+
+    /// Opens it. The place itself is not followed if another user has put a link there meanwhile.
+    pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let own = if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW };
+        rustix::fs::openat(&self.folder.descriptor, &self.name, flags | own | OFlags::CLOEXEC, mode)
+    }
+
+    /// What is there, if anything is.
+    pub(crate) fn stat(&self) -> io::Result<Option<Stat>> {
+        match rustix::fs::statat(&self.folder.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.name)
+    }
+
+    /// Refuses a place to which another user could have this path lead.
+    pub(crate) fn check_path(&self) -> io::Result<()> {
+        self.redirected.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
+    }
+
+    /// Whether `stat` is of the only name of its file, and that name is here.
+    pub(crate) fn is_only_name(&self, stat: &Stat) -> io::Result<bool> {
+        // The name is asked once more: whoever removed it since the file was opened has made two names one.
+        let here = self.stat()?;
+        Ok(here.is_some_and(|here| (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino) && here.st_nlink <= 1))
+    }
+}
+
+impl Folder {
+    fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::openat(at, path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&descriptor)?;
+        Ok(Self::of(descriptor, path.into(), &stat))
+    }
+
+    fn of(descriptor: OwnedFd, path: PathBuf, stat: &Stat) -> Self {
+        Self { descriptor, path, owner: stat.st_uid, mode: stat.st_mode }
+    }
+
+    /// Whether root alone decides what is in it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_roots() && self.mode & WRITABLE == 0
+    }
+
+    pub(crate) fn is_roots(&self) -> bool {
+        is_roots(self.owner)
+    }
+
+    /// Why another user could have replaced what root has in it.
+    pub(crate) fn replaceable(&self) -> Option<&'static str> {
+        replaceable(self.owner, self.mode)
+    }
+}
+
+pub(crate) fn is_roots(owner: u32) -> bool {
+    owner == 0
+}
+
+/// Why another user could have written this file, or replaced what root has in this folder.
+pub(crate) fn replaceable(owner: u32, mode: u32) -> Option<&'static str> {
+    let is_sticky = FileType::from_raw_mode(mode) == FileType::Directory && mode & STICKY != 0;
+    match (is_roots(owner), mode & WRITABLE != 0 && !is_sticky) {
+        (true, false) => None,
+        (false, _) => Some("is another user's"),
+        (true, true) => Some("can be written by others"),
+    }
+}
+
+/// A path on its way.
+struct Walk {
+    /// The folders down to the present one.
+    folders: Vec<Folder>,
+    rest: VecDeque<OsString>,
+    links: usize,
+    link_owner: Option<u32>,
+    redirected: Option<(PathBuf, &'static str)>,
+}
+
+impl Walk {
+    fn begin(path: &Path) -> io::Result<Self> {
+        let folders = vec![Folder::open(CWD, Path::new("/"))?];
+        let mut walk = Self { folders, rest: VecDeque::new(), links: 0, link_owner: None, redirected: None };
+        walk.prepend(path);
+        Ok(walk)
+    }
+
+    fn run(mut self, links: Links) -> io::Result<Place> {
+        while let Some(name) = self.rest.pop_front() {
+            if name == ".." {
+                if self.folders.len() > 1 {
+                    self.folders.pop();
+                }
+                continue;
+            }
+            let folder = self.folders.last().expect("the first is never taken away");
+            let path = folder.path.join(&name);
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let found = match rustix::fs::openat(&folder.descriptor, &name, flags, Mode::empty()) {
+                // It may be made.
+                Err(Errno::NOENT) if self.rest.is_empty() => return self.end(name, false),
+                found => found?,
+            };
+            let stat = rustix::fs::fstat(&found)?;
+            match (FileType::from_raw_mode(stat.st_mode), self.rest.is_empty()) {
+                (FileType::Symlink, is_last) => {
+                    let is_kernels = rustix::fs::fstatfs(&folder.descriptor)?.f_type == PROC_SUPER_MAGIC;
+                    match (is_kernels, is_last) {
+                        (true, true) => return self.end(name, true),
+                        // What it leads to has no path, or one that the kernel knows better.
+                        (true, false) => {
+                            let next = Folder::open(folder.descriptor.as_fd(), Path::new(&name))?;
+                            self.folders.push(Folder { path, ..next });
+                        }
+                        (false, _) => self.follow(&found, path, &stat, links)?,
+                    }
+                }
+                (_, true) => return self.end(name, false),
+                (FileType::Directory, false) => {
+                    self.note_redirection(&path, stat.st_uid);
+                    self.folders.push(Folder::of(found, path, &stat));
+                }
+                (_, false) => return Err(Errno::NOTDIR.into()),
+            }
+        }
+        // It ends with a folder.
+        Err(Errno::ISDIR.into())
+    }
+
+    fn follow(&mut self, link: &OwnedFd, path: PathBuf, stat: &Stat, links: Links) -> io::Result<()> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Errno::LOOP.into());
+        }
+        self.note_redirection(&path, stat.st_uid);
+        if !is_roots(stat.st_uid) {
+            let is_one_users = self.link_owner.is_none_or(|owner| owner == stat.st_uid);
+            if links == Links::OfRoot || !is_one_users {
+                return Err(refused(&path, "is another user's link"));
+            }
+            self.link_owner = Some(stat.st_uid);
+        }
+        let target = rustix::fs::readlinkat(link, "", Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            self.folders.truncate(1);
+        }
+        self.prepend(&target);
+        Ok(())
+    }
+
+    /// Another user may have put this here: a folder or a link on the way.
+    fn note_redirection(&mut self, path: &Path, owner: u32) {
+        let folder = self.folders.last().expect("the first is never taken away");
+        let why = folder.replaceable().map(|why| (folder.path.clone(), why));
+        // In a sticky folder it depends on whose it is.
+        let is_others = !folder.is_closed() && !is_roots(owner);
+        let others = is_others.then(|| (path.to_owned(), "is another user's"));
+        self.redirected = self.redirected.take().or(why).or(others);
+    }
+
+    fn prepend(&mut self, path: &Path) {
+        for component in path.components().rev() {
+            match component {
+                Component::Normal(name) => self.rest.push_front(name.into()),
+                Component::ParentDir => self.rest.push_front("..".into()),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+    }
+
+    fn end(mut self, name: OsString, is_open_file: bool) -> io::Result<Place> {
+        let folder = self.folders.pop().expect("the first is never taken away");
+        let Self { link_owner, redirected, .. } = self;
+        Ok(Place { folder, name, is_open_file, link_owner, redirected })
+    }
+}

@@ -1,0 +1,92 @@
+//! Opening what the operator has named, for reading.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::is_root;
+use crate::place::{Links, Place, replaceable};
+use crate::refusal::refused;
+
+/// Nonblocking: a FIFO that nobody writes to must not stop this process.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens a file: a certificate, a key, a secret, a password file, a page.
+///
+/// # Errors
+/// As opening it fails, and if it is not a file. As root also if it is a file that another user has chosen, and that is not that
+/// user's own.
+pub fn open(path: &Path) -> io::Result<File> {
+    if !is_root() {
+        let file = rustix::fs::openat(CWD, path, FLAGS | OFlags::CLOEXEC, Mode::empty())?;
+        return regular(&file).map(|_| file.into());
+    }
+    let place = Place::find(path, Links::OfOneUser)?;
+    let (file, stat) = open_at(&place)?;
+    let folder = &place.folder;
+    if place.link_owner.is_some_and(|owner| owner != stat.st_uid) {
+        return Err(refused(path, "is another user's link to what is not that user's"));
+    }
+    let is_own = !folder.is_roots() && stat.st_uid == folder.owner;
+    if !(folder.is_closed() || is_own || place.is_only_name(&stat)?) {
+        return Err(refused(&place.path(), "has a second name"));
+    }
+    Ok(file.into())
+}
+
+/// What a configuration is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To do what it says.
+    Serve,
+    /// To look what it says.
+    Look,
+}
+
+/// Opens a configuration. It may be a pipe.
+///
+/// # Errors
+/// As opening it fails. As root also as [`open`] does, and to serve by it, if another user can write the file or could have put it
+/// there.
+pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
+    if !is_root() {
+        return File::open(path);
+    }
+    let place = Place::find(path, Links::OfOneUser)?;
+    if place.is_open_file {
+        return Ok(place.open(OFlags::RDONLY, Mode::empty())?.into());
+    }
+    if purpose == Purpose::Look {
+        return open(path);
+    }
+    let (file, stat) = open_at(&place)?;
+    if place.link_owner.is_some() {
+        return Err(refused(path, "is another user's link"));
+    }
+    place.check_path()?;
+    let by_folder = place.folder.replaceable().map(|why| (place.folder.path.clone(), why));
+    let by_file = || replaceable(stat.st_uid, stat.st_mode).map(|why| (place.path(), why));
+    by_folder.or_else(by_file).map_or(Ok(()), |(place, why)| Err(refused(&place, why)))?;
+    Ok(file.into())
+}
+
+fn open_at(place: &Place) -> io::Result<(OwnedFd, Stat)> {
+    let file = match place.open(FLAGS, Mode::empty()) {
+        Err(Errno::LOOP) => return Err(refused(&place.path(), "has become a link")),
+        opened => opened?,
+    };
+    let stat = regular(&file)?;
+    Ok((file, stat))
+}
+
+fn regular(file: &OwnedFd) -> io::Result<Stat> {
+    let stat = rustix::fs::fstat(file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(stat),
+        _ => Err(io::Error::other("it is not a file")),
+    }
+}

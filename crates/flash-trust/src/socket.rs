@@ -1,0 +1,122 @@
+//! The name of a Unix socket in the filesystem. It outlives the socket, and says by its mode and owner who may connect.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, unlinkat};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::is_root;
+use crate::place::{Links, Place, is_roots};
+use crate::refusal::refused;
+
+/// Who may connect to a Unix socket. What is not given stays as the system makes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketAccess {
+    pub mode: Option<u32>,
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+}
+
+/// Binds a socket to a path, for those who may connect. Takes over a name that a server left behind, but none at which a process
+/// listens. Until the socket listens, connections are refused.
+///
+/// # Errors
+/// As binding fails, or if something else is there. As root also if another user could have the path lead to another folder.
+pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<()> {
+    let place = Place::find(path, Links::OfRoot)?;
+    match place.stat()? {
+        Some(stat) if !is_socket(&stat) => return Err(not_a_socket()),
+        Some(_) => remove_stale(&place)?,
+        None => {}
+    }
+    place.check_path()?;
+    // By its path, which is what clients and successors see. Nobody can have it lead elsewhere.
+    net::bind(socket, &SocketAddrUnix::new(path)?)?;
+    apply(&place, access)
+}
+
+/// Gives the name of a socket another mode and other owners, where they differ.
+///
+/// # Errors
+/// If this process has no right to do that, or something else is there. As root also if another user may have put it there.
+pub fn set_access(path: &Path, access: SocketAccess) -> io::Result<()> {
+    apply(&Place::find(path, Links::OfRoot)?, access)
+}
+
+/// Removes the name if it is a socket's at which no process listens. What a successor listens at stays, and so does a file.
+///
+/// # Errors
+/// When the name cannot be removed, or nobody may ask who listens there.
+pub fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let place = Place::find(path, Links::OfRoot)?;
+    match place.stat()? {
+        Some(stat) if is_socket(&stat) => remove_stale(&place),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn remove_stale(place: &Place) -> io::Result<()> {
+    let name = name(place)?;
+    // Nonblocking: the queue of a busy listener may be full.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connected = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|socket| net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?));
+    match connected {
+        Err(Errno::CONNREFUSED) => {
+            Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?)
+        }
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Changes what it has looked at, whatever has become of the path meanwhile.
+fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
+    let SocketAccess { mode, user, group } = access;
+    if (mode, user, group) == (None, None, None) {
+        return Ok(());
+    }
+    let name = name(place)?;
+    let stat = rustix::fs::fstat(&name)?;
+    if !is_socket(&stat) {
+        return Err(not_a_socket());
+    }
+    let folder = &place.folder;
+    if is_root() && !folder.is_closed() {
+        let is_known = is_roots(stat.st_uid) || [Some(folder.owner), user].contains(&Some(stat.st_uid));
+        match (is_known, place.is_only_name(&stat)?) {
+            (true, true) => {}
+            (false, _) => return Err(refused(&place.path(), "is another user's")),
+            (true, false) => return Err(refused(&place.path(), "has a second name")),
+        }
+    }
+    let user = user.filter(|user| *user != stat.st_uid).map(Uid::from_raw);
+    let group = group.filter(|group| *group != stat.st_gid).map(Gid::from_raw);
+    if user.is_some() || group.is_some() {
+        chownat(&name, "", user, group, AtFlags::EMPTY_PATH)?;
+    }
+    match mode.filter(|mode| *mode != stat.st_mode & 0o7777) {
+        Some(mode) => Ok(chmod(by_descriptor(&name), Mode::from_raw_mode(mode))?),
+        None => Ok(()),
+    }
+}
+
+/// A descriptor of the name itself.
+fn name(place: &Place) -> Result<OwnedFd, Errno> {
+    place.open(OFlags::PATH, Mode::empty())
+}
+
+fn by_descriptor(name: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", name.as_raw_fd())
+}
+
+fn is_socket(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
+}
+
+fn not_a_socket() -> io::Error {
+    io::Error::other("a file or folder is there, which is not a socket")
+}
