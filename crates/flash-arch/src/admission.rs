@@ -1,10 +1,10 @@
-//! Admission: each new connection needs a permit. If all permits are taken, the connection that has been idle for longest
-//! is closed, and the new one gets its permit.
+//! Admission: each new connection needs a permit. If all permits are taken, another connection gives way, and the new one gets its
+//! permit. Which one that is, [`victims`](crate::victims) says.
 //!
 //! A client holds a connection without a request until its TLS handshake is complete. So their number has a limit of its own. Beyond
 //! it, the connection is closed whose handshake is the oldest of the loop. One that stops in the middle thus keeps no other out.
 //!
-//! Each loop knows its own idle connections only. If it has none, the new connection goes to the next loop. When all loops
+//! Each loop knows its own connections only. If none of them gives way, the new connection goes to the next loop. When all loops
 //! have been asked, the connection is turned away.
 
 use std::os::fd::OwnedFd;
@@ -30,8 +30,9 @@ impl ServerState {
         Some(permit)
     }
 
-    /// The permit of a connection that was closed, for a new connection.
+    /// The permit of a connection that gives way, for a new connection.
     pub(crate) fn reuse(&self, permit: ConnectionPermit) -> ConnectionPermit {
+        self.metrics.add(Count::Evicted, 1);
         self.metrics.add(Count::Connections, 1);
         permit
     }
@@ -56,7 +57,7 @@ impl ServerState {
 
     /// How many connections of a loop may not have finished their TLS handshakes.
     pub(crate) fn handshakes_share(&self) -> u64 {
-        let loops = self.loops.get().map_or(1, Vec::len).max(1);
+        let loops = self.loops.get().map_or(1, |(loops, _)| *loops).max(1);
         (self.configuration().limits.handshakes_max / loops).max(1) as u64
     }
 
@@ -69,19 +70,19 @@ impl ServerState {
         self.permits.wait(socket, transport).map_err(|socket| self.turn_away(&socket)).ok()
     }
 
-    /// Blocks until a connection leaves a permit, or `idle_permit` returns that of an idle one. Turns the connection away if
+    /// Blocks until a connection leaves a permit, or `given_up` returns that of one that gives way. Turns the connection away if
     /// there is none in time.
     pub(crate) fn wait_for_permit(
         &self,
         waiting_connection: WaitingConnection,
         timeout: Duration,
-        mut idle_permit: impl FnMut() -> Option<ConnectionPermit>,
+        mut given_up: impl FnMut() -> Option<ConnectionPermit>,
     ) -> Option<(OwnedFd, ConnectionPermit)> {
         const LOOK_EVERY: Duration = Duration::from_millis(10);
         let give_up = Instant::now() + timeout;
         loop {
             thread::sleep(LOOK_EVERY);
-            if let Some(permit) = self.permit().or_else(&mut idle_permit) {
+            if let Some(permit) = self.permit().or_else(&mut given_up) {
                 return Some((waiting_connection.socket, permit));
             }
             if Instant::now() >= give_up {
@@ -91,13 +92,13 @@ impl ServerState {
         }
     }
 
-    /// Sets the completion queues of all loops that may have idle connections. They are the same for as long as the process
-    /// lives.
-    pub(crate) fn set_loops(&self, loops: Vec<Arc<CompletionQueue>>) {
-        let _ = self.loops.set(loops);
+    /// Sets how many loops there are, and the completion queues of all threads that have connections which may give way. They are the
+    /// same for as long as the process lives.
+    pub(crate) fn set_loops(&self, loops: usize, queues: Vec<Arc<CompletionQueue>>) {
+        let _ = self.loops.set((loops, queues));
     }
 
-    /// Passes a connection on, because the loop of this queue has no idle one. The next loop is asked, if there is one that
+    /// Passes a connection on, because no connection of this queue's thread gives way. The next one is asked, if there is one that
     /// was not.
     pub(crate) fn pass_on(&self, mut waiting_connection: WaitingConnection, from: &Arc<CompletionQueue>) {
         waiting_connection.loops_asked += 1;
@@ -109,9 +110,9 @@ impl ServerState {
 
     /// The next loop, unless all have been asked.
     fn loop_after(&self, queue: &Arc<CompletionQueue>, asked: usize) -> Option<&Arc<CompletionQueue>> {
-        let loops = self.loops.get().filter(|loops| asked < loops.len())?;
-        let place = loops.iter().position(|other| Arc::ptr_eq(other, queue))?;
-        loops.get((place + 1) % loops.len())
+        let (_, queues) = self.loops.get().filter(|(_, queues)| asked < queues.len())?;
+        let place = queues.iter().position(|other| Arc::ptr_eq(other, queue))?;
+        queues.get((place + 1) % queues.len())
     }
 
     fn turn_away(&self, socket: &OwnedFd) {
@@ -162,7 +163,7 @@ mod tests {
     fn a_waiting_connection_asks_each_loop_once_and_is_turned_away() {
         let shared = shared(0);
         let loops: Vec<_> = (0..3).map(|_| Arc::new(CompletionQueue::new().unwrap())).collect();
-        shared.set_loops(loops.clone());
+        shared.set_loops(3, loops.clone());
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert!(shared.permit().is_none());
         shared.pass_on(

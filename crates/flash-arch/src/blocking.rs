@@ -3,6 +3,7 @@
 //! A worker waits for its client's next bytes for a moment only. Then it parks the connection, and is free for another one.
 //! Where connections come from and where they are parked is the [`Source`]'s business.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
 use flash_core::upstream::Opened;
-use flash_core::{Connection, Drain, ExchangeId, Interest, TransportInfo, Want};
+use flash_core::{Connection, Drain, ExchangeId, Interest, Want};
 use flash_observe::RateLimit;
 use flash_observe::metrics::Count;
 use flash_os::allocator::Collected;
@@ -28,6 +29,7 @@ use crate::worker::Worker;
 
 pub(crate) use self::source::{Arrival, Client, Source};
 
+mod admit;
 mod source;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
@@ -37,8 +39,6 @@ pub(crate) const LOOK_UP: Duration = Duration::from_millis(500);
 const CLIENT_PATIENCE: Duration = Duration::from_millis(20);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a new connection waits for a permit.
-const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What becomes of a connection when its worker leaves it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,53 +123,6 @@ impl<S: Source> Blocking<S> {
         self.worker.retire();
     }
 
-    /// Gets a permit for a new connection: a free one, that of the longest idle connection, or the first that is free within
-    /// a second.
-    fn admit(
-        &mut self,
-        shared: &Arc<ServerState>,
-        socket: OwnedFd,
-        transport: TransportInfo,
-    ) -> Option<Box<Client>> {
-        if !shared.lets_connect(&socket, &transport) {
-            return None;
-        }
-        let mut idle_permit = || {
-            let has_many = shared.unfinished.get() > shared.handshakes_share();
-            let unfinished = has_many.then(|| self.source.take_oldest_handshake()).flatten();
-            let client = unfinished.or_else(|| self.source.take_longest_idle())?;
-            Some(shared.reuse(client.permit))
-        };
-        let (socket, permit) = match shared.permit().or_else(&mut idle_permit) {
-            Some(permit) => (socket, permit),
-            None => {
-                let waiting = shared.waiting_connection(socket, transport)?;
-                shared.wait_for_permit(waiting, PERMIT_TIMEOUT, idle_permit)?
-            }
-        };
-        self.worker.clock.read();
-        let carries = shared.transport(&transport, &shared.unfinished, self.worker.clock.now.ms());
-        self.limit_handshakes(&carries);
-        let connection = self.worker.connection(transport);
-        socket::set_timeouts(&socket, CLIENT_PATIENCE, LOOK_UP).ok()?;
-        Some(Box::new(Client { connection, transport: carries, socket, permit }))
-    }
-
-    /// Closes the parked connection with the oldest handshake, if too many have not finished theirs. If none is parked, other
-    /// workers have them, and do the same before they park one.
-    fn limit_handshakes(&mut self, transport: &Transport) {
-        if transport.unfinished_in_loop() > self.worker.shared.handshakes_share() {
-            drop(self.source.take_oldest_handshake());
-        }
-    }
-
-    /// Whether so many connections are in their handshakes that this one is parked at once, if it is one of them. A worker that
-    /// waits keeps it from being closed for others.
-    fn is_crowded(&self, transport: &Transport) -> bool {
-        transport.unfinished_since_ms().is_some()
-            && transport.unfinished_in_loop() > self.worker.shared.handshakes_share() / 2
-    }
-
     fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
         self.source.holds(client.connection.counted_at());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -185,7 +138,7 @@ impl<S: Source> Blocking<S> {
         self.completions = None;
         self.worker.released().for_each(drop);
         self.streams.clear();
-        if std::mem::take(&mut self.logins) > 0 {
+        if mem::take(&mut self.logins) > 0 {
             self.source.end_login();
         }
         self.worker.report();
@@ -204,11 +157,14 @@ impl<S: Source> Blocking<S> {
                 shared.panicked(&*panic);
             }
         }
+        self.source.goes_on();
         self.source.holds(None);
     }
 
     fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
         let (mut waits, mut has_received, mut counted_at) = (true, false, connection.counted_at());
+        // The last wait was for a client that has done nothing.
+        let mut was_in_vain = false;
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
             self.worker.refresh();
@@ -229,6 +185,11 @@ impl<S: Source> Blocking<S> {
                     return After::Close;
                 }
             }
+            match mem::take(&mut was_in_vain) {
+                true if self.gives_way(connection, transport, socket) => return After::Close,
+                true => {}
+                false => self.source.goes_on(),
+            }
             if connection.deadline_ms() <= self.worker.clock.now.ms() {
                 socket::expire(connection, socket, &mut self.worker.cx());
             }
@@ -243,6 +204,7 @@ impl<S: Source> Blocking<S> {
             }
             if transport.holds_back(socket, connection, &mut self.worker.cx()) {
                 self.worker.clock.read();
+                was_in_vain = true;
                 continue;
             }
             let want = connection.want(&mut self.worker.cx());
@@ -289,9 +251,8 @@ impl<S: Source> Blocking<S> {
                         }
                         Received::End => connection.received_end(&mut worker.cx()),
                         Received::Blocked => {
-                            if !connection.receive_blocked()
-                                && let Some(after) = self.leave(connection, transport, socket)
-                            {
+                            was_in_vain = !connection.receive_blocked();
+                            if was_in_vain && let Some(after) = self.leave(connection, transport, socket) {
                                 return after;
                             }
                         }
@@ -305,9 +266,7 @@ impl<S: Source> Blocking<S> {
                     let cx = &mut self.worker.cx();
                     match sent {
                         Sent::Bytes(count) => connection.sent(count, cx),
-                        Sent::Blocked => {
-                            connection.send_blocked();
-                        }
+                        Sent::Blocked => was_in_vain = !connection.send_blocked(),
                         Sent::Broken => connection.abort(cx),
                     }
                     self.worker.report();
@@ -337,7 +296,7 @@ impl<S: Source> Blocking<S> {
                 }
                 Want::WaitIo(mut interest) => {
                     interest.client_out |= transport.waits();
-                    self.wait_for_either(interest, connection, socket);
+                    was_in_vain = !self.wait_for_either(interest, connection, socket);
                 }
                 Want::ShutdownWrite => {
                     if transport.shutdown(socket).is_err() {
@@ -393,13 +352,15 @@ impl<S: Source> Blocking<S> {
         }
         let mut polled = vec![PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
         polled.extend(retirement.as_ref().map(|retirement| PollFd::new(retirement, PollFlags::IN)));
-        let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
+        // If no other worker is left, it may have to give way soon.
+        let patience = if self.source.may_wait() { LOOK_UP } else { CLIENT_PATIENCE };
+        let _ = poll(&mut polled, Timespec::try_from(patience).ok().as_ref());
         self.worker.clock.read();
         None
     }
 
-    /// Waits until the client or an upstream is ready.
-    fn wait_for_either(&mut self, interest: Interest, connection: &mut Connection, socket: &OwnedFd) {
+    /// Waits until the client or an upstream is ready. Returns whether one is.
+    fn wait_for_either(&mut self, interest: Interest, connection: &mut Connection, socket: &OwnedFd) -> bool {
         let flags = |reads: bool, writes: bool| {
             let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }
@@ -422,7 +383,8 @@ impl<S: Source> Blocking<S> {
             polled.push(PollFd::new(completions.eventfd(), PollFlags::IN));
         }
         // After an interruption the worker looks at the sockets as usual.
-        let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
+        let has_happened =
+            poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref()).is_ok_and(|count| count > 0);
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let client = happened(0);
@@ -450,6 +412,7 @@ impl<S: Source> Blocking<S> {
         if gone {
             connection.abort(&mut self.worker.cx());
         }
+        has_happened
     }
 
     /// Where results come that the worker waits for. `None` if there can be no queue for them.

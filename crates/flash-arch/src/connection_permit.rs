@@ -21,7 +21,7 @@ pub(crate) struct ConnectionPermit(Arc<ConnectionPermits>);
 pub(crate) struct WaitingConnection {
     pub(crate) socket: OwnedFd,
     pub(crate) transport: TransportInfo,
-    /// How many loops have been asked for the permit of an idle connection.
+    /// How many loops have been asked for a connection that gives way.
     pub(crate) loops_asked: usize,
     _waiting: Waiting,
 }
@@ -57,7 +57,6 @@ impl ConnectionPermits {
     }
 
     /// Whether a connection waits for a permit.
-    #[cfg(test)]
     pub(crate) fn are_wanted(&self) -> bool {
         self.waiting_count.load(Ordering::Relaxed) > 0
     }

@@ -3,6 +3,7 @@
 //!
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its poller's wait.
 
+mod admit;
 mod deferred;
 mod leaving;
 mod slot;
@@ -25,18 +26,18 @@ use slab::Slab;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::connection_permit::ConnectionPermit;
 use crate::dispatch::Dispatch;
 use crate::hand_over::{GIVEN_PER_TURN, Given, IdleConnection};
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
-use crate::longest_idle::LongestIdle;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, tell_opened};
+use crate::victims::Victims;
 use crate::worker::Worker;
 
 use self::deferred::Deferred;
@@ -61,8 +62,8 @@ pub(crate) struct EventLoop<D, P: Poller> {
     handshakes: VecDeque<u64>,
     upstream_io: UpstreamIo,
     streams: Streams,
-    longest_idle: LongestIdle,
-    oldest_handshake: LongestIdle,
+    victims: Victims,
+    oldest_handshakes: Victims,
     /// Connections whose handshakes wait for their clients.
     unfinished: Arc<Gauge>,
     logins: Arc<LoginPool>,
@@ -115,8 +116,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             streams: Streams::default(),
             deferred: VecDeque::new(),
             handshakes: VecDeque::new(),
-            longest_idle: LongestIdle::default(),
-            oldest_handshake: LongestIdle::default(),
+            victims: Victims::default(),
+            oldest_handshakes: Victims::default(),
             unfinished: Arc::default(),
             arrivals: Vec::new(),
             leaving: Leaving::default(),
@@ -328,44 +329,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             generation: self.generation,
             wheel_slot: WheelSlot::NOWHERE,
             streams: Chain::EMPTY,
-            permit,
+            permit: Some(permit),
         }));
         self.turn(token(self.generation, index), |_, _, _| {});
-    }
-
-    fn admit(&mut self, waiting_connection: WaitingConnection) {
-        match self.worker.shared.permit().or_else(|| self.take_permit()) {
-            Some(permit) => {
-                self.open_connection(waiting_connection.socket, waiting_connection.transport, permit)
-            }
-            None => self.worker.shared.pass_on(waiting_connection, &self.completions),
-        }
-    }
-
-    /// Closes the connection that has been idle for longest, and returns its permit.
-    fn take_permit(&mut self) -> Option<ConnectionPermit> {
-        let Self { slots, worker, longest_idle, .. } = self;
-        let configuration = worker.shared.configuration();
-        let since =
-            |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&configuration.server.settings);
-        let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
-        let since = |token| since(slot_of(slots, token)?);
-        let token = longest_idle.find(worker.clock.now.ms(), all, since)?;
-        let permit = self.close(token)?;
-        Some(self.worker.shared.reuse(permit))
-    }
-
-    /// Closes the connection whose handshake has waited for its client for longest. Returns whether there is one.
-    fn close_oldest_handshake(&mut self) -> bool {
-        let Self { slots, worker, oldest_handshake, .. } = self;
-        let since = |slot: &Slot<P::SocketState>| slot.transport.unfinished_since_ms();
-        let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
-        let of = |token| since(slot_of(slots, token)?);
-        let Some(token) = oldest_handshake.find(worker.clock.now.ms(), all, of) else { return false };
-        if let Some(slot) = slots.get_mut(split(token).1) {
-            slot.transport.shed();
-        }
-        self.close(token).is_some()
     }
 
     /// Watches the listeners of a new configuration, and leaves those that it does not have. Connections that wait there are
@@ -483,14 +449,15 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         self.slots.is_empty() && self.deferred.is_empty()
     }
 
-    /// Removes a connection, and returns its permit.
-    fn close(&mut self, token: u64) -> Option<ConnectionPermit> {
+    /// Removes a connection.
+    fn close(&mut self, token: u64) {
         let (generation, index) = split(token);
-        let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
-        self.streams.close(slot.streams, &mut self.poller);
-        let Slot { socket, socket_state, permit, .. } = *self.slots.remove(index);
+        if self.slots.get(index).is_none_or(|slot| slot.generation != generation) {
+            return;
+        }
+        let Slot { socket, socket_state, streams, .. } = *self.slots.remove(index);
+        self.streams.close(streams, &mut self.poller);
         self.poller.close(socket_state, socket, token);
-        Some(permit)
     }
 }
 

@@ -39,7 +39,6 @@ mod helpers;
 mod limits;
 pub mod listener;
 mod login_pool;
-mod longest_idle;
 mod loops;
 mod mp;
 mod mt;
@@ -64,6 +63,7 @@ mod transport;
 mod upgrade;
 mod upstream_io;
 pub mod uring;
+mod victims;
 mod warm_up;
 mod worker;
 

@@ -29,7 +29,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     shared.listen(listeners)?;
     let mut threads = Vec::with_capacity(loops);
     let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    shared.set_loops(queues.clone());
+    shared.set_loops(loops, queues.clone());
     shared.explain_blocks();
     shared.start_logins(None)?;
     for (number, completions) in queues.iter().enumerate() {

@@ -6,6 +6,7 @@
 mod shared_poller;
 mod threads;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -14,9 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::Connection;
+use flash_core::{Connection, Evictable};
 use flash_observe::RateLimit;
 use flash_process::Child;
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::blocking::{self, Arrival, Blocking, Client, LOOK_UP, Source};
@@ -32,6 +34,7 @@ use crate::server_state::ServerState;
 use crate::signals::Signals;
 use crate::taking::Taking;
 use crate::transport::Transport;
+use crate::victims::is_among_first;
 use crate::warm_up;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
@@ -63,6 +66,8 @@ pub(crate) fn serve(
         logins: AtomicUsize::new(0),
         logins_max: (threads_max / THREADS_PER_LOGIN).max(1),
         handshakes: ThreadGates::new(steps_at_once()),
+        in_vain: Mutex::default(),
+        started: AtomicUsize::new(0),
     });
     shared.listen(listeners)?;
     pool.poller.watch(&shared.listeners.load())?;
@@ -109,12 +114,17 @@ struct Pool {
     logins: AtomicUsize,
     logins_max: usize,
     handshakes: ThreadGates,
+    /// How early connections give way whose threads wait for their clients in vain, by the numbers of the threads.
+    in_vain: Mutex<BTreeMap<usize, Evictable>>,
+    /// How many threads have been started.
+    started: AtomicUsize,
 }
 
 impl Pool {
     fn start_thread(self: &Arc<Self>) -> io::Result<()> {
         self.threads.start(|| {
-            let waiter = Waiter { pool: Arc::clone(self), waits: true };
+            let number = self.started.fetch_add(1, Ordering::Relaxed);
+            let waiter = Waiter { pool: Arc::clone(self), number, waits: true, is_in_vain: false };
             spawn("worker", move || Blocking::new(Arc::clone(&waiter.pool.shared), waiter).run())
         })
     }
@@ -123,8 +133,11 @@ impl Pool {
 /// One thread's view of the pool.
 struct Waiter {
     pool: Arc<Pool>,
+    number: usize,
     /// Whether it counts among those that wait.
     waits: bool,
+    /// It waits for its client in vain, and others know.
+    is_in_vain: bool,
 }
 
 impl Waiter {
@@ -205,8 +218,28 @@ impl Source for Waiter {
         }
     }
 
-    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
-        self.pool.poller.take_longest_idle(&self.pool.shared)
+    fn take_victim(&mut self) -> Option<Box<Client>> {
+        self.pool.poller.take_victim(&self.pool.shared)
+    }
+
+    fn lacks_places(&self) -> bool {
+        self.pool.shared.permits.are_wanted() || self.pool.threads.is_short()
+    }
+
+    /// A connection that could be parked is, and gives way from there.
+    fn gives_way(&mut self, evictable: Option<Evictable>) -> bool {
+        let Some(own @ Evictable::Behind(_)) = evictable else { return false };
+        self.is_in_vain = true;
+        let mut in_vain = self.pool.in_vain.lock();
+        in_vain.insert(self.number, own);
+        is_among_first(own, in_vain.values().copied())
+            && (self.pool.shared.permits.are_wanted() || self.pool.poller.has_event())
+    }
+
+    fn goes_on(&mut self) {
+        if mem::take(&mut self.is_in_vain) {
+            self.pool.in_vain.lock().remove(&self.number);
+        }
     }
 
     fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {

@@ -4,16 +4,19 @@
 
 use std::mem;
 
-use crate::longest_idle::LongestIdle;
+use flash_core::Evictable;
+
+use crate::helpers::Client;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
+use crate::victims::Victims;
 
 pub(crate) struct Parked<C> {
     places: Vec<Place<C>>,
     /// The numbers of places without a connection.
     vacant: Vec<u32>,
     timers: TimerWheel,
-    longest_idle: LongestIdle,
-    oldest_handshake: LongestIdle,
+    victims: Victims,
+    oldest_handshakes: Victims,
 }
 
 struct Place<C> {
@@ -35,8 +38,8 @@ impl<C> Parked<C> {
             places: Vec::new(),
             vacant: Vec::new(),
             timers: TimerWheel::new(now_ms),
-            longest_idle: LongestIdle::default(),
-            oldest_handshake: LongestIdle::default(),
+            victims: Victims::default(),
+            oldest_handshakes: Victims::default(),
         }
     }
 
@@ -83,38 +86,43 @@ impl<C> Parked<C> {
         Some(connection)
     }
 
-    /// Takes out the connection that has been idle for longest. `since_ms` returns since when a connection has been idle.
-    pub(crate) fn take_longest_idle(
+    /// Takes out the connection that goes first when a new one needs its place. `look` says whether a connection may be closed, and of
+    /// which client it is.
+    pub(crate) fn take_victim(
         &mut self,
         now_ms: u64,
-        since_ms: impl Fn(&C) -> Option<u64>,
+        look: impl Fn(&C) -> (Option<Evictable>, Client),
     ) -> Option<C> {
-        let mut longest_idle = mem::take(&mut self.longest_idle);
-        let found = self.find(&mut longest_idle, now_ms, since_ms);
-        self.longest_idle = longest_idle;
+        let mut victims = mem::take(&mut self.victims);
+        let found = self.find(&mut victims, now_ms, look);
+        self.victims = victims;
         self.take(found?)
     }
 
-    /// Takes out the connection whose handshake is the oldest. `since_ms` returns since when a handshake has not been finished.
+    /// Takes out a connection whose handshake is the oldest. `look` says since when it has not been finished.
     pub(crate) fn take_oldest_handshake(
         &mut self,
         now_ms: u64,
-        since_ms: impl Fn(&C) -> Option<u64>,
+        look: impl Fn(&C) -> (Option<Evictable>, Client),
     ) -> Option<C> {
-        let mut oldest_handshake = mem::take(&mut self.oldest_handshake);
-        let found = self.find(&mut oldest_handshake, now_ms, since_ms);
-        self.oldest_handshake = oldest_handshake;
+        let mut oldest_handshakes = mem::take(&mut self.oldest_handshakes);
+        let found = self.find(&mut oldest_handshakes, now_ms, look);
+        self.oldest_handshakes = oldest_handshakes;
         self.take(found?)
     }
 
     fn find(
         &self,
-        longest: &mut LongestIdle,
+        victims: &mut Victims,
         now_ms: u64,
-        since_ms: impl Fn(&C) -> Option<u64>,
+        look: impl Fn(&C) -> (Option<Evictable>, Client),
     ) -> Option<u64> {
-        let all = self.tokens().map(|token| (self.get(token).and_then(&since_ms), token));
-        longest.find(now_ms, all, |token| self.get(token).and_then(&since_ms))
+        let all = self.tokens().filter_map(|token| {
+            let (evictable, client) = look(self.get(token)?);
+            Some((evictable, client, token))
+        });
+        let found = victims.find(now_ms, all, |token| look(self.get(token)?).0);
+        found.map(|(_, token)| token)
     }
 
     /// The tokens of connections whose deadline has passed. Each is returned once.
@@ -190,7 +198,8 @@ mod tests {
         for since in [Some(30), None, Some(10), Some(20)] {
             parked.park(since, 1_000);
         }
-        let mut next = || parked.take_longest_idle(100, |since| *since);
+        let mut next =
+            || parked.take_victim(100, |since: &Option<u64>| (since.map(Evictable::Idle), Client::default()));
         assert_eq!([next(), next(), next()], [Some(Some(10)), Some(Some(20)), Some(Some(30))]);
         assert_eq!((next(), parked.len()), (None, 1));
     }

@@ -76,7 +76,11 @@ pub(crate) fn serve(
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
     let pools =
         (0..pools).map(|number| Pool::start(number, helpers, &shared)).collect::<io::Result<Vec<_>>>()?;
-    shared.set_loops(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
+    // Idle connections are at the first step, and clients that do not read at the last.
+    let last = STEPS - 1;
+    let steps =
+        [0, last].map(|step| pools.iter().map(move |pool| Arc::clone(pool.queues[step].completions())));
+    shared.set_loops(pools.len(), steps.into_iter().flatten().collect());
     let queues: Vec<_> =
         pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
     let mut controlled =

@@ -84,8 +84,8 @@ pub struct ServerState {
     pub(crate) unfinished: Arc<Gauge>,
     /// Each acceptor that watches the listeners holds a clone.
     pub(crate) acceptors: Arc<()>,
-    /// The completion queues of all loops that may have idle connections.
-    pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
+    /// How many loops there are, and the completion queues of all threads that have connections which may give way.
+    pub(crate) loops: OnceLock<(usize, Vec<Arc<CompletionQueue>>)>,
     reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.
     pub(crate) upgrades: OnceLock<UpgradeQueue>,

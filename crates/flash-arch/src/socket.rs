@@ -102,8 +102,13 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetri
 
 /// Tells a connection that its deadline has passed. The same for every architecture.
 pub(crate) fn expire(connection: &mut Connection, socket: &OwnedFd, cx: &mut Context<'_>) {
+    connection.expire(cx, || unacknowledged(socket));
+}
+
+/// How many sent bytes the client has not acknowledged.
+pub(crate) fn unacknowledged(socket: &OwnedFd) -> u64 {
     // If the kernel does not tell, all bytes count as acknowledged.
-    connection.expire(cx, || flash_os::tcp::bytes_unacked(socket).unwrap_or_default());
+    flash_os::tcp::bytes_unacked(socket).unwrap_or_default()
 }
 
 /// Has calls on a socket that block end after these times.

@@ -14,6 +14,7 @@ use flash_h2::frame::PREFACE;
 use crate::clients::{Counted, TooMany};
 use crate::clock::Now;
 use crate::context::Context;
+use crate::evictable::Evictable;
 use crate::exchange_id::ExchangeId;
 use crate::idle_state::IdleState;
 use crate::job::Outcome;
@@ -376,12 +377,20 @@ impl Connection {
         }
     }
 
-    /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
-    /// close, the kernel still delivers what it holds for the client.
-    pub fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
+    /// Whether the connection may be closed for a new one, and how early. `unacknowledged` returns how many sent bytes the client has
+    /// not acknowledged.
+    pub fn evictable(
+        &self,
+        now_ms: u64,
+        settings: &Settings,
+        unacknowledged: impl FnOnce() -> u64,
+    ) -> Option<Evictable> {
+        // Bytes sent over a Unix socket have arrived.
+        let is_local = matches!(self.peer(), Peer::Unix);
+        let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         match &self.protocol {
-            Protocol::H1(h1) => h1.idle_since_ms(settings),
-            Protocol::H2(h2) => h2.idle_since_ms(settings),
+            Protocol::H1(h1) => h1.evictable(now_ms, settings, unacknowledged),
+            Protocol::H2(h2) => h2.evictable(now_ms, settings, unacknowledged),
         }
     }
 

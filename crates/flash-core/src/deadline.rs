@@ -10,6 +10,7 @@
 //! reads at the minimum rate keeps its connection, whatever its buffers. A slower client loses its connection once it has
 //! used up what its kernel took in advance.
 
+use crate::evictable::{BEHIND_MS, Evictable};
 use crate::server::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,28 @@ impl Deadline {
         self.ms.saturating_sub(waited_ms)
     }
 
+    /// The client keeps the server waiting, and has moved too little in the meantime. `unacknowledged` returns how many sent bytes it
+    /// has not acknowledged.
+    pub(crate) fn behind(
+        &self,
+        now_ms: u64,
+        settings: &Settings,
+        unacknowledged: impl FnOnce() -> u64,
+    ) -> Option<Evictable> {
+        let waited_ms = match self.waiting {
+            Waiting::Body | Waiting::Send => self.credit_ms.into(),
+            Waiting::Linger => LINGER_MS,
+            _ => return None,
+        };
+        let since_ms = self.ms.saturating_sub(waited_ms);
+        if since_ms.saturating_add(BEHIND_MS) > now_ms {
+            return None;
+        }
+        let moved = self.uncounted_bytes.saturating_sub(unacknowledged());
+        let since_ms = since_ms.saturating_add(earned_ms(moved, settings));
+        (since_ms.saturating_add(BEHIND_MS) <= now_ms).then_some(Evictable::Behind(since_ms))
+    }
+
     /// Whether a new client, which has sent nothing, may still send a request to a server that stops. A close would reset the
     /// connection of a client whose request is on its way.
     pub(crate) fn may_send_last_request(&self, now_ms: u64, settings: &Settings) -> bool {
@@ -271,10 +294,7 @@ impl Deadline {
     fn count(&mut self, unacknowledged: u64, passed_ms: u64, settings: &Settings) {
         let moved = self.uncounted_bytes.saturating_sub(unacknowledged);
         self.uncounted_bytes -= moved;
-        let earned_ms = match settings.bytes_per_second_min {
-            0 => u64::MAX,
-            least => moved.saturating_mul(1000) / least,
-        };
+        let earned_ms = earned_ms(moved, settings);
         let paid_back_ms = earned_ms.min(self.advance_ms.into());
         self.advance_ms -= paid_back_ms as u16;
         let added_ms = earned_ms - paid_back_ms;
@@ -285,5 +305,13 @@ impl Deadline {
     /// How long the client may read a response before Flash looks at its progress.
     fn flush_ms(&self, settings: &Settings) -> u64 {
         FLUSH_LOOK_MS.min(settings.idle_timeout_ms).min(self.credit_ms.into())
+    }
+}
+
+/// The time that a client may take for so many bytes.
+fn earned_ms(bytes: u64, settings: &Settings) -> u64 {
+    match settings.bytes_per_second_min {
+        0 => u64::MAX,
+        least => bytes.saturating_mul(1000) / least,
     }
 }

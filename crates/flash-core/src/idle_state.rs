@@ -2,6 +2,7 @@
 
 use crate::clients::{Clients, Counted};
 use crate::deadline::Deadline;
+use crate::record::Peer;
 use crate::transport::TransportInfo;
 
 /// The state of a connection between two requests, as bytes for the same machine.
@@ -27,6 +28,10 @@ impl IdleState {
     /// When the connection is to be looked at, in the server's milliseconds.
     pub fn deadline_ms(&self) -> u64 {
         self.parts().map_or(0, |(_, deadline)| deadline.ms())
+    }
+
+    pub fn peer(&self) -> Peer {
+        self.parts().map_or(Peer::Unix, |(transport, _)| transport.peer)
     }
 
     pub(crate) fn with(transport: TransportInfo, deadline: &Deadline) -> Self {

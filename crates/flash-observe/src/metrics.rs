@@ -183,6 +183,7 @@ impl Metrics {
             ("requests", self.requests()),
             ("connections", self.get(Count::Connections)),
             ("shed", self.get(Count::Shed)),
+            ("evicted", self.get(Count::Evicted)),
             ("helper_jobs", self.get(Count::HelperJobs)),
             ("joined", self.get(Count::Joined)),
             ("queue_full", self.get(Count::QueueFull)),

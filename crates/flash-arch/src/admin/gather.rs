@@ -168,6 +168,7 @@ fn totals(memory: &MetricsMemory) -> Totals {
         requests: memory.sum(Count::Requests),
         connections: memory.sum(Count::Connections),
         shed: memory.sum(Count::Shed),
+        evicted: memory.sum(Count::Evicted),
         limited: memory.sum(Count::Limited),
         helper_jobs: memory.sum(Count::HelperJobs),
         joined: memory.sum(Count::Joined),

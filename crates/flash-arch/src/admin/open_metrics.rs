@@ -157,6 +157,7 @@ fn connections(text: &mut Text, snapshot: &Snapshot) {
     }
     text.counter("flash_connections_accepted", "Connections that were accepted.", totals.connections);
     text.counter("flash_connections_shed", "Connections that were turned away.", totals.shed);
+    text.counter("flash_connections_evicted", "Connections that gave way to new ones.", totals.evicted);
     let handshakes =
         [("full", tls.full), ("resumed", tls.resumed), ("failed", tls.failed), ("shed", tls.shed)];
     text.counters("flash_tls_handshakes", "TLS handshakes, by their result.", "result", &handshakes);

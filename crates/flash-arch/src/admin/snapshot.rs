@@ -72,6 +72,8 @@ pub struct Totals {
     pub connections: u64,
     /// Connections that were turned away.
     pub shed: u64,
+    /// Connections that gave way to new ones, because all places were taken.
+    pub evicted: u64,
     /// Requests that were refused because their client made too many.
     pub limited: u64,
     pub helper_jobs: u64,

@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use flash_core::job::{Job, Outcome};
-use flash_core::{Connection, TransportInfo};
+use flash_core::{Connection, Evictable, TransportInfo};
 use rustix::io::Errno;
 
 use crate::connection_permit::ConnectionPermit;
@@ -62,10 +62,19 @@ pub(crate) trait Source {
     /// Notes where the connection is counted that is served now.
     fn holds(&mut self, _counted_at: Option<u32>) {}
 
-    /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
-    fn take_longest_idle(&mut self) -> Option<Box<Client>>;
+    /// Takes out the parked connection that goes first, so that a new one gets its permit.
+    fn take_victim(&mut self) -> Option<Box<Client>>;
 
-    /// Takes out the parked connection whose handshake has waited for its client for longest. It is counted as closed.
+    /// Whether new connections may wait for a permit, or for a worker.
+    fn lacks_places(&self) -> bool;
+
+    /// The worker waits for its client in vain. Returns whether the connection is to be closed for a new one.
+    fn gives_way(&mut self, evictable: Option<Evictable>) -> bool;
+
+    /// The client has done something, or its connection is over.
+    fn goes_on(&mut self);
+
+    /// Takes out a parked connection whose handshake has waited for its client for longest. It is counted as closed.
     fn take_oldest_handshake(&mut self) -> Option<Box<Client>>;
 }
 

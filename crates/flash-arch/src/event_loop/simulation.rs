@@ -172,13 +172,14 @@ impl Simulation {
         self.event_loop.open_connection(socket, TransportInfo::plain(Peer::Unix), permit);
     }
 
-    /// One that has been idle gives up its permit, and nothing that it was asked for is missing.
+    /// One gives up its permit. What it was asked for is there, unless its client was behind: with taking, or with a rest that is dropped.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let permit = self.event_loop.take_permit()?;
         let wire = self.event_loop.poller.ended.last().expect("a connection has ended");
         let received = &wire.input[..wire.received];
-        assert!(received.is_empty() || received.ends_with(b"\r\n\r\n"), "it was in the middle of a request");
-        assert_eq!(wire.judge(), received.windows(4).filter(|four| four == b"\r\n\r\n").count());
+        let (answers, heads) = (wire.judge(), received.windows(4).filter(|four| four == b"\r\n\r\n").count());
+        let takes_nothing = wire.room == 0 || !matches!(wire.send, Sending::None);
+        assert!(answers == heads || takes_nothing || answers == heads + 1, "{answers} of {heads}");
         self.evicted += 1;
         Some(permit)
     }

@@ -30,7 +30,8 @@ pub(super) struct Slot<L> {
     pub(super) generation: u32,
     pub(super) wheel_slot: WheelSlot,
     pub(super) streams: Chain,
-    pub(super) permit: ConnectionPermit,
+    /// `None` once the connection has given way to a new one.
+    pub(super) permit: Option<ConnectionPermit>,
 }
 
 /// How a connection's turn ended.

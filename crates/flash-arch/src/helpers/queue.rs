@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use flash_core::record::Peer;
 
 /// The client that a job is done for: an IPv4 address, or an IPv6 network of 64 bits. All clients of Unix sockets are one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Client(u64);
 
 /// Where a job waits.

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_core::IdleState;
 use flash_core::clients::Clients;
+use flash_core::{Evictable, IdleState};
 use flash_process::ipc::{self, Received};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
@@ -23,6 +23,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use crate::blocking;
 use crate::clock::server_us;
 use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, TakeOver};
+use crate::helpers::Client;
 use crate::parked::Parked;
 
 pub(super) struct Parking {
@@ -150,7 +151,10 @@ impl Parking {
             self.unpark(token);
         }
         while self.len() > idle_max {
-            match self.parked.take_longest_idle(now_ms(), |idle| Some(idle.since_ms)) {
+            let look = |idle: &ParkedConnection| {
+                (Some(Evictable::Idle(idle.since_ms)), Client::of(idle.state.peer()))
+            };
+            match self.parked.take_victim(now_ms(), look) {
                 Some(idle) => self.close(&idle.state),
                 None => break,
             }

@@ -6,12 +6,17 @@
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 
+use flash_core::Evictable;
 use flash_os::shared_array::{SharedBytes, SharedWords};
+
+use crate::victims::is_among_first;
 
 pub(super) struct Scoreboard {
     states: SharedBytes,
     /// Where each worker's connection is counted, plus one.
     held: SharedWords,
+    /// How early each worker's connection gives way, if its client keeps it waiting.
+    evictable: SharedWords,
     /// Not 0 once the workers shall end, each after its connection.
     retired: SharedBytes,
 }
@@ -33,8 +38,9 @@ const WORKERS_PER_LOGIN: usize = 4;
 
 impl Scoreboard {
     pub(super) fn new(workers_max: usize) -> io::Result<Self> {
-        let (states, held) = (SharedBytes::zeroed(workers_max)?, SharedWords::zeroed(workers_max)?);
-        Ok(Self { states, held, retired: SharedBytes::zeroed(1)? })
+        let words = || SharedWords::zeroed(workers_max);
+        let (states, held, evictable) = (SharedBytes::zeroed(workers_max)?, words()?, words()?);
+        Ok(Self { states, held, evictable, retired: SharedBytes::zeroed(1)? })
     }
 
     /// Tells the workers to end, each after its connection.
@@ -97,6 +103,14 @@ impl Scoreboard {
         self.held[number].store(counted_at.map_or(0, |place| u64::from(place) + 1), SeqCst);
     }
 
+    /// Notes how early the worker's connection gives way. Returns whether it is among the first.
+    pub(super) fn is_first_to_go(&self, number: usize, evictable: Option<Evictable>) -> bool {
+        let own = evictable.map_or(0, order);
+        self.evictable[number].store(own, SeqCst);
+        let all = self.evictable.iter().map(|other| other.load(SeqCst)).filter(|other| *other > 0);
+        own > 0 && is_among_first(own, all)
+    }
+
     /// Where a connection is counted that the worker of this number has not ended.
     pub(super) fn held(&self, number: usize) -> Option<u32> {
         self.held[number].load(SeqCst).checked_sub(1)?.try_into().ok()
@@ -142,9 +156,35 @@ impl Scoreboard {
     }
 }
 
+/// The order of connections that give way, as a number that is not 0.
+fn order(evictable: Evictable) -> u64 {
+    const KIND_SHIFT: u32 = 60;
+    let (kind, since_ms) = match evictable {
+        Evictable::Idle(since_ms) => (1, since_ms),
+        Evictable::Unfinished(since_ms) => (2, since_ms),
+        Evictable::Behind(since_ms) => (3, since_ms),
+    };
+    kind << KIND_SHIFT | since_ms.min((1 << KIND_SHIFT) - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_to_go_is_the_first_in_order_and_of_many_an_eighth_goes() {
+        let board = Scoreboard::new(32).unwrap();
+        assert!(!board.is_first_to_go(0, None) && board.is_first_to_go(0, Some(Evictable::Behind(1))));
+        assert!(board.is_first_to_go(1, Some(Evictable::Unfinished(5))));
+        assert!(!board.is_first_to_go(0, Some(Evictable::Behind(1))), "the other goes before it");
+        assert!(!board.is_first_to_go(1, None) && board.is_first_to_go(0, Some(Evictable::Behind(1))));
+        let evictable = |number: usize| Some(Evictable::Unfinished(number as u64));
+        let mut first = Vec::new();
+        for _ in 0..2 {
+            first = (0..32).filter(|number| board.is_first_to_go(*number, evictable(*number))).collect();
+        }
+        assert_eq!(first, [0, 1, 2, 3]);
+    }
 
     #[test]
     fn the_last_idle_worker_knows_and_does_not_retire() {

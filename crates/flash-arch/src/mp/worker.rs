@@ -11,11 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::job::{Job, Outcome};
-use flash_core::{Connection, Drain, IdleState};
+use flash_core::{Connection, Drain, Evictable, IdleState};
 use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -150,6 +150,8 @@ struct Connections<'a> {
     /// Where this worker tells what it does. `None` if there is no row for it.
     row: Option<Arc<OwnRow>>,
     is_idle: bool,
+    /// It waits for its client in vain, and others know.
+    is_in_vain: bool,
 }
 
 impl<'a> Connections<'a> {
@@ -170,7 +172,17 @@ impl<'a> Connections<'a> {
         epoll::add(&epoll, &workers.waker, EventData::new_u64(RETIRED), Flag::IN)?;
         epoll::add(&epoll, &stop, EventData::new_u64(STOPPED), Flag::IN)?;
         epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
-        Ok(Self { number, workers, listeners, shared, epoll, _stop: stop, row, is_idle: false })
+        Ok(Self {
+            number,
+            workers,
+            listeners,
+            shared,
+            epoll,
+            _stop: stop,
+            row,
+            is_idle: false,
+            is_in_vain: false,
+        })
     }
 
     /// Waits for an event. Returns its token, or `None` after the timeout.
@@ -179,6 +191,14 @@ impl<'a> Connections<'a> {
         let mut event = [const { MaybeUninit::uninit() }; 1];
         let (events, _) = epoll::wait(&self.epoll, &mut event[..], timeout.as_ref())?;
         Ok(events.first().map(|event| event.data.u64()))
+    }
+
+    /// Whether a connection waits for a worker.
+    fn has_arrival(&self) -> bool {
+        let listeners = self.listeners.iter().map(|listener| listener.as_fd());
+        let all = listeners.chain([self.workers.ends.ready.as_fd()]);
+        let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
     }
 
     /// Takes a connection that the parent has passed on, unless another worker was faster.
@@ -302,8 +322,23 @@ impl Source for Connections<'_> {
     }
 
     /// The parent closes idle connections beyond their limit.
-    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+    fn take_victim(&mut self) -> Option<Box<Client>> {
         None
+    }
+
+    fn lacks_places(&self) -> bool {
+        self.workers.scoreboard.is_short() && !self.is_retired() && self.shared.drain_state() == Drain::No
+    }
+
+    fn gives_way(&mut self, evictable: Option<Evictable>) -> bool {
+        self.is_in_vain = evictable.is_some();
+        self.workers.scoreboard.is_first_to_go(self.number, evictable) && self.has_arrival()
+    }
+
+    fn goes_on(&mut self) {
+        if mem::take(&mut self.is_in_vain) {
+            self.workers.scoreboard.is_first_to_go(self.number, None);
+        }
     }
 
     /// A process has no other connection.

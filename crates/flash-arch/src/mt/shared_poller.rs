@@ -12,19 +12,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use flash_core::{Drain, IdleState, TransportInfo};
+use flash_core::{Drain, Evictable, IdleState, TransportInfo};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::blocking::Client;
 use crate::clock::server_us;
 use crate::hand_over::{GIVEN_PER_TURN, Given, RETRY_MS};
+use crate::helpers;
 use crate::listener::Listeners;
 use crate::parked::Parked;
 use crate::server_state::ServerState;
+use crate::victims;
 
 pub(super) struct SharedPoller {
     epoll: OwnedFd,
@@ -113,6 +115,12 @@ impl SharedPoller {
         }
     }
 
+    /// Whether a connection waits for a thread.
+    pub(super) fn has_event(&self) -> bool {
+        let mut polled = [PollFd::new(&self.epoll, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+    }
+
     fn take_due(&self) -> Option<Box<Client>> {
         let mut state = self.state.lock();
         let State { parked, due } = &mut *state;
@@ -163,19 +171,20 @@ impl SharedPoller {
         }
     }
 
-    /// Takes out the parked connection that has been idle for longest.
-    pub(super) fn take_longest_idle(&self, shared: &ServerState) -> Option<Box<Client>> {
-        let settings = &shared.configuration().server.settings;
-        self.state
-            .lock()
-            .parked
-            .take_longest_idle(now_ms(), |client| client.connection.idle_since_ms(settings))
+    /// Takes out the parked connection that goes first when a new one needs its place.
+    pub(super) fn take_victim(&self, shared: &ServerState) -> Option<Box<Client>> {
+        let (now_ms, configuration) = (now_ms(), shared.configuration());
+        let settings = &configuration.server.settings;
+        self.state.lock().parked.take_victim(now_ms, |client| {
+            let Client { connection, transport, socket, .. } = &**client;
+            (victims::evictable(connection, transport, socket, now_ms, settings), of(client))
+        })
     }
 
-    /// Takes out the parked connection whose handshake has waited for its client for longest.
+    /// Takes out a parked connection whose handshake has waited for its client for longest.
     pub(super) fn take_oldest_handshake(&self) -> Option<Box<Client>> {
-        let mut state = self.state.lock();
-        state.parked.take_oldest_handshake(now_ms(), |client| client.transport.unfinished_since_ms())
+        let since = |client: &Client| client.transport.unfinished_since_ms().map(Evictable::Unfinished);
+        self.state.lock().parked.take_oldest_handshake(now_ms(), |client| (since(client), of(client)))
     }
 
     /// Gives threads the connections whose deadline has passed. While the server drains, all of them. Runs until the
@@ -253,6 +262,11 @@ impl SharedPoller {
         let _state = self.state.lock();
         self.first_parked.notify_one();
     }
+}
+
+/// Whose connection it is.
+fn of(client: &Client) -> helpers::Client {
+    helpers::Client::of(client.connection.peer())
 }
 
 /// What a successor needs to go on with the connection. `None` unless it is idle. The keys of TLS stay here.

@@ -1,15 +1,17 @@
 //! Parked connections: those that wait within a stage for their sockets or for a helper, and their deadlines.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 
 use flash_core::server::Settings;
-use flash_core::{Connection, ExchangeId};
+use flash_core::{Connection, Evictable, ExchangeId};
 
 use crate::connection_permit::ConnectionPermit;
-use crate::longest_idle::LongestIdle;
+use crate::helpers::Client;
 use crate::poller::Registered;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 use crate::transport::Transport;
+use crate::victims::{self, Victims};
 
 /// A connection and its socket. It is in one place at a time: with a stage, parked, or in a queue.
 pub(super) struct Slot {
@@ -22,7 +24,8 @@ pub(super) struct Slot {
     pub(super) streams: Vec<Stream>,
     /// Whether the epoll of *send data* watches its socket.
     pub(super) registered: bool,
-    pub(super) permit: ConnectionPermit,
+    /// `None` once the connection has given way to a new one.
+    pub(super) permit: Option<ConnectionPermit>,
 }
 
 /// A stream to the upstream of an exchange, and what it is watched for.
@@ -42,7 +45,8 @@ impl Slot {
         socket: OwnedFd,
         permit: ConnectionPermit,
     ) -> Self {
-        Self { connection, transport, socket, token: NEW, streams: Vec::new(), registered: false, permit }
+        let (token, streams, permit) = (NEW, Vec::new(), Some(permit));
+        Self { connection, transport, socket, token, streams, registered: false, permit }
     }
 
     /// One of its streams has had an event. The event does not say which, so each stream is tried.
@@ -64,8 +68,8 @@ pub(super) struct ParkedConnections {
     places: Vec<ParkingSlot>,
     parked_count: usize,
     timers: TimerWheel,
-    longest_idle: LongestIdle,
-    oldest_handshake: LongestIdle,
+    victims: Victims,
+    oldest_handshakes: Victims,
 }
 
 struct ParkingSlot {
@@ -79,8 +83,8 @@ impl ParkedConnections {
             places: Vec::new(),
             parked_count: 0,
             timers: TimerWheel::new(now_ms),
-            longest_idle: LongestIdle::default(),
-            oldest_handshake: LongestIdle::default(),
+            victims: Victims::default(),
+            oldest_handshakes: Victims::default(),
         }
     }
 
@@ -110,32 +114,39 @@ impl ParkedConnections {
         Some(connection_slot)
     }
 
-    /// Takes out the connection that has been idle for longest.
-    pub(super) fn take_longest_idle(&mut self, settings: &Settings, now_ms: u64) -> Option<Box<Slot>> {
-        let since = |place: &ParkingSlot| {
-            Some((
-                place.connection_slot.as_ref()?.connection.idle_since_ms(settings),
-                place.connection_slot.as_ref()?.token,
-            ))
+    /// Takes out the connection that goes first when a new one needs its place.
+    pub(super) fn take_victim(&mut self, settings: &Settings, now_ms: u64) -> Option<(Evictable, Box<Slot>)> {
+        let mut victims = mem::take(&mut self.victims);
+        let evictable = |Slot { connection, transport, socket, .. }: &Slot| {
+            victims::evictable(connection, transport, socket, now_ms, settings)
         };
-        let of = |token: u64| {
-            let connection_slot = self.places.get(token as u32 as usize)?.connection_slot.as_ref()?;
-            connection_slot.connection.idle_since_ms(settings).filter(|_| connection_slot.token == token)
-        };
-        let token = self.longest_idle.find(now_ms, self.places.iter().filter_map(since), of)?;
-        self.take(token)
+        let found = self.find(&mut victims, now_ms, evictable);
+        self.victims = victims;
+        let (evicted, token) = found?;
+        Some((evicted, self.take(token)?))
     }
 
-    /// Takes out the connection whose handshake has waited for its client for longest.
+    /// Takes out a connection whose handshake has waited for its client for longest.
     pub(super) fn take_oldest_handshake(&mut self, now_ms: u64) -> Option<Box<Slot>> {
-        let parked = self.places.iter().filter_map(|place| place.connection_slot.as_ref());
-        let all = parked.map(|slot| (slot.transport.unfinished_since_ms(), slot.token));
-        let of = |token: u64| {
-            let slot = self.places.get(token as u32 as usize)?.connection_slot.as_ref()?;
-            slot.transport.unfinished_since_ms().filter(|_| slot.token == token)
-        };
-        let token = self.oldest_handshake.find(now_ms, all, of)?;
-        self.take(token)
+        let mut oldest_handshakes = mem::take(&mut self.oldest_handshakes);
+        let since = |slot: &Slot| slot.transport.unfinished_since_ms().map(Evictable::Unfinished);
+        let found = self.find(&mut oldest_handshakes, now_ms, since);
+        self.oldest_handshakes = oldest_handshakes;
+        self.take(found?.1)
+    }
+
+    fn find(
+        &self,
+        victims: &mut Victims,
+        now_ms: u64,
+        evictable: impl Fn(&Slot) -> Option<Evictable>,
+    ) -> Option<(Evictable, u64)> {
+        let parked = self.places.iter().filter_map(|place| place.connection_slot.as_deref());
+        let all = parked.map(|slot| (evictable(slot), Client::of(slot.connection.peer()), slot.token));
+        victims.find(now_ms, all, |token| {
+            let slot = self.places.get(token as u32 as usize)?.connection_slot.as_deref()?;
+            evictable(slot).filter(|_| slot.token == token)
+        })
     }
 
     /// The tokens of connections whose deadline may have passed.

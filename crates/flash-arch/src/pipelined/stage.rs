@@ -20,10 +20,11 @@ use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::hand_over::{GIVEN_PER_TURN, Given, IdleConnection, RETRY_MS};
 use crate::pipelined::parked::{NEW, ParkedConnections, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, ThenSleep, With};
-use crate::pipelined::steps::{At, Next, OF_STREAM, Work};
+use crate::pipelined::steps::{At, Next, OF_STREAM, Step, Work};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::transport::Transport;
+use crate::victims;
 use crate::worker::Worker;
 
 pub(super) struct Stage<W> {
@@ -245,7 +246,10 @@ impl<W: Work + Send + 'static> Stage<W> {
                 let now_ms = self.worker.clock.now.ms();
                 let transport =
                     shared.transport(&waiting_connection.transport, &self.unfinished_handshakes, now_ms);
-                self.begin(Box::new(Slot::new(connection, transport, waiting_connection.socket, permit)));
+                let slot = Slot::new(connection, transport, waiting_connection.socket, permit);
+                // The first step begins each connection.
+                let item = Item { slot: Box::new(slot), with: With::Nothing };
+                self.outgoing[Step::ReadRequest as usize].push(item);
             }
             None => shared.pass_on(waiting_connection, self.queue.completions()),
         }
@@ -270,22 +274,26 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    /// Closes the connection that has been idle for longest, and returns its permit. While too many have not finished their
-    /// handshakes, it closes one of these: more may have been accepted than this step has seen.
+    /// Closes the connection that goes first, and returns its permit. While too many have not finished their handshakes, it closes one
+    /// of these: more may have been accepted than this step has seen.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         if self.unfinished_handshakes.get() > self.worker.shared.handshakes_share()
-            && let Some(oldest) = self.take_oldest_handshake()
+            && let Some(mut oldest) = self.take_oldest_handshake()
         {
-            return Some(self.worker.shared.reuse(oldest.permit));
+            return Some(self.worker.shared.reuse(oldest.permit.take()?));
         }
         let now_ms = self.worker.clock.now.ms();
         let settings = &self.worker.configuration().server.settings;
-        let idle = self.parked.take_longest_idle(settings, now_ms)?;
-        self.work.forget(&idle);
-        Some(self.worker.shared.reuse(idle.permit))
+        let (evicted, mut slot) = self.parked.take_victim(settings, now_ms)?;
+        let permit = slot.permit.take()?;
+        // It ends where it has begun.
+        self.turn(slot, With::Nothing, |slot, cx| {
+            victims::evict(evicted, &mut slot.connection, &slot.socket, cx);
+        });
+        Some(self.worker.shared.reuse(permit))
     }
 
-    /// Takes out the connection whose handshake has waited for its client for longest. It is counted as closed.
+    /// Takes out a connection whose handshake has waited for its client for longest. It is counted as closed.
     fn take_oldest_handshake(&mut self) -> Option<Box<Slot>> {
         let mut oldest = self.parked.take_oldest_handshake(self.worker.clock.now.ms())?;
         self.work.forget(&oldest);

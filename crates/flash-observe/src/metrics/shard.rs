@@ -85,6 +85,8 @@ pub enum Count {
     Connections,
     /// Connections turned away because there were too many, or no descriptor for them.
     Shed,
+    /// Connections that were closed so that new ones got their places.
+    Evicted,
     HelperJobs,
     /// Misses that waited for a job already under way.
     Joined,

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flash_core::Connection;
 use flash_core::hosts::Hosts;
 use flash_core::memory_budget::Budget;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
+use flash_core::{Connection, Evictable};
 use flash_disk::Spool;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::set_socket_linger;
@@ -97,9 +97,19 @@ impl Source for NeverParks {
 
     fn park(&mut self, _: Box<Client>) {}
 
-    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+    fn take_victim(&mut self) -> Option<Box<Client>> {
         None
     }
+
+    fn lacks_places(&self) -> bool {
+        false
+    }
+
+    fn gives_way(&mut self, _: Option<Evictable>) -> bool {
+        false
+    }
+
+    fn goes_on(&mut self) {}
 
     fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
         None

@@ -7,6 +7,7 @@ mod dates;
 mod deadlines;
 mod elsewhere;
 mod ends;
+mod eviction;
 mod fallback;
 mod finding;
 mod h2;

@@ -1,7 +1,7 @@
 //! How fast a client has to be: on average, whatever the kernels between it and the server hold.
 
 use super::*;
-use crate::deadline::{CREDIT_MS_MAX, FLUSH_BYTES};
+use crate::deadline::CREDIT_MS_MAX;
 use crate::record::Peer;
 
 const LEAST: u64 = 500;
@@ -299,28 +299,4 @@ fn a_client_that_is_told_of_its_slowness_may_take_that_at_its_own_speed() {
     assert_eq!(world.left_ms(&client), 10_000);
     assert_eq!(world.make_room(&mut client, 10_000), Waits::ForBytes);
     assert_eq!(reply(&client.got).status, 408);
-}
-
-#[test]
-fn the_longest_idle_connection_is_the_one_that_has_been_silent_for_longest() {
-    let mut world = world();
-    let since = |world: &World, client: &Client| client.connection.idle_since_ms(&world.server.settings);
-    let (mut kept, mut large, mut busy) = (world.connect(), world.connect(), world.connect());
-    let at_ms = world.now.ms();
-    assert_eq!(since(&world, &kept), Some(at_ms), "one that has said nothing yet is idle as well");
-    world.jobs = Jobs::AtOnce;
-    world.pass_ms(&mut kept, 3_000);
-    world.receive(&mut kept, get("/small.txt").as_bytes());
-    world.pass_ms(&mut kept, 2_000);
-    world.receive(&mut large, get("/large.bin").as_bytes());
-    world.receive(&mut busy, b"GET /");
-    world.pass_ms(&mut kept, 1_000);
-    assert!(client_has_much(&large));
-    assert_eq!(since(&world, &kept), Some(at_ms + 3_000));
-    assert_eq!(since(&world, &large), Some(at_ms + 5_000));
-    assert_eq!(since(&world, &busy), None);
-}
-
-fn client_has_much(client: &Client) -> bool {
-    client.got.len() as u64 > FLUSH_BYTES
 }

@@ -7,6 +7,7 @@ use super::persistence::Persistence;
 use super::state::{Http1, Phase, Why};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
+use crate::evictable::Evictable;
 use crate::exchange::ExchangeState;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError, UpstreamExchange};
@@ -25,11 +26,23 @@ impl Http1 {
         self.is_idle() && !self.deadline.is_for(Waiting::Head)
     }
 
-    /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
-    /// close, the kernel still delivers what it holds for the client.
-    pub(crate) fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
+    /// Whether the connection may be closed for a new one, and how early.
+    pub(crate) fn evictable(
+        &self,
+        now_ms: u64,
+        settings: &Settings,
+        unacknowledged: impl FnOnce() -> u64,
+    ) -> Option<Evictable> {
+        let is_reading = matches!(self.phase, Phase::ReadRequest) && self.output.is_none();
         let is_flushing = matches!(self.phase, Phase::Lingering { why: Why::Unflushed, .. });
-        (self.is_idle() || is_flushing).then(|| self.deadline.silent_since_ms(settings))
+        let silent_since_ms = || self.deadline.silent_since_ms(settings);
+        match () {
+            () if is_reading && self.deadline.is_for(Waiting::Head) => {
+                Some(Evictable::Unfinished(silent_since_ms()))
+            }
+            () if self.is_idle() || is_flushing => Some(Evictable::Idle(silent_since_ms())),
+            () => self.deadline.behind(now_ms, settings, unacknowledged),
+        }
     }
 
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called

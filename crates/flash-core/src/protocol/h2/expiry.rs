@@ -6,6 +6,7 @@ use flash_http::status::Status;
 use super::state::{Draining, Http2, Phase, StreamState};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
+use crate::evictable::Evictable;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError};
 use crate::exchange::{Exchange, ExchangeState};
@@ -19,9 +20,31 @@ impl Http2 {
         self.due_ms
     }
 
-    /// Since when the connection has been idle. `None` if closing it would do harm.
-    pub(crate) fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
-        self.is_idle().then(|| self.deadline.silent_since_ms(settings))
+    /// Whether the connection may be closed for a new one, and how early.
+    pub(crate) fn evictable(
+        &self,
+        now_ms: u64,
+        settings: &Settings,
+        unacknowledged: impl FnOnce() -> u64,
+    ) -> Option<Evictable> {
+        let is_open = self.phase == Phase::Open && !self.is_exchanging();
+        let silent_since_ms = || self.deadline.silent_since_ms(settings);
+        let streams = self.session.streams();
+        match () {
+            // Of its first request, or of one that has begun.
+            () if is_open && (self.session.is_new() || self.session.is_within()) => {
+                Some(Evictable::Unfinished(silent_since_ms()))
+            }
+            () if is_open => Some(Evictable::Idle(silent_since_ms())),
+            // Each stream waits for the client. The one that waits least counts.
+            () if self.deadline.is_for(Waiting::Nothing) => {
+                let behind =
+                    |stream: &Stream<StreamState>| stream.user.deadline.behind(now_ms, settings, || 0);
+                let all: Option<Vec<Evictable>> = streams.iter().map(behind).collect();
+                all?.into_iter().max()
+            }
+            () => self.deadline.behind(now_ms, settings, unacknowledged),
+        }
     }
 
     /// Begins the connection's own wait.
