@@ -63,7 +63,7 @@ impl UpstreamIo {
                 Sent::Broken => connection.upstream_refuses(id, cx),
             },
             Want::ReceiveUpstream(id) => {
-                let most = connection.piece_bytes(id).unwrap_or(usize::MAX).min(self.buffer.len());
+                let most = connection.piece_bytes(id).unwrap_or(1).min(self.buffer.len());
                 match socket::receive_now(stream, &mut self.buffer[..most]) {
                     // A short read says nothing: the end may follow, and is reported only once.
                     Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
@@ -83,7 +83,7 @@ impl UpstreamIo {
 
 /// Whether a want takes as long as a loop has for a connection's turn: it has a piece compressed.
 pub(crate) fn takes_long(want: &Want, connection: &mut Connection) -> bool {
-    matches!(want, Want::ReceiveUpstream(id) if connection.piece_bytes(*id).is_some())
+    matches!(want, Want::ReceiveUpstream(id) if connection.takes_long(*id))
 }
 
 /// Tells an exchange whether its upstream has opened. Returns the exchange's stream.

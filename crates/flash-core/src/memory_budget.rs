@@ -64,6 +64,15 @@ impl Reservation {
         self.bytes
     }
 
+    /// Holds so much from now on, even if that exceeds the budget.
+    pub fn resize(&mut self, bytes: u64) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.bytes.fetch_add(more, Ordering::Relaxed),
+            None => self.budget.bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        };
+        self.bytes = bytes;
+    }
+
     /// Reserves more, if the budget allows it. Returns whether it did.
     pub fn grow(&mut self, bytes: u64) -> bool {
         let Some(mut more) = self.budget.reserve(bytes) else { return false };

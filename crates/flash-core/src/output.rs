@@ -113,6 +113,23 @@ impl Output {
         written as u64
     }
 
+    /// How many bytes have been written, sent or not.
+    pub(crate) fn written_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes back what was written from there on, which is to be sent later.
+    pub(crate) fn take_behind(&mut self, written_bytes: usize) -> Vec<u8> {
+        let taken = self.bytes.split_off(written_bytes);
+        if let Some(Segment::Bytes(length)) = self.segments.back_mut() {
+            *length -= taken.len();
+            if *length == 0 {
+                self.segments.pop_back();
+            }
+        }
+        taken
+    }
+
     pub(crate) fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>) {
         if !range.is_empty() {
             self.segments.push_back(Segment::Memory(Arc::clone(file), range));

@@ -26,6 +26,8 @@ pub struct Routes {
     place: ArcSwap<Place>,
     /// Memory for responses that clients have not received, and for request bodies that are not whole.
     pub(crate) answers: Arc<Budget>,
+    /// The room on the disk for responses that clients have not received.
+    pub(crate) spool: Arc<Budget>,
     /// What opens the upstreams. A request that began before a reload opens those of its own configuration.
     pub(crate) upstreams: Option<Arc<dyn Upstreams>>,
 }
@@ -79,7 +81,14 @@ impl Routes {
         });
         let place = ArcSwap::from_pointee(Place::new(software, document_root));
         let (except, strip_prefix, software) = (PathRules::default(), Box::default(), software.into());
-        Self { list, except, strip_prefix, software, place, answers, upstreams: None }
+        let spool = Budget::new(0);
+        Self { list, except, strip_prefix, software, place, answers, spool, upstreams: None }
+    }
+
+    /// The same, with this room on the disk for responses that clients have not received.
+    #[must_use]
+    pub fn spooled(self, spool: Arc<Budget>) -> Self {
+        Self { spool, ..self }
     }
 
     /// The same, opened by these upstreams.

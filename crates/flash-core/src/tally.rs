@@ -25,6 +25,10 @@ pub struct Tally {
     pub limited: u64,
     /// Bytes that sockets took, heads among them.
     pub sent_bytes: u64,
+    /// Bytes of request bodies and of responses that were written to the spool.
+    pub spooled_bytes: u64,
+    /// Programs that were ended because they had waited for their clients for too long.
+    pub programs_held: u64,
     /// How long output waited for sockets.
     pub send_us: u64,
     /// Exchanges that ended, for the access log. If the log is off, only those that were slow.

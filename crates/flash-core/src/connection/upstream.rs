@@ -79,9 +79,17 @@ impl Connection {
         }
     }
 
-    /// How many bytes of the upstream's stream are read at a time, if a loop has no time for more.
-    pub fn piece_bytes(&mut self, id: ExchangeId) -> Option<usize> {
-        self.protocol.upstream_mut(id)?.piece_bytes()
+    /// How many bytes of the upstream's stream are read at a time.
+    pub fn piece_bytes(&self, id: ExchangeId) -> Option<usize> {
+        match &self.protocol {
+            Protocol::H1(h1) => h1.piece_bytes(id),
+            Protocol::H2(h2) => h2.piece_bytes(id),
+        }
+    }
+
+    /// Whether a loop has time for no more than one such piece.
+    pub fn takes_long(&mut self, id: ExchangeId) -> bool {
+        self.protocol.upstream_mut(id).is_some_and(|upstream| upstream.takes_long())
     }
 
     pub fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction, cx: &mut Context<'_>) {

@@ -297,7 +297,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);
         let request = Request::new(&head, request, &answer::Program { script: None, is_fallback: false });
-        let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known);
+        let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known, None);
         assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
         upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
@@ -321,8 +321,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         }
     };
     let [one, two] = &mut all[..] else { panic!("two") };
-    let site = world.server.hosts.unnamed();
-    assert_eq!(one.0.body_room(site), two.0.body_room(site));
+    assert_eq!(one.0.body_room(), two.0.body_room());
     two.0.put_body(b"two");
     one.0.put_body(b"one");
     assert_eq!((one.0.to_upstream(), two.0.to_upstream()), (&b"one"[..], &b"two"[..]));

@@ -2,8 +2,8 @@
 //!
 //! It replaces the steps *find file* to *send data*. The exchange knows which directions of the upstream's stream would
 //! block. The protocol knows that of the client's directions. No program waits for its client's upload, because the
-//! request's body is [stored](spooled_body) until it is whole. If the client does not read, Flash does not read from the
-//! upstream, and the program has to wait, for a [short time](program_deadline). This module does not know how the program
+//! request's body is [stored](spool_queue) until it is whole. What the client has not taken of a response is stored too. If that
+//! has reached its limit, the program waits, for a [short time](program_deadline). This module does not know how the program
 //! was started, or where its stream goes afterwards.
 
 mod coded_body;
@@ -13,7 +13,8 @@ mod outgoing;
 mod program_deadline;
 mod request;
 mod response_state;
-mod spooled_body;
+mod slow_client;
+mod spool_queue;
 mod watermark;
 
 use std::net::SocketAddr;
@@ -25,14 +26,15 @@ use crate::context::Context;
 use crate::exchange::decide::Terms;
 use crate::exchange::sink::ResponseSink;
 use crate::exchange_id::ExchangeId;
-use crate::memory_budget::Budget;
 use crate::record::Timing;
+use crate::routes::Routes;
 use crate::site::Site;
 use crate::transport::{ClientCertificate, TransportInfo};
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
 use crate::want::Direction;
 
 use self::coded_body::CodedBody;
+pub(crate) use self::feed::JobDone;
 pub(crate) use self::gateway_error::GatewayError;
 pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
@@ -41,11 +43,13 @@ use self::program_deadline::ProgramDeadline;
 pub(crate) use self::request::Request;
 use self::response_state::DISCARD_BYTES_MAX;
 pub(crate) use self::response_state::{ResponseState, Writer};
-use self::spooled_body::SpooledBody;
-use self::watermark::Watermark;
+use self::spool_queue::SpoolQueue;
+use self::watermark::{RESPONSE_BYTES, Watermark};
 
 /// RFC 3875 §6.2.2 allows a program to redirect to another, and that one back to the first.
 pub(crate) const REDIRECTS_MAX: u8 = 10;
+/// Where there is little room for a response, fewer bytes are not worth a call.
+const PIECE_BYTES_LEAST: usize = 1 << 10;
 
 /// What the head says about the length of the request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +71,14 @@ pub(crate) struct UpstreamExchange {
     /// The request's body has arrived to its end.
     body_has_ended: bool,
     /// The request's body, until the program has been given all of it. A small one may wait where it arrived.
-    spooled: Option<Box<SpooledBody>>,
+    spooled: Option<Box<SpoolQueue>>,
     outgoing: Outgoing,
     pub(crate) reply: ResponseState,
-    watermark: Watermark,
+    /// What is ready to be sent of the response.
+    front: Watermark,
+    /// What follows, if the client is behind.
+    ahead: Option<Box<SpoolQueue>>,
+    routes: Option<Arc<Routes>>,
     deadline: ProgramDeadline,
     /// The response may be compressed.
     may_be_coded: bool,
@@ -128,7 +136,12 @@ pub(crate) enum Ended {
 }
 
 impl UpstreamExchange {
-    pub(crate) fn new(id: ExchangeId, request: Request, body: RequestBodyLength) -> Self {
+    pub(crate) fn new(
+        id: ExchangeId,
+        request: Request,
+        body: RequestBodyLength,
+        routes: Option<Arc<Routes>>,
+    ) -> Self {
         Self {
             id,
             reply: ResponseState::new(),
@@ -138,7 +151,9 @@ impl UpstreamExchange {
             body_has_ended: body == RequestBodyLength::None,
             spooled: None,
             outgoing: Outgoing::default(),
-            watermark: Watermark::of_response(),
+            front: Watermark::default(),
+            ahead: None,
+            routes,
             deadline: ProgramDeadline::default(),
             may_be_coded: false,
             blocked: Blocked::default(),
@@ -146,12 +161,12 @@ impl UpstreamExchange {
         }
     }
 
-    /// What the exchange needs before more is read from the client.
-    pub(crate) fn need_before_reading(&self) -> Option<Need> {
-        let spooled = self.spooled.as_ref();
+    /// What the exchange needs before more is read from the client. `in_turn` says whether a job stops everything else.
+    pub(crate) fn need_before_reading(&self, in_turn: bool) -> Option<Need> {
+        let of_body = self.spooled.as_ref().is_some_and(|spooled| spooled.is_under_way());
         match &self.stage {
-            _ if spooled.is_some_and(|spooled| spooled.is_wanted()) => Some(Need::Job),
-            _ if self.awaits_job() => Some(Need::WaitJob),
+            _ if self.wants_job() => Some(Need::Job),
+            _ if of_body || in_turn && self.awaits_job() => Some(Need::WaitJob),
             Stage::Running(_) if !self.blocked.upstream_out && self.outgoing.left() > 0 => Some(Need::Send),
             Stage::Running(_)
                 if self.outgoing.write_half == WriteHalf::ShutdownDue && self.outgoing.left() == 0 =>
@@ -179,15 +194,14 @@ impl UpstreamExchange {
         (running && self.reads(waiting_bytes), running && self.outgoing.left() > 0)
     }
 
-    /// Whether there is room for more of the response. What follows its end is dropped.
     fn reads(&self, waiting_bytes: usize) -> bool {
-        self.watermark.allows(waiting_bytes) || self.reply.is_written()
+        self.room(waiting_bytes) > 0
     }
 
     /// The connection is about to wait. `waiting_bytes` have not been sent to the client, which may have `ended` its side.
     pub(crate) fn wait(&mut self, waiting_bytes: usize, has_ended: bool, cx: &Context<'_>) {
         let awaited = match &self.stage {
-            _ if self.awaits_job() => Awaited::Nothing,
+            _ if self.wants_job() || self.awaits_job() => Awaited::Nothing,
             Stage::Spooling | Stage::Pending | Stage::Over => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
@@ -213,34 +227,18 @@ impl UpstreamExchange {
         self.deadline.expired(cx.now.ms())
     }
 
-    pub(crate) fn awaits_job(&self) -> bool {
-        self.spooled.as_ref().is_some_and(|spooled| spooled.is_under_way())
-    }
-
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.stage, Stage::Running(_))
     }
 
-    /// Whether the program has done its part.
+    /// Whether the program has done its part, and nothing of its response is stored.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over)
+        matches!(self.stage, Stage::Over) && self.ahead.is_none()
     }
 
     /// Whether the request's body is stored until it is whole.
     pub(crate) fn spools(&self) -> bool {
         matches!(self.stage, Stage::Spooling)
-    }
-
-    /// If the client is behind, the upstream may go on as far as memory allows.
-    pub(crate) fn make_room(&mut self, waiting_bytes: usize, answers: &Arc<Budget>) {
-        if matches!(self.stage, Stage::Running(_)) && !self.watermark.allows(waiting_bytes) {
-            self.watermark.grow(answers);
-        }
-    }
-
-    /// The client has received everything.
-    pub(crate) fn drained(&mut self) {
-        self.watermark = Watermark::of_response();
     }
 
     pub(crate) fn upstream_ready(&mut self) {
@@ -386,9 +384,15 @@ impl UpstreamExchange {
         Ok(Ended::Well)
     }
 
-    /// How many bytes of the upstream a loop has time for, if each of them may take long.
-    pub(crate) fn piece_bytes(&self) -> Option<usize> {
-        (self.may_be_coded && self.reply.may_be_coded()).then_some(coded_body::PIECE_BYTES)
+    /// Whether each byte of the upstream may take a loop long.
+    pub(crate) fn takes_long(&self) -> bool {
+        self.may_be_coded && self.reply.may_be_coded()
+    }
+
+    /// How many bytes are read from the upstream at a time. `waiting_bytes` have not been sent to the client.
+    pub(crate) fn piece_bytes(&self, waiting_bytes: usize) -> usize {
+        let most = if self.takes_long() { coded_body::PIECE_BYTES } else { usize::MAX };
+        self.room(waiting_bytes).clamp(PIECE_BYTES_LEAST, most)
     }
 
     /// Whether the client lacks bytes that the upstream has written before it paused.

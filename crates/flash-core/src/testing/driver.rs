@@ -61,6 +61,8 @@ pub(crate) struct Client {
     pub(crate) got: Vec<u8>,
     /// A job of this connection that is not done yet.
     pub(crate) pending: Option<(ExchangeId, Job)>,
+    /// Jobs that took too long, and are not done yet.
+    pub(crate) late: Vec<(ExchangeId, Job)>,
     /// A check of its log-in that is not done yet.
     pub(crate) check: Option<(ExchangeId, Box<dyn Check>)>,
     pub(crate) write_is_shut: bool,
@@ -190,6 +192,7 @@ impl World {
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,
+            late: Vec::new(),
             check: None,
             write_is_shut: false,
             is_reset: false,
@@ -312,6 +315,13 @@ impl World {
         self.finish(client, id, done)
     }
 
+    /// Does a job that took too long.
+    pub(crate) fn complete_late(&mut self, client: &mut Client) -> Waits {
+        let (id, job) = client.late.pop().expect("a job is late");
+        let done = self.disk.help(&job);
+        self.finish(client, id, done)
+    }
+
     /// Ends the pending job of a connection with this failure.
     pub(crate) fn fail(&mut self, client: &mut Client, failure: Failure) -> Waits {
         let (id, _) = client.pending.take().expect("a job is pending");
@@ -411,7 +421,7 @@ impl World {
     }
 
     fn dispatch(&mut self, client: &mut Client, id: ExchangeId, mut job: Job) {
-        assert!(client.pending.is_none(), "a second job while the first is under way");
+        client.late.extend(client.pending.take());
         if let Job::Find(find) = &mut job
             && self.server.settings.lookup_as_job
         {
@@ -455,7 +465,12 @@ impl World {
     fn receive_upstream(&mut self, client: &mut Client, id: ExchangeId) {
         let program = client.program_of(id);
         match (program.says.pop_front(), program.ended) {
-            (Some(bytes), _) => {
+            (Some(mut bytes), _) => {
+                let most = client.connection.piece_bytes(id).expect("it runs");
+                let rest = bytes.split_off(most.min(bytes.len()));
+                if !rest.is_empty() {
+                    client.program_of(id).says.push_front(rest);
+                }
                 self.with(client, |connection, cx| connection.upstream_received(id, &bytes, cx))
             }
             (None, true) => self.with(client, |connection, cx| connection.upstream_ended(id, cx)),

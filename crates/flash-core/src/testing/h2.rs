@@ -273,7 +273,12 @@ impl H2Client {
                 Want::ReceiveUpstream(id) => {
                     let program = self.program(id);
                     match (program.says.pop_front(), program.ended) {
-                        (Some(bytes), _) => {
+                        (Some(mut bytes), _) => {
+                            let most = self.client.connection.piece_bytes(id).expect("it runs");
+                            let rest = bytes.split_off(most.min(bytes.len()));
+                            if !rest.is_empty() {
+                                self.program(id).says.push_front(rest);
+                            }
                             self.with(world, |connection, cx| connection.upstream_received(id, &bytes, cx));
                         }
                         (None, true) => self.with(world, |connection, cx| connection.upstream_ended(id, cx)),

@@ -27,6 +27,7 @@ mod records;
 mod simulation;
 mod slow_clients;
 mod splits;
+mod stored;
 mod spooled;
 mod ways_around;
 mod what_answers;

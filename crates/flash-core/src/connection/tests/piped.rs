@@ -8,6 +8,7 @@ use proptest::sample::select;
 use super::programs::world_of_programs;
 use super::*;
 use crate::job::Failure;
+use crate::memory_budget::Budget;
 use crate::testing::{Manner, Random, body_of, each_seed, end_record, record};
 use crate::upstream::{OpenError, UpstreamProtocol};
 
@@ -45,6 +46,8 @@ struct Outcome {
 
 fn outcome(input: &[u8], heads: &[usize], manner: &Manner, pieces: &[usize], rooms: &[usize]) -> Outcome {
     let mut world = world_of_programs();
+    // Whatever does not fit into a little memory is stored.
+    world.routes().spool = Budget::new(1 << 30);
     world.manner = Some(manner.clone());
     let mut client = world.exchange(input, pieces, rooms);
     let told = |program: crate::testing::Program| match program.manner.protocol {
@@ -102,8 +105,10 @@ struct Life {
 impl Life {
     fn new(seed: u64) -> Self {
         let mut world = world_of_programs();
+        let mut random = Random::new(seed);
+        let bytes_max = *random.pick(&[0, 1 << 20, 1 << 30]);
+        world.routes().spool = Budget::new(bytes_max);
         let client = world.connect();
-        let random = Random::new(seed);
         Self { random, world, client, waits: Waits::ForBytes, input: Vec::new(), exchanges: 0 }
     }
 
@@ -121,6 +126,9 @@ impl Life {
 
     fn step(&mut self) -> Waits {
         let (world, client, random) = (&mut self.world, &mut self.client, &mut self.random);
+        if !client.late.is_empty() && random.chance(5) {
+            return world.complete_late(client);
+        }
         if random.chance(1) {
             let ms = random.within(1..70_000);
             return world.pass_ms(client, ms);

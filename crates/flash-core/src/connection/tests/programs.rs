@@ -322,6 +322,7 @@ fn silence_is_a_gateway_timeout_and_then_an_end() {
 #[test]
 fn a_body_that_comes_too_slowly_is_refused() {
     let mut world = world_of_programs();
+    world.routes().answers = Budget::new(64 << 20);
     let mut client = world.connect();
     world.receive(&mut client, post(100_000).as_bytes());
     world.receive(&mut client, &[b'x'; 6_000]);

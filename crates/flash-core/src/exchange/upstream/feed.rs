@@ -1,11 +1,13 @@
-//! The request's body on its way to the program. It is stored until it is whole.
+//! The request's body on its way to the program: it is stored until it is whole. And the jobs about what is stored.
+
+use bytes::Bytes;
 
 use super::gateway_error::GatewayError;
-use super::spooled_body::SpooledBody;
+use super::outgoing::{OUTGOING_BYTES_MAX, WriteHalf};
+use super::spool_queue::{Moved, SpoolQueue};
 use super::watermark::BODY_BYTES;
 use super::{RequestBodyLength, Stage, UpstreamExchange};
-use crate::job::{Done, Job};
-use crate::site::Site;
+use crate::job::{Done, Failure, Job};
 
 impl UpstreamExchange {
     pub(crate) fn body_has_ended(&self) -> bool {
@@ -24,10 +26,12 @@ impl UpstreamExchange {
     }
 
     /// How many bytes of the request's body there is room for now.
-    pub(crate) fn body_room(&mut self, site: &Site) -> usize {
-        match (&self.stage, &site.routes) {
+    pub(crate) fn body_room(&mut self) -> usize {
+        match (&self.stage, &self.routes) {
             (Stage::Spooling, Some(routes)) => {
-                self.spooled.get_or_insert_with(|| Box::new(SpooledBody::new())).room(&routes.answers)
+                let spooled = self.spooled.get_or_insert_with(|| Box::new(SpoolQueue::new()));
+                spooled.make_room(&routes.answers, None);
+                spooled.room(&routes.answers)
             }
             // A small body, which waited where it arrived.
             (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
@@ -39,7 +43,11 @@ impl UpstreamExchange {
     pub(crate) fn put_body(&mut self, data: &[u8]) {
         match (&self.stage, &mut self.spooled) {
             (Stage::Running(running), None) => self.outgoing.put(data, running.upstream.protocol),
-            (_, Some(spooled)) => spooled.put(data),
+            (_, Some(spooled)) => {
+                if let Some(routes) = &self.routes {
+                    spooled.put(data, &routes.answers);
+                }
+            }
             _ => {}
         }
     }
@@ -56,33 +64,92 @@ impl UpstreamExchange {
 
     /// Gives the program as much of a stored body as it has room for.
     pub(crate) fn give_spooled(&mut self) {
-        if let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) {
-            let protocol = running.upstream.protocol;
-            if spooled.give(&mut self.outgoing, protocol) {
-                self.spooled = None;
-                self.outgoing.end_body(protocol);
-            }
+        let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) else { return };
+        let (protocol, outgoing) = (running.upstream.protocol, &mut self.outgoing);
+        let room = OUTGOING_BYTES_MAX.saturating_sub(outgoing.left());
+        let has_refused = outgoing.write_half == WriteHalf::Refused;
+        if !has_refused && room > 0 && !(spooled.is_in_file() && outgoing.left() > 0) {
+            spooled.give(room, |bytes| outgoing.put(bytes, protocol));
+        }
+        if has_refused || spooled.is_empty() {
+            self.spooled = None;
+            outgoing.end_body(protocol);
         }
     }
 
-    /// Whether a job about the body is wanted.
+    /// Whether a job is wanted, about the body or about the response. There is one at a time.
     pub(crate) fn wants_job(&self) -> bool {
-        self.spooled.as_ref().is_some_and(|spooled| spooled.is_wanted())
+        !self.awaits_job() && self.queues().any(SpoolQueue::is_wanted)
+    }
+
+    pub(crate) fn awaits_job(&self) -> bool {
+        self.queues().any(SpoolQueue::is_under_way)
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &SpoolQueue> {
+        self.spooled.as_deref().into_iter().chain(self.ahead.as_deref())
     }
 
     pub(crate) fn job(&mut self) -> Option<Job> {
-        self.spooled.as_mut()?.ask().map(Job::Spool)
+        if self.awaits_job() {
+            return None;
+        }
+        let of_body = self.spooled.as_mut().and_then(|spooled| spooled.ask());
+        of_body.or_else(|| self.ahead.as_mut()?.ask()).map(Job::Spool)
     }
 
     /// Takes the result of the job.
-    pub(crate) fn job_done(&mut self, done: Done) -> Result<(), GatewayError> {
+    pub(crate) fn job_done(&mut self, done: Done) -> Result<JobDone, GatewayError> {
         // The connection may have been in a stage that gets no events of sockets.
         self.upstream_ready();
-        let protocol = match &self.stage {
-            Stage::Running(running) => Some(running.upstream.protocol),
-            _ => None,
-        };
-        let Some(spooled) = &mut self.spooled else { return Ok(()) };
-        spooled.take(done, &mut self.outgoing, protocol).map_err(GatewayError::of_spool)
+        if let Some(spooled) = self.spooled.as_mut().filter(|spooled| spooled.is_under_way()) {
+            return match (spooled.take(done).map_err(GatewayError::of_spool)?, &self.stage) {
+                (Moved::Written(bytes), _) => Ok(JobDone::Written(bytes)),
+                (Moved::Unwritten(failure), _) => Err(GatewayError::of_spool(failure)),
+                (Moved::Read(bytes), Stage::Running(running)) => {
+                    self.outgoing.put(&bytes, running.upstream.protocol);
+                    Ok(JobDone::Nothing)
+                }
+                (Moved::Read(_) | Moved::Nothing, _) => Ok(JobDone::Nothing),
+            };
+        }
+        let Some(ahead) = &mut self.ahead else { return Ok(JobDone::Nothing) };
+        let moved = ahead.take(done).map_err(|_| GatewayError::of_stored_response())?;
+        self.forget_empty();
+        Ok(match moved {
+            Moved::Written(bytes) => JobDone::Written(bytes),
+            Moved::Read(bytes) => JobDone::Response(bytes),
+            Moved::Unwritten(Failure::Full) => {
+                JobDone::Refused("waits for its client: the folder for temporary files is full")
+            }
+            Moved::Unwritten(Failure::Broken) => {
+                JobDone::Refused("waits for its client: the folder for temporary files fails")
+            }
+            // The component that refuses a job logs that.
+            Moved::Unwritten(_) | Moved::Nothing => JobDone::Nothing,
+        })
     }
+
+    /// The job takes too long. A response may go on without it.
+    pub(crate) fn job_is_late(&mut self) -> Result<(), GatewayError> {
+        match &mut self.ahead {
+            Some(ahead) if ahead.is_under_way() => match ahead.give_up_job() {
+                true => Ok(()),
+                false => Err(GatewayError::of_stored_response()),
+            },
+            _ => Err(GatewayError::of_spool(Failure::TimedOut)),
+        }
+    }
+}
+
+/// What a job has led to.
+#[derive(Debug)]
+pub(crate) enum JobDone {
+    /// So many bytes were written.
+    Written(u64),
+    /// The next part of the response, for the client.
+    Response(Bytes),
+    /// A part of the response could not be written, for this reason. It stays in memory.
+    Refused(&'static str),
+    Nothing,
 }

@@ -39,6 +39,12 @@ impl GatewayError {
         };
         Self { status: failure.status(), reason }
     }
+
+    /// A part of a response was stored, and cannot be read back.
+    pub(crate) fn of_stored_response() -> Self {
+        let reason = "cannot be heard to the end: the folder for temporary files does not return its response";
+        Self { status: Failure::Broken.status(), reason: Some(reason) }
+    }
 }
 
 impl From<OpenError> for GatewayError {

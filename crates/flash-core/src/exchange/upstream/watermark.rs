@@ -1,61 +1,50 @@
-//! How much of a response or a request body may be buffered: a little in any case, and more while there is memory. A
+//! How much of a response or of a request's body may be in memory. One budget counts all of it. While the budget has room, a
 //! program that serves one client after the other does not have to wait for a slow one.
 
 use std::sync::Arc;
 
 use crate::memory_budget::{Budget, Reservation};
 
-/// How much of a response may wait for its client in any case.
-const ANSWER_BYTES: usize = 64 << 10;
-/// How much of a body may be in memory in any case.
+/// How much of a response may be ready to be sent.
+pub(super) const RESPONSE_BYTES: usize = 64 << 10;
+/// How much of a body needs no spool.
 pub(super) const BODY_BYTES: usize = 16 << 10;
-/// More memory is reserved in steps of this size,
-const STEP_BYTES: u64 = 64 << 10;
-/// up to this part of the whole budget.
+/// How much anything may have if the budget is used up.
+const LEAST_BYTES: usize = 4 << 10;
+/// A body, and what follows of a response, may have this part of the budget.
 const PART: u64 = 64;
 
-#[derive(Debug)]
+/// Bytes in memory, counted in the budget.
+#[derive(Debug, Default)]
 pub(super) struct Watermark {
-    /// What needs no reservation.
-    bytes: usize,
-    reservation: Option<Reservation>,
+    counted: Option<Reservation>,
 }
 
 impl Watermark {
-    pub(super) fn of_response() -> Self {
-        Self { bytes: ANSWER_BYTES, reservation: None }
-    }
-
-    pub(super) fn of_body() -> Self {
-        Self { bytes: BODY_BYTES, reservation: None }
-    }
-
-    /// Whether the upstream may go on with this many bytes unsent.
-    pub(super) fn allows(&self, waiting_bytes: usize) -> bool {
-        waiting_bytes <= self.bytes_max()
-    }
-
-    pub(super) fn bytes_max(&self) -> usize {
-        self.bytes + self.reserved_bytes() as usize
-    }
-
-    /// Moves the reservation to the owner of the bytes.
-    pub(super) fn take_reservation(&mut self) -> Option<Reservation> {
-        self.reservation.take()
-    }
-
-    /// Reserves one more step, if the budget allows it.
-    pub(super) fn grow(&mut self, answers: &Arc<Budget>) {
-        if self.reserved_bytes() + STEP_BYTES > answers.bytes_max() / PART {
-            return;
-        }
-        match &mut self.reservation {
-            Some(room) => _ = room.grow(STEP_BYTES),
-            None => self.reservation = answers.reserve(STEP_BYTES),
+    /// So many bytes are in memory now.
+    pub(super) fn count(&mut self, bytes: usize, answers: &Arc<Budget>) {
+        match &mut self.counted {
+            _ if bytes == 0 => self.counted = None,
+            Some(counted) => counted.resize(bytes as u64),
+            None => self.counted = Some(answers.reserve_beyond(bytes as u64)),
         }
     }
 
-    fn reserved_bytes(&self) -> u64 {
-        self.reservation.as_ref().map_or(0, Reservation::bytes)
+    /// How many bytes may be in memory: `most`, if the budget has room for them.
+    pub(super) fn bytes_max(&self, most: usize, answers: &Budget) -> usize {
+        let counted = self.counted.as_ref().map_or(0, Reservation::bytes);
+        let left = usize::try_from(counted.saturating_add(answers.left_bytes())).unwrap_or(usize::MAX);
+        left.min(most).max(LEAST_BYTES)
+    }
+
+    /// The same for a body, and for what follows of a response.
+    pub(super) fn part_max(&self, answers: &Budget) -> usize {
+        let part = usize::try_from(answers.bytes_max() / PART).unwrap_or(usize::MAX);
+        self.bytes_max(part.max(BODY_BYTES), answers)
+    }
+
+    /// Moves the count to the new owner of the bytes.
+    pub(super) fn take(&mut self) -> Option<Reservation> {
+        self.counted.take()
     }
 }

@@ -151,7 +151,12 @@ impl Http1 {
     ) -> Answered {
         let request = Request::new(head, head_bytes, program);
         let id = self.exchange_id();
-        let upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
+        let upstream = UpstreamExchange::new(
+            id,
+            request,
+            self.unread_body(head).length(),
+            beginning.site.routes.clone(),
+        );
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && head.expect == Expect::Continue;
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning, cx);
@@ -287,7 +292,7 @@ impl Http1 {
             let request = upstream.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
         }
-        if upstream.reply.is_written() {
+        if upstream.is_safe() {
             return self.abandon_upstream(cx);
         }
         if upstream.reply.has_begun() {
@@ -323,11 +328,16 @@ impl Http1 {
     /// The whole response is in the output. The exchange is over once that is sent.
     fn abandon_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let record = current.exchange.record.take();
-        let Some(upstream) = current.exchange.upstream_mut() else { return };
+        let Exchange { state: ExchangeState::Upstream(upstream), record, .. } = &mut current.exchange else {
+            return;
+        };
         upstream.abandon();
         cx.tally.released.extend(upstream.released());
-        if let Some(record) = record {
+        if upstream.stores_response() {
+            // The end of the response is recorded behind its last part.
+            return;
+        }
+        if let Some(record) = record.take() {
             let output = self.output.get_or_insert_with(|| cx.buffers.output());
             output.push_end(record);
             // If all bytes have been sent already, this records the end.

@@ -54,7 +54,10 @@ impl Http1 {
         match self.upstream().and_then(|upstream| upstream.expired(cx)) {
             None | Some(Awaited::Nothing) => {}
             Some(Awaited::Program) => return self.program_is_late(cx),
-            Some(Awaited::Client) => return self.cut_off(cx),
+            Some(Awaited::Client) => {
+                cx.tally.programs_held += 1;
+                return self.cut_off(cx);
+            }
         }
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let waiting = match self.deadline.expired(now_ms, settings, unacknowledged) {
@@ -85,7 +88,7 @@ impl Http1 {
                         lookup.state = Lookup::Failed(Failure::TimedOut);
                         self.resume(cx);
                     }
-                    ExchangeState::Upstream(_) => self.body_is_late(cx),
+                    ExchangeState::Upstream(_) => self.spool_is_late(cx),
                     ExchangeState::Body(_) => self.abort(cx),
                 },
                 _ => self.abort(cx),
@@ -100,13 +103,16 @@ impl Http1 {
         self.phase = Phase::CutOff;
     }
 
-    /// A job about the body has taken too long.
-    fn body_is_late(&mut self, cx: &mut Context<'_>) {
-        if let Phase::Exchange(current) = &mut self.phase {
-            // The job may still end. Its result must not be taken for one of the next request.
-            current.framing.persistence = Persistence::Closes;
+    /// A job about what is stored has taken too long.
+    fn spool_is_late(&mut self, cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        // The job may still end. Its result must not be taken for one of the next request.
+        current.framing.persistence = Persistence::Closes;
+        let Some(upstream) = current.exchange.upstream_mut() else { return };
+        match upstream.job_is_late() {
+            Ok(()) => self.send_stored(&[], cx),
+            Err(fault) => self.give_up(fault, cx),
         }
-        self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
     }
 
     /// The upstream has taken too long.

@@ -6,8 +6,8 @@ use flash_http::status::Status;
 
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
-use crate::context::Context;
-use crate::exchange::upstream::GatewayError;
+use crate::context::{Context, UpstreamError};
+use crate::exchange::upstream::{GatewayError, JobDone};
 use crate::job::Done;
 use crate::refusal::Refusal;
 
@@ -26,7 +26,7 @@ impl Http1 {
         upstream.give_spooled();
         let mut used = 0;
         while !body.is_complete() && used < self.input.len() {
-            let room = upstream.body_room(&site);
+            let room = upstream.body_room();
             if room == 0 {
                 break;
             }
@@ -59,8 +59,19 @@ impl Http1 {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Some(upstream) = current.exchange.upstream_mut() else { return };
         match upstream.job_done(done) {
-            Ok(()) => self.feed(cx),
-            Err(fault) => self.give_up(fault, cx),
+            Ok(JobDone::Written(bytes)) => {
+                cx.tally.spooled_bytes += bytes;
+                self.send_stored(&[], cx);
+            }
+            Ok(JobDone::Response(part)) => self.send_stored(&part, cx),
+            Ok(JobDone::Refused(reason)) => {
+                let request = upstream.request.name().clone();
+                cx.tally.upstream_errors.push(UpstreamError { request, reason });
+                self.send_stored(&[], cx);
+            }
+            Ok(JobDone::Nothing) => {}
+            Err(fault) => return self.give_up(fault, cx),
         }
+        self.feed(cx);
     }
 }

@@ -27,7 +27,8 @@ impl Http1 {
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
         let sends = output.is_some();
         let receives = self.input.len() < OUTGOING_BYTES_MAX && !client.has_ended;
-        let mut need = upstream.need_before_reading();
+        let in_turn = settings.jobs_in_turn;
+        let mut need = upstream.need_before_reading(in_turn);
         if let Some(output) = output
             && !client.out_blocked
         {
@@ -53,6 +54,7 @@ impl Http1 {
             None => {
                 let awaits_body = upstream.spools() && receives && !body.is_complete();
                 let waiting = match (sends, awaits_body) {
+                    _ if upstream.awaits_job() => Waiting::Completion,
                     (true, _) => Waiting::Send,
                     (false, true) => Waiting::Body,
                     (false, false) => Waiting::Nothing,
@@ -110,6 +112,12 @@ impl Http1 {
     pub(crate) fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
         self.upstream_of(id).map_or((false, false), |upstream| upstream.awaited(waiting_bytes))
+    }
+
+    /// How many bytes of the upstream's stream are read at a time.
+    pub(crate) fn piece_bytes(&self, id: ExchangeId) -> Option<usize> {
+        let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
+        self.upstream_of(id).map(|upstream| upstream.piece_bytes(waiting_bytes))
     }
 
     pub(crate) fn to_upstream(&self, id: ExchangeId) -> &[u8] {
@@ -191,6 +199,8 @@ impl Http1 {
             accepts: upstream.request.accepts,
             head: None,
         };
+        // What follows a stored part is stored behind it.
+        let kept_from = upstream.stores_response().then(|| writer.sink.output.written_bytes());
         let heard = what(upstream, &mut writer);
         if let Some(written) = writer.head {
             *framing = new_framing;
@@ -199,16 +209,17 @@ impl Http1 {
             let begun = recording::record(&head, (site, &self.transport), written, *timing, cx);
             *record = Some(begun.by(|| terms.user_of(&head)));
         }
-        if upstream.reply.is_complete()
+        if let Some(from) = kept_from {
+            upstream.store(&output.take_behind(from));
+        }
+        if upstream.is_complete()
             && let Some(record) = record.take()
         {
             output.push_end(record);
             // If all bytes have been sent already, this records the end.
             output.sent(0, cx.now.us, cx.tally);
         }
-        if let Some(routes) = &site.routes {
-            upstream.make_room(output.waiting_bytes(), &routes.answers);
-        }
+        upstream.make_room(output.waiting_bytes());
         cx.tally.released.extend(upstream.released());
         let is_over = upstream.is_over() && output.is_empty();
         match heard {
@@ -218,13 +229,40 @@ impl Http1 {
         }
     }
 
+    /// Continues with a stored response, if the output is empty. `part` was read back from the file.
+    pub(super) fn send_stored(&mut self, part: &[u8], cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Exchange { state: ExchangeState::Upstream(upstream), record, .. } = &mut current.exchange else {
+            return;
+        };
+        if part.is_empty() && !upstream.stores_response() {
+            return;
+        }
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        output.write(|out| out.extend_from_slice(part));
+        if output.is_empty() {
+            upstream.next_part(|part| output.write(|out| out.extend_from_slice(part)));
+        }
+        if upstream.is_complete()
+            && let Some(record) = record.take()
+        {
+            output.push_end(record);
+            // If all bytes have been sent already, this records the end.
+            output.sent(0, cx.now.us, cx.tally);
+        }
+        upstream.make_room(output.waiting_bytes());
+    }
+
     /// The output is empty. If the upstream has done its part, the exchange is over.
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
+        if self.upstream().is_some_and(UpstreamExchange::stores_response) {
+            return self.send_stored(&[], cx);
+        }
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, framing, .. } = &mut **current;
         let redirects = exchange.redirects + 1;
         let Some(upstream) = exchange.upstream_mut() else { return };
-        upstream.drained();
+        upstream.make_room(0);
         if !upstream.is_over() {
             if !upstream.reply.has_begun()
                 && let Some(output) = self.output.take()

@@ -212,7 +212,8 @@ impl Http2 {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
         let length = self.state(arrived).body.length;
-        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length);
+        let routes = way.site.routes.clone();
+        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length, routes);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
         self.keep(arrived, way, passed, ExchangeState::Upstream(Box::new(upstream)));
@@ -270,10 +271,10 @@ impl Http2 {
             let request = upstream.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
         }
-        if upstream.reply.is_written() {
+        if upstream.is_safe() {
             upstream.abandon();
             cx.tally.released.extend(upstream.released());
-            return self.end_exchange(id, cx);
+            return self.upstream_done(id, cx);
         }
         if upstream.reply.has_begun() {
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);

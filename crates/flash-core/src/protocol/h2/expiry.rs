@@ -90,6 +90,10 @@ impl Http2 {
             let state = &mut stream.user;
             let waits_for_window = is_stalled && state.has_data();
             let waiting = match state.exchange.as_ref() {
+                // A program may wait for this job.
+                Some(exchange) if exchange.upstream().is_some() && exchange.awaits_job() => {
+                    Waiting::Completion
+                }
                 _ if waits_for_window => Waiting::Send,
                 Some(exchange) if exchange.awaits_job() => Waiting::Completion,
                 Some(Exchange { state: ExchangeState::Upstream(upstream), .. })
@@ -159,7 +163,10 @@ impl Http2 {
             Some(Awaited::Program) => {
                 return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
             }
-            Some(Awaited::Client) => return self.reset(id, ErrorCode::CANCEL, cx),
+            Some(Awaited::Client) => {
+                cx.tally.programs_held += 1;
+                return self.reset(id, ErrorCode::CANCEL, cx);
+            }
         }
         let waiting = match state.deadline.expired(cx.now.ms(), &cx.server.settings, || 0) {
             None => return,
@@ -175,9 +182,10 @@ impl Http2 {
                 lookup.state = Lookup::Failed(Failure::TimedOut);
                 self.go_on(id, cx);
             }
-            (Waiting::Completion, Some(ExchangeState::Upstream(_))) => {
-                self.give_up(id, GatewayError::of_spool(Failure::TimedOut), cx);
-            }
+            (Waiting::Completion, Some(ExchangeState::Upstream(upstream))) => match upstream.job_is_late() {
+                Ok(()) => state.send_stored(),
+                Err(fault) => self.give_up(id, fault, cx),
+            },
             (Waiting::Body, Some(ExchangeState::Upstream(_))) => {
                 self.give_up(id, GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
             }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use flash_http::status::Status;
 
 use super::state::Http2;
-use crate::context::Context;
-use crate::exchange::Exchange;
-use crate::exchange::upstream::{GatewayError, RequestBodyLength};
+use crate::context::{Context, UpstreamError};
+use crate::exchange::upstream::{GatewayError, JobDone, RequestBodyLength};
 use crate::job::Done;
 use crate::refusal::Refusal;
 
@@ -30,7 +29,7 @@ impl Http2 {
         upstream.give_spooled();
         let mut used = 0;
         while used < body.waiting.len() {
-            let room = upstream.body_room(&site);
+            let room = upstream.body_room();
             if room == 0 {
                 break;
             }
@@ -51,10 +50,18 @@ impl Http2 {
     /// A job has written a part of the body, or read it back.
     pub(super) fn spooled(&mut self, id: u32, done: Done, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
-        let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else { return };
+        let Some(upstream) = stream.user.upstream_mut() else { return };
         match upstream.job_done(done) {
-            Ok(()) => self.feed(id, cx),
-            Err(fault) => self.give_up(id, fault, cx),
+            Ok(JobDone::Written(bytes)) => cx.tally.spooled_bytes += bytes,
+            Ok(JobDone::Response(part)) => stream.user.pieces.push_bytes(part, None),
+            Ok(JobDone::Refused(reason)) => {
+                let request = upstream.request.name().clone();
+                cx.tally.upstream_errors.push(UpstreamError { request, reason });
+            }
+            Ok(JobDone::Nothing) => {}
+            Err(fault) => return self.give_up(id, fault, cx),
         }
+        stream.user.send_stored();
+        self.feed(id, cx);
     }
 }

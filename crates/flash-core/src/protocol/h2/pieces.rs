@@ -64,6 +64,19 @@ impl Pieces {
         self.push(Piece::Resident(Arc::clone(file), range));
     }
 
+    /// Takes back what follows these bytes, which is to be sent later: whole pieces, which come from no file.
+    pub(super) fn take_behind(&mut self, bytes: u64) -> Vec<Bytes> {
+        let mut taken = Vec::new();
+        while self.bytes > bytes
+            && let Some(Piece::Bytes(piece, None)) = self.all.pop_back()
+        {
+            self.bytes -= piece.len() as u64;
+            taken.push(piece);
+        }
+        taken.reverse();
+        taken
+    }
+
     fn push(&mut self, piece: Piece) {
         self.bytes += piece.bytes();
         self.all.push_back(piece);

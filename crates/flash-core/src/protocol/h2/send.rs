@@ -80,7 +80,7 @@ impl Http2 {
             match &mut state.exchange {
                 // The upstream may go on for a while.
                 Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) if !upstream.is_over() => {
-                    upstream.drained();
+                    upstream.make_room(0);
                 }
                 _ => self.finish(id, has_ended, cx),
             }
@@ -93,7 +93,7 @@ impl Http2 {
                 let goes_on = body.next(&mut sink);
                 state.pieces.is_complete |= !goes_on;
             }
-            Some(ExchangeState::Upstream(upstream)) => upstream.drained(),
+            Some(ExchangeState::Upstream(_)) => state.send_stored(),
             _ => {}
         }
     }

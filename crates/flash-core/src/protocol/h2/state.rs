@@ -2,6 +2,7 @@
 //!
 //! This module holds the state, and breaks streams and the connection off. The files beside it change the state.
 
+use bytes::Bytes;
 use flash_h2::request::HeadLimits;
 use flash_h2::session::Limits;
 use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
@@ -140,6 +141,17 @@ impl StreamState {
 
     pub(super) fn upstream_mut(&mut self) -> Option<&mut UpstreamExchange> {
         self.exchange.as_mut()?.upstream_mut()
+    }
+
+    /// Continues with a stored response, if the client has taken what was ready.
+    pub(super) fn send_stored(&mut self) {
+        let Self { exchange, pieces, .. } = self;
+        let Some(upstream) = exchange.as_mut().and_then(Exchange::upstream_mut) else { return };
+        if pieces.is_empty() {
+            upstream.next_part(|part| pieces.push_bytes(Bytes::copy_from_slice(part), None));
+        }
+        pieces.is_complete = upstream.is_whole();
+        upstream.make_room(pieces.bytes() as usize);
     }
 
     /// When something is too late for the stream.

@@ -18,7 +18,7 @@ use crate::want::Want;
 
 impl Http2 {
     pub(super) fn upstream_want_before_reading(&mut self) -> Option<Want> {
-        self.upstream_want(|upstream, _| upstream.need_before_reading())
+        self.upstream_want(|upstream, _| upstream.need_before_reading(false))
     }
 
     pub(super) fn upstream_want_after_reading(&mut self) -> Option<Want> {
@@ -154,6 +154,7 @@ impl Http2 {
             return;
         };
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        let waiting_bytes = state.pieces.bytes();
         let request_id = upstream.request.id.clone();
         let mut sink = Sink::new(output, &mut state.pieces, id.stream(), &mut self.empties_table, 0)
             .tells(request_id.as_deref());
@@ -166,6 +167,8 @@ impl Http2 {
             accepts: upstream.request.accepts,
             head: None,
         };
+        // What follows a stored part is stored behind it.
+        let kept_from = upstream.stores_response().then(|| waiting_bytes);
         let heard = what(upstream, &mut writer);
         let written = writer.head;
         let is_written = upstream.reply.is_written();
@@ -183,10 +186,11 @@ impl Http2 {
                 output.push_stream_end(record, 0);
             }
         }
-        state.pieces.is_complete |= is_written;
-        if let Some(routes) = &site.routes {
-            upstream.make_room(state.pieces.bytes() as usize, &routes.answers);
+        if let Some(from) = kept_from {
+            state.pieces.take_behind(from).iter().for_each(|piece| upstream.store(piece));
         }
+        state.pieces.is_complete = upstream.is_whole();
+        upstream.make_room(state.pieces.bytes() as usize);
         let is_over = upstream.is_over();
         cx.tally.released.extend(upstream.released());
         match heard {
@@ -213,7 +217,23 @@ impl Http2 {
             let head = upstream.request.redirected(target);
             return self.redirect(id.stream(), &head, cx);
         }
-        self.end_exchange(id.stream(), cx);
+        self.upstream_done(id.stream(), cx);
+    }
+
+    /// The upstream has nothing more for the client. Its exchange counts what has not been sent.
+    pub(super) fn upstream_done(&mut self, id: u32, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let stores = stream.user.upstream_mut().is_some_and(|upstream| upstream.stores_response());
+        if stream.user.pieces.is_empty() && !stores {
+            self.end_exchange(id, cx);
+        }
+    }
+
+    /// How many bytes of the upstream's stream are read at a time.
+    pub(crate) fn piece_bytes(&self, id: ExchangeId) -> Option<usize> {
+        let state = &self.session.streams().get(id.stream())?.user;
+        let upstream = state.exchange.as_ref()?.upstream()?;
+        Some(upstream.piece_bytes(state.pieces.bytes() as usize))
     }
 }
 

@@ -55,7 +55,7 @@ fn uploads_that_wait_for_the_disk_do_not_stop_another() {
 fn an_upload_whose_client_may_not_send_is_not_late() {
     let mut world = world_of_programs();
     world.server.settings.disk_deadline_ms = 60_000;
-    let mut client = client_with_waiting_uploads(&mut world, 6);
+    let mut client = client_with_waiting_uploads(&mut world, 5);
     world.manner = Some(manner(UpstreamProtocol::Cgi));
     world.jobs = Jobs::AtOnce;
     let fields = [("content-length", "40000")];

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
+use crate::memory_budget::Budget;
 use crate::testing::{Manner, Program, Random, STDOUT, body_of, each_seed, end_record, record};
 use crate::upstream::UpstreamProtocol;
 
@@ -124,6 +125,8 @@ impl Life {
         let mut random = Random::new(seed);
         let mut world = world_of_programs();
         world.jobs = Jobs::Later;
+        let bytes_max = *random.pick(&[0, 1 << 20, 1 << 30]);
+        world.routes().spool = Budget::new(bytes_max);
         let protocol = *random.pick(&[UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi]);
         let room = *random.pick(&[1_000, 20_000, 1 << 20]);
         world.manner = Some(Manner { room, ..manner(protocol) });
