@@ -136,6 +136,8 @@ impl Worker {
             (Count::CacheHits, &mut tally.cache_hits),
             (Count::CacheMisses, &mut tally.cache_misses),
             (Count::Limited, &mut tally.limited),
+            (Count::SpooledBytes, &mut tally.spooled_bytes),
+            (Count::ProgramsHeld, &mut tally.programs_held),
         ] {
             shard.add(what, take(count));
         }

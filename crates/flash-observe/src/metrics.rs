@@ -198,6 +198,8 @@ impl Metrics {
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.get(Count::Panics)),
             ("compressed", self.get(Count::Compressed)),
+            ("spooled_bytes", self.get(Count::SpooledBytes)),
+            ("programs_held", self.get(Count::ProgramsHeld)),
             ("walk_us", us(Count::WalkNs)),
             ("open_us", us(Count::OpenNs)),
             ("read_us", us(Count::ReadNs)),

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use flash_arch::{Control, SiteOpeners};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
-use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
@@ -29,6 +28,7 @@ use crate::serve::memory::pressure::MemoryFiles;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
 use crate::serve::programs::{DetachedLog, Programs};
+use crate::serve::response_budgets::ResponseBudgets;
 use crate::serve::shape::Shape;
 use crate::serve::site_plan::OfSites;
 use crate::serve::supervisor::HelperSites;
@@ -63,6 +63,7 @@ mod reach;
 mod reachable;
 mod reader;
 mod rehearsal;
+mod response_budgets;
 mod response_extras;
 mod shape;
 mod shares;
@@ -204,7 +205,8 @@ fn serve(
     let needed: Vec<Child> = needed.chain(of_programs.iter().map(SupervisorProcess::child)).collect();
     let (privileged_opener, helper_kind) = (logs.privileged_opener(), privileges.helper_kind());
     let admin_name = admin.socket.as_ref().and_then(|admin| admin.own_name().map(Path::to_owned));
-    let answers = Budget::new(plan.shares.program_buffer_bytes);
+    let budgets =
+        ResponseBudgets::new(plan.shares.program_buffer_bytes, plan.flags.programs.program_spool_bytes);
     let sockets = listeners.all();
     let configured = Configured {
         plan,
@@ -215,7 +217,7 @@ fn serve(
         fork_helper,
         reader,
         number: 1,
-        answers,
+        budgets,
         memory,
         detached_log: DetachedLog::default(),
         watch: Watch::default(),
@@ -257,14 +259,14 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let next = disk
         .prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))
         .map_err(failed)?;
-    let (number, answers) = (Arc::default(), Budget::new(0));
+    let (number, budgets) = (Arc::default(), ResponseBudgets::nothing());
     let tls = (&plan.certificates, https_port(flags));
     let metrics_memory = Arc::new(MetricsMemory::for_loops(0).map_err(failed)?);
     let hosts = plan.sites.hosts(
         &next,
         &OfSites {
             number: &number,
-            answers: &answers,
+            budgets: &budgets,
             upstreams: None,
             tls,
             metrics_memory: &metrics_memory,

@@ -177,6 +177,8 @@ fn totals(memory: &MetricsMemory) -> Totals {
         logins_refused: memory.sum(Count::LoginsRefused),
         panics: memory.sum(Count::Panics),
         compressed: memory.sum(Count::Compressed),
+        spooled_bytes: memory.sum(Count::SpooledBytes),
+        programs_held: memory.sum(Count::ProgramsHeld),
         walk_us: us(Count::WalkNs),
         open_us: us(Count::OpenNs),
         read_us: us(Count::ReadNs),

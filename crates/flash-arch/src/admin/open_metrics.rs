@@ -267,6 +267,10 @@ fn others(text: &mut Text, snapshot: &Snapshot) {
     text.gauge("flash_cache_entries", "Entries of the cache of paths.", cache.entries);
     text.gauge("flash_cache_used_bytes", "Memory of the entries.", cache.bytes);
     text.gauge("flash_cache_max_bytes", "Memory that they may have.", cache.bytes_max);
+    let what = "Bytes of request bodies and of programs' responses that went to the file for them.";
+    text.counter("flash_program_spooled_bytes", what, totals.spooled_bytes);
+    let what = "Programs that were ended because their clients read too little.";
+    text.counter("flash_programs_held", what, totals.programs_held);
     text.counter("flash_files_compressed", "Files that were compressed for the cache.", totals.compressed);
     text.counter("flash_panics", "Connections that an internal error ended.", totals.panics);
     let dropped = [("access", totals.access_log_dropped), ("error", totals.error_log_dropped)];

@@ -84,6 +84,8 @@ pub struct Totals {
     pub loop_blocks: u64,
     pub panics: u64,
     pub compressed: u64,
+    pub spooled_bytes: u64,
+    pub programs_held: u64,
     pub walk_us: u64,
     pub open_us: u64,
     pub read_us: u64,

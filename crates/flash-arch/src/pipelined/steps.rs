@@ -406,8 +406,9 @@ impl Work for SendData {
                     let Some(output) = slot.connection.output() else { return Next::Waits };
                     match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
+                        // A program may be heard meanwhile, which is another step's.
+                        Sent::Blocked if slot.connection.send_blocked() => {}
                         Sent::Blocked => {
-                            slot.connection.send_blocked();
                             if slot.registered {
                                 return Next::Waits;
                             }

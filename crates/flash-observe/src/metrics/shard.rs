@@ -99,6 +99,10 @@ pub enum Count {
     Panics,
     /// Files that were compressed for the cache, or found not to be worth it.
     Compressed,
+    /// Bytes of request bodies and of programs' responses that went to the spool.
+    SpooledBytes,
+    /// Programs that were ended because their clients read too little.
+    ProgramsHeld,
 }
 
 /// The words before the blocks of sites.

@@ -58,11 +58,15 @@ pub(crate) struct Programs {
     pub cgi_queue_max: usize,
 
     /// Memory for responses of programs that slow clients have not taken yet, and for request bodies until they are
-    /// complete. One response or body may use a 64th of it. The rest of a body goes to a file in TMPDIR or /var/tmp. 0: a
-    /// program waits for a client that is 64 KiB behind. Without this flag, an eighth of the machine's or cgroup's memory, 64M
-    /// at most
+    /// complete. One response or body may use a 64th of it. The rest goes to a file in TMPDIR or /var/tmp. If nothing is left,
+    /// each has 4 KiB. Without this flag, an eighth of the machine's or cgroup's memory, 64M at most
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = HEADING)]
     pub program_buffer_bytes: Option<u64>,
+
+    /// Disk for responses of programs that slow clients have not taken yet, beyond the memory. One response may use a 16th of
+    /// it. After that its program waits for the client. 0: no response goes to the disk
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size::parse, help_heading = HEADING)]
+    pub program_spool_bytes: u64,
 
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]

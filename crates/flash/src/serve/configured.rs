@@ -12,7 +12,6 @@ use std::sync::Arc;
 use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts, SiteOpeners};
 use flash_core::cache::PathCache;
 use flash_core::configuration_number::ConfigurationNumber;
-use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::Server;
 use flash_core::upstream::Upstreams;
@@ -32,6 +31,7 @@ use super::plan::Plan;
 use super::privileges::Privileges;
 use super::programs::{DetachedLog, Programs};
 use super::reader::Reader;
+use super::response_budgets::ResponseBudgets;
 use super::site_plan::OfSites;
 use crate::failure::{Failure, cannot};
 use crate::flags;
@@ -47,7 +47,7 @@ pub(super) struct Configured {
     /// The number of the configuration, in a process that is forked.
     pub(super) number: u64,
     /// The memory of all sites for what programs answer.
-    pub(super) answers: Arc<Budget>,
+    pub(super) budgets: ResponseBudgets,
     /// They tell how much memory is left for the file cache.
     pub(super) memory: Arc<MemoryFiles>,
     /// The access log of this process, for programs that write to the client themselves.
@@ -96,7 +96,7 @@ impl Configured {
         upstreams: Option<&'a Arc<dyn Upstreams>>,
     ) -> OfSites<'a> {
         let tls = (certificates, listeners.https_port());
-        OfSites { number, answers: &self.answers, upstreams, tls, metrics_memory: &self.metrics_memory }
+        OfSites { number, budgets: &self.budgets, upstreams, tls, metrics_memory: &self.metrics_memory }
     }
 
     /// Reads everything again, and checks it. With helper processes another process does, which starts the next helpers.

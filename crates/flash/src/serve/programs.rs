@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flash_cgi::script;
-use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::routes::{Route, RouteMatch, Routes};
@@ -33,6 +32,7 @@ use flash_upstream::{
 use self::runnable::{Runnable, queue_wait};
 use super::program_name::{Counter, ProgramName, Shown};
 use super::reach;
+use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, RouteFlag, Upstream, Words};
 use crate::start_folder::absolute;
@@ -161,16 +161,16 @@ impl Programs {
         self.list.iter().map(processes).sum()
     }
 
-    /// For a site in this folder. `answers` is the memory of all sites for what programs answer.
-    pub(super) fn routes(&self, document_root: &[u8], answers: &Arc<Budget>) -> Option<Routes> {
+    /// For a site in this folder. `budgets` are those of all sites.
+    pub(super) fn routes(&self, document_root: &[u8], budgets: &ResponseBudgets) -> Option<Routes> {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
-        let routes = || Routes::new(routes, SOFTWARE, document_root, Arc::clone(answers));
-        (!self.is_empty()).then(|| routes().except(self.except.clone()))
+        let routes = || Routes::new(routes, SOFTWARE, document_root, Arc::clone(&budgets.memory));
+        (!self.is_empty()).then(|| routes().spooled(Arc::clone(&budgets.disk)).except(self.except.clone()))
     }
 
     /// The routes alone, without a site.
     fn bare_routes(&self) -> Option<Routes> {
-        self.routes(b"", &Budget::new(0))
+        self.routes(b"", &ResponseBudgets::nothing())
     }
 
     /// Whether a program answers this path.

@@ -12,7 +12,6 @@ use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::{self, HostName, Hosts, Views};
 use flash_core::login::Users;
-use flash_core::memory_budget::Budget;
 use flash_core::methods::Methods;
 use flash_core::page::Pages;
 use flash_core::places::{PlaceName, PlaceNames, Places};
@@ -28,6 +27,7 @@ use super::folders::{PUBLIC_FOLDER, indexes};
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
+use super::response_budgets::ResponseBudgets;
 use super::{access, denied, fallback, no_effect, reachable, response_extras};
 use crate::failure::Failure;
 use crate::flags::{self, Denial};
@@ -382,7 +382,7 @@ impl SitePlans {
     /// given to each folder.
     pub(super) fn hosts(&self, opened: &NextSites, of: &OfSites<'_>) -> Hosts {
         let views = opened.sites.iter().zip(&self.views).map(|((id, generation), view)| {
-            let routes = view.common.programs.routes(&document_root(&view.folder), of.answers);
+            let routes = view.common.programs.routes(&document_root(&view.folder), of.budgets);
             let strip_prefix = match &view.common.disk.strip_prefix[..] {
                 b"" => Vec::new(),
                 prefix => [b"/", prefix].concat(),
@@ -417,8 +417,7 @@ impl SitePlans {
 /// What the sites of a configuration share.
 pub(super) struct OfSites<'a> {
     pub(super) number: &'a Arc<ConfigurationNumber>,
-    /// The memory of all sites for what programs answer.
-    pub(super) answers: &'a Arc<Budget>,
+    pub(super) budgets: &'a ResponseBudgets,
     /// Opens the upstreams of all sites.
     pub(super) upstreams: Option<&'a Arc<dyn Upstreams>>,
     /// Where the responses of sites are counted.

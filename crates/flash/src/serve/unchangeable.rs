@@ -43,6 +43,7 @@ settings! {
     "connections-per-client" = flags.connections_per_client,
     "tls-renewal" = flags.tls_renewal,
     "program-buffer-bytes" = flags.programs.program_buffer_bytes,
+    "program-spool-bytes" = flags.programs.program_spool_bytes,
     "file-cache" = flags.experiments,
     // What the fork helper may run is fixed at its start.
     "cgi" = flags.programs.cgi,

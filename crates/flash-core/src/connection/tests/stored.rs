@@ -39,7 +39,8 @@ fn say_much(program: &mut Program) {
 
 /// A client that takes nothing, and whose program writes as much as it may.
 fn behind(world: &mut World, protocol: UpstreamProtocol) -> Client {
-    let path = if protocol == UpstreamProtocol::FastCgi { "GET /app HTTP/1.1\r\nHost: a\r\n\r\n" } else { GET };
+    let path =
+        if protocol == UpstreamProtocol::FastCgi { "GET /app HTTP/1.1\r\nHost: a\r\n\r\n" } else { GET };
     let mut client = running(world, path, protocol);
     client.socket = Socket::FULL;
     world.hear(&mut client, say_much);
@@ -72,7 +73,11 @@ fn a_program_is_free_before_its_client_has_read_anything() {
             let mut client = behind(&mut world, protocol);
             complete_jobs(&mut world, &mut client);
             let case = format!("{protocol:?}, {answers_bytes}");
-            let how = if protocol == UpstreamProtocol::FastCgi { ReleaseMode::Reusable } else { ReleaseMode::Ended };
+            let how = if protocol == UpstreamProtocol::FastCgi {
+                ReleaseMode::Reusable
+            } else {
+                ReleaseMode::Ended
+            };
             assert_eq!(fate(&client), Some(Ok(how)), "{case}");
             assert!(client.got.is_empty() && world.tally.spooled_bytes > 900_000, "{case}");
             assert!(routes.spool.left_bytes() < routes.spool.bytes_max());

@@ -42,7 +42,8 @@ impl GatewayError {
 
     /// A part of a response was stored, and cannot be read back.
     pub(crate) fn of_stored_response() -> Self {
-        let reason = "cannot be heard to the end: the folder for temporary files does not return its response";
+        let reason =
+            "cannot be heard to the end: the folder for temporary files does not return its response";
         Self { status: Failure::Broken.status(), reason: Some(reason) }
     }
 }

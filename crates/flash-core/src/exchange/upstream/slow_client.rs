@@ -11,9 +11,7 @@ impl UpstreamExchange {
         match &self.ahead {
             _ if self.reply.is_written() => usize::MAX,
             Some(ahead) => ahead.room(&routes.answers),
-            None => {
-                self.front.bytes_max(RESPONSE_BYTES, &routes.answers).saturating_sub(waiting_bytes)
-            }
+            None => self.front.bytes_max(RESPONSE_BYTES, &routes.answers).saturating_sub(waiting_bytes),
         }
     }
 

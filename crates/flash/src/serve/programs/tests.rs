@@ -81,7 +81,7 @@ fn every_flag_becomes_a_route() {
         ]
     );
     assert!(runnable.setup(&flags(&[]).programs).is_some());
-    assert!(programs.routes(b"/srv", &Budget::new(0)).is_some());
+    assert!(programs.routes(b"/srv", &ResponseBudgets::nothing()).is_some());
     let real = site.path().join("bin").canonicalize().unwrap();
     assert_eq!(
         (programs.suffixes(), &**programs.folders()),
@@ -93,7 +93,7 @@ fn every_flag_becomes_a_route() {
 fn without_flags_there_is_nothing() {
     let mut runnable = Runnable::new();
     let programs = prepare_with(&[], &mut runnable).unwrap();
-    assert!(programs.is_empty() && programs.routes(b"/srv", &Budget::new(0)).is_none());
+    assert!(programs.is_empty() && programs.routes(b"/srv", &ResponseBudgets::nothing()).is_none());
     assert!(!prepare_with(&["--fastcgi", ".php=127.0.0.1:9000"], &mut runnable).unwrap().is_empty());
     assert!(runnable.setup(&flags(&[]).programs).is_none(), "a server that is there needs no fork helper");
 }
