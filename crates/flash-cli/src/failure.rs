@@ -1,9 +1,11 @@
 //! Why a program ends without having done what it was asked: one line, and an exit code.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+
+use crate::print::say;
 
 /// What went wrong, as it follows `flash load: ` on standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,6 @@ impl From<anyhow::Error> for Failure {
 pub fn finish(program: &str, done: Result<(), Failure>) -> ExitCode {
     let Err(failure) = done else { return ExitCode::SUCCESS };
     let line = failure.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    // Nobody is left to tell if standard error is gone too.
-    let _ = writeln!(io::stderr(), "{program}: {line}");
+    say(format_args!("{program}: {line}"));
     failure.exit_code()
 }

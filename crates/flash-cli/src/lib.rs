@@ -12,5 +12,5 @@ mod read;
 
 pub use failure::{Failure, finish};
 pub use manual::page;
-pub use print::print;
+pub use print::{Stdout, print, reader_left, say};
 pub use read::{command_name, help_width, one_line, read};

@@ -45,11 +45,8 @@ impl Progress {
         self.left = Left { all, cells: left, done: 0, planned_seconds };
         let resumed =
             if left < all { format!(", {} of them done before", all - left) } else { String::new() };
-        eprintln!(
-            "{}: {all} measurements{resumed}, about {}",
-            plan.name,
-            HumanDuration(self.left.time(self.began))
-        );
+        let time = HumanDuration(self.left.time(self.began));
+        flash_cli::say(format_args!("{}: {all} measurements{resumed}, about {time}", plan.name));
         if !self.lines {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
             self.bar = ProgressBar::new(all as u64)
@@ -63,7 +60,8 @@ impl Progress {
     }
 
     pub(crate) fn again(&mut self, why: &str) {
-        self.bar.suspend(|| eprintln!("  once more, because it failed: {}", why.trim_end()));
+        let why = why.trim_end();
+        self.bar.suspend(|| flash_cli::say(format_args!("  once more, because it failed: {why}")));
     }
 
     pub(crate) fn measured(&mut self, measurement: &Measurement) {
@@ -80,7 +78,7 @@ impl Progress {
         if self.lines {
             let left = HumanDuration(self.left.time(self.began));
             let at = self.left.all - self.left.cells + self.left.done;
-            eprintln!("{line}  [{at}/{}, {left} left]", self.left.all);
+            flash_cli::say(format_args!("{line}  [{at}/{}, {left} left]", self.left.all));
         } else {
             if matches!(measurement.outcome, Outcome::Failed(_)) {
                 self.bar.println(line);

@@ -28,6 +28,40 @@ fn plans_are_listed_and_shown() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, into] = ["lab", "tables"].map(|name| folder.path().join(name));
+    store(&out, "memory", &[1.5]);
+    let [out, into] = [&out, &into].map(|path| path.to_str().unwrap());
+    for words in [
+        &["list"][..],
+        &["show", "hot-cold"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+        &["--man", "run"],
+        &["report", "--out", out],
+        &["export", "memory", "--csv", "--out", out],
+        &["export", "--csv", "--out", out, "--into", into],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flash-lab"));
+        let (code, _, error) = said(&command.args(words).stdout(writer).output().unwrap());
+        assert_eq!((code, &*error), (Some(0), ""), "{words:?}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let failed =
+        Command::new(env!("CARGO_BIN_EXE_flash-lab")).args(["show", "fig99"]).stderr(writer).status();
+    assert_eq!(failed.unwrap().code(), Some(2));
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_flash-lab")).arg("list").stdout(full).output().unwrap();
+    let (code, _, error) = said(&output);
+    assert!(code == Some(1) && error.contains("standard output: No space left"), "{error}");
+}
+
+#[test]
 fn nonsense_gets_one_line_and_the_code_of_misuse() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine.toml");

@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flash_load::{Conformance, Error, Latency, Live, Load, Report, Until};
+use flash_cli::Failure;
+use flash_load::{Conformance, Latency, Live, Load, Report, Until};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::flags::Flags;
@@ -21,24 +22,20 @@ pub(crate) struct Output {
 /// A file, or standard output.
 struct Destination {
     path: PathBuf,
-    to: Box<dyn Write>,
+    /// None for standard output.
+    file: Option<File>,
 }
 
 impl Destination {
-    fn open(path: &Path) -> Result<Destination, Error> {
-        let to: Box<dyn Write> = match is_stdout(path) {
-            true => Box::new(io::stdout()),
-            false => Box::new(
-                File::create(path)
-                    .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?,
-            ),
-        };
-        Ok(Destination { path: path.to_owned(), to })
+    fn open(path: &Path) -> Result<Destination, Failure> {
+        let file = (!is_stdout(path)).then(|| File::create(path)).transpose();
+        let file = file.map_err(|error| Failure::io("write to", path, &error))?;
+        Ok(Destination { path: path.to_owned(), file })
     }
 
-    fn write(&mut self, text: &str) -> Result<(), Error> {
-        let written = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
-        written.map_err(|error| Error::Run(format!("cannot write to {}: {error}", self.path.display())))
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(file) = &mut self.file else { return flash_cli::print(text) };
+        file.write_all(text.as_bytes()).map_err(|error| Failure::io("write to", &self.path, &error))
     }
 }
 
@@ -48,9 +45,9 @@ fn is_stdout(path: &Path) -> bool {
 
 impl Output {
     /// Opens the files for the report now, because it would be sad not to be able to write it after an hour.
-    pub(crate) fn new(flags: &Flags) -> Result<Output, Error> {
+    pub(crate) fn new(flags: &Flags) -> Result<Output, Failure> {
         if [&flags.json, &flags.csv].into_iter().all(|path| path.as_deref().is_some_and(is_stdout)) {
-            return Err(Error::Usage(
+            return Err(Failure::Usage(
                 "--json - and --csv - would mix on standard output; give one a file".into(),
             ));
         }
@@ -66,7 +63,7 @@ impl Output {
         Progress::new(whole, load.warm_up, self.quiet)
     }
 
-    pub(crate) fn report(self, report: &Report) -> Result<(), Error> {
+    pub(crate) fn report(self, report: &Report) -> Result<(), Failure> {
         let is_quiet = self.quiet && (self.json.is_some() || self.csv.is_some());
         let mut to_stdout = false;
         if let Some(mut json) = self.json {
@@ -79,8 +76,7 @@ impl Output {
             csv.write(&report.csv())?;
         }
         if !is_quiet && !to_stdout {
-            // Whoever closed standard output has read enough.
-            let _ = io::stdout().write_all(page(report).as_bytes());
+            flash_cli::print(page(report))?;
         }
         Ok(())
     }
@@ -157,7 +153,7 @@ impl Progress {
                 bar.set_position((part * 1000.0) as u64);
                 bar.set_message(text);
             }
-            Show::Lines => _ = writeln!(io::stderr(), "{text}"),
+            Show::Lines => flash_cli::say(text),
         }
         self.last = live;
     }

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 
 fn work(flags: Flags) -> Result<(), Failure> {
     if let Some(Command::MakeSite(flags)) = &flags.command {
-        return Ok(make_site::make(flags)?);
+        return make_site::make(flags);
     }
     let output = display::Output::new(&flags)?;
     let load = flags.load()?;
@@ -48,5 +48,5 @@ fn work(flags: Flags) -> Result<(), Failure> {
         }
     }?;
     progress.finish();
-    Ok(output.report(&report)?)
+    output.report(&report)
 }

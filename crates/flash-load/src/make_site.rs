@@ -1,11 +1,10 @@
 //! `flash load make-site`: the files of a workload, written by [`flash_traffic::tree`], with progress.
 
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_load::Error;
+use flash_cli::Failure;
 use flash_traffic::tree::{Progress, make_site};
 
 use crate::flags::MakeSite;
@@ -13,7 +12,7 @@ use crate::flags::MakeSite;
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Makes the site, and says what was done.
-pub(crate) fn make(flags: &MakeSite) -> Result<(), Error> {
+pub(crate) fn make(flags: &MakeSite) -> Result<(), Failure> {
     let workload = flags.workload()?;
     let catalogue = workload.catalogue();
     let files = catalogue.files.len() as u64;
@@ -31,8 +30,7 @@ pub(crate) fn make(flags: &MakeSite) -> Result<(), Error> {
                     let so_far =
                         progress.written.load(Ordering::Relaxed) + progress.kept.load(Ordering::Relaxed);
                     let mb = progress.bytes.load(Ordering::Relaxed) / 1_000_000;
-                    // Progress is for whoever still watches.
-                    let _ = writeln!(io::stderr(), "{so_far} of {files} files, {mb} MB");
+                    flash_cli::say(format_args!("{so_far} of {files} files, {mb} MB"));
                 }
             }
         });
@@ -41,11 +39,11 @@ pub(crate) fn make(flags: &MakeSite) -> Result<(), Error> {
         reporter.thread().unpark();
         made
     });
-    let made = made.map_err(|error| Error::Run(error.to_string()))?;
+    let made = made.map_err(|error| Failure::Run(error.to_string()))?;
     if !flags.quiet {
         let folder = flags.folder.display();
         let (written, kept, mb) = (made.written, made.kept, made.bytes as f64 / 1e6);
-        let _ = writeln!(io::stdout(), "{folder}: {written} files written, {kept} kept, {mb:.1} MB in all");
+        flash_cli::print(format!("{folder}: {written} files written, {kept} kept, {mb:.1} MB in all\n"))?;
     }
     Ok(())
 }

@@ -86,6 +86,31 @@ fn a_run_is_a_table_of_csv() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let url = format!("http://{}/", answer(|visitor, _| visitor.ok("hello")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = folder.path().join("site");
+    let site = site.to_str().expect("a name");
+    for words in [
+        &[&*url, "-n", "5"][..],
+        &[&url, "-n", "5", "--json", "-"],
+        &[&url, "-n", "5", "--csv", "-"],
+        &["make-site", site, "--sizes", "1K"],
+        &["--help"],
+        &["--man"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = flash_load().args(words).stdout(writer).output().expect("the program runs");
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+    }
+    let full = std::fs::File::create("/dev/full").expect("it is there");
+    let output = flash_load().args([&*url, "-n", "5"]).stdout(full).output().expect("the program runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.code() == Some(1) && said.contains("standard output: No space left"), "{said}");
+}
+
+#[test]
 fn ctrl_c_still_reports() {
     let server = answer(|visitor, _| visitor.ok("hello"));
     let url = format!("http://{server}/");

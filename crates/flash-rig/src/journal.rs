@@ -125,7 +125,7 @@ impl Drop for Change {
             self.journal.end(self.number)
         });
         if let Err(error) = done {
-            eprintln!("rig: {error:#}");
+            let _ = writeln!(io::stderr(), "rig: {error:#}");
         }
     }
 }

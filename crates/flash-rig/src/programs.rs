@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -98,7 +99,10 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if !geteuid().is_root() || find("apt-get").is_err() {
         bail!("missing: {names}; as the superuser: {command}");
     }
-    println!("installing {names} (where Debian starts services by itself, it starts those of servers too)");
+    let _ = writeln!(
+        io::stderr(),
+        "installing {names} (where Debian starts services by itself, it starts those of servers too)"
+    );
     apt_get(&["update"])?;
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }

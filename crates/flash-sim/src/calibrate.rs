@@ -22,9 +22,8 @@ pub(crate) use self::effort::Effort;
 use self::requests::Requests;
 use crate::flags;
 use crate::output;
-use crate::run::print;
 use crate::testbed::Testbed;
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 /// All that was measured, and on what.
 #[derive(Debug)]
@@ -39,16 +38,15 @@ pub(crate) fn run(flags: &flags::Calibrate) -> Result<(), Failure> {
     let effort = if flags.quick { Effort::QUICK } else { Effort::WHOLE };
     let text = calibrate(flags.flash.as_deref(), flags.disk.as_deref(), effort)?.text();
     match &flags.out {
-        None => print(&text),
-        Some(path) => output::write(path, &text)?,
+        None => print(text),
+        Some(path) => output::write(path, &text),
     }
-    Ok(())
 }
 
 /// Measures, in less than two minutes.
 pub(crate) fn calibrate(flash: Option<&Path>, disk: Option<&Path>, effort: Effort) -> Result<Calibration> {
     let begun = Instant::now();
-    let say = |what: &str| eprintln!("{:5.1} s: {what}", begun.elapsed().as_secs_f64());
+    let say = |what: &str| flash_cli::say(format_args!("{:5.1} s: {what}", begun.elapsed().as_secs_f64()));
     let testbed = Testbed::take(flash, disk)?;
     say("switches and locks");
     let turns = turn(&testbed, effort)?;

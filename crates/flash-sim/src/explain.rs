@@ -13,9 +13,8 @@ use flash_sim::outcome::{Event, Moment};
 use self::span::{Span, State};
 use crate::flags;
 use crate::output;
-use crate::run::print;
 use crate::runner::Runner;
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 pub(crate) fn run(flags: &flags::Explain) -> Result<(), Failure> {
     let scenario = flags.scenario.scenario()?;
@@ -39,11 +38,10 @@ pub(crate) fn run(flags: &flags::Explain) -> Result<(), Failure> {
         scenario.run.clients
     );
     let spans = spans(&outcome.timeline);
-    print(&format!("{title}\n\n{}\n{}", timeline(&outcome), sums(&spans)));
-    match &flags.svg {
-        None => Ok(()),
-        Some(path) => output::write(path, &picture::svg(&title, &spans)),
+    if let Some(path) = &flags.svg {
+        output::write(path, &picture::svg(&title, &spans))?;
     }
+    print(format!("{title}\n\n{}\n{}", timeline(&outcome), sums(&spans)))
 }
 
 /// Each moment a line: when, how long until the next, and what.

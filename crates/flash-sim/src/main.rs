@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
-        Command::Keys { part } => Scenario::keys().list(part.as_deref()).map(|text| run::print(&text)),
+        Command::Keys { part } => Scenario::keys().list(part.as_deref()).and_then(flash_cli::print),
         Command::Run(flags) => run::run(&flags),
         Command::Sweep(flags) => sweep::run(&flags),
         Command::Explain(flags) => explain::run(&flags),

@@ -10,10 +10,9 @@ use serde::Serialize;
 
 use crate::flags;
 use crate::output;
-use crate::run::print;
 use crate::runner::Runner;
 use crate::scenario::Scenario;
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 /// Linux reads ahead so much, unless the scenario says otherwise.
 const READ_BYTES: u64 = 128 << 10;
@@ -41,13 +40,10 @@ pub(crate) fn run(flags: &flags::Policies) -> Result<(), Failure> {
         Row { memory_mb, policy: policy.name(), hits, byte_hits, reads_per_request }
     };
     let rows: Vec<Row> = runner.on_all(|| cases.par_iter().map(row).collect());
-    print(&table(&scenario, &replayed, &rows));
-    match &flags.out {
-        None => Ok(()),
-        Some(path) => {
-            output::write(path, &(serde_json::to_string_pretty(&rows).expect("plain values") + "\n"))
-        }
+    if let Some(path) = &flags.out {
+        output::write(path, &(serde_json::to_string_pretty(&rows).expect("plain values") + "\n"))?;
     }
+    print(table(&scenario, &replayed, &rows))
 }
 
 fn replayed(scenario: &Scenario, demand: &Demand) -> Result<Replayed, Failure> {

@@ -1,7 +1,6 @@
 //! `flash sim run`: one server under one load, its results for people on standard output and for programs in a file.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use flash_sim::Outcome;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use crate::flags;
 use crate::output;
 use crate::runner::Runner;
 use crate::scenario::{Draft, Scenario};
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 /// A run as it is kept: what was asked for, and what came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,16 +41,11 @@ impl flags::ScenarioArgs {
 pub(crate) fn run(flags: &flags::Run) -> Result<(), Failure> {
     let scenario = flags.scenario.scenario()?;
     let outcome = Runner::new(Some(1))?.run(&scenario, None)?;
-    print(&summary(&scenario, &outcome));
-    match &flags.out {
-        None => Ok(()),
-        Some(path) => output::write(path, &Record { scenario, outcome }.json()),
+    let text = summary(&scenario, &outcome);
+    if let Some(path) = &flags.out {
+        output::write(path, &Record { scenario, outcome }.json())?;
     }
-}
-
-/// To standard output. If it is closed, the rest is dropped.
-pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(text)
 }
 
 fn summary(scenario: &Scenario, outcome: &Outcome) -> String {

@@ -8,10 +8,10 @@ use flash_sim::Outcome;
 
 use crate::flags;
 use crate::output;
-use crate::run::{Record, print};
+use crate::run::Record;
 use crate::runner::Runner;
 use crate::scenario::{Scenario, Setting};
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 /// One combination.
 struct Point {
@@ -28,8 +28,7 @@ pub(crate) fn run(flags: &flags::Sweep) -> Result<(), Failure> {
     let points = points(flags, &out)?;
     let missing: Vec<&Point> = points.iter().filter(|point| point.kept().is_none()).collect();
     if flags.commands {
-        print(&missing.iter().map(|point| command(point, flags) + "\n").collect::<String>());
-        return Ok(());
+        return print(missing.iter().map(|point| command(point, flags) + "\n").collect::<String>());
     }
     let scenarios: Vec<Scenario> = missing.iter().map(|point| point.scenario.clone()).collect();
     Runner::new(flags.jobs.jobs)?.run_all("sweep", &scenarios, |index, outcome| {
@@ -38,8 +37,7 @@ pub(crate) fn run(flags: &flags::Sweep) -> Result<(), Failure> {
     })?;
     output::write(&out.join("results.csv"), &csv(&points)?)?;
     let (all, new) = (points.len(), missing.len());
-    print(&format!("{all} runs, {new} of them new: {}\n", out.join("results.csv").display()));
-    Ok(())
+    print(format!("{all} runs, {new} of them new: {}\n", out.join("results.csv").display()))
 }
 
 fn points(flags: &flags::Sweep, out: &Path) -> Result<Vec<Point>, Failure> {

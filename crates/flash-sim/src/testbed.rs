@@ -41,7 +41,7 @@ impl Testbed {
         };
         let machine = Machine::take()?;
         for line in machine.restored() {
-            eprintln!("a killed run had left something: {line}");
+            flash_cli::say(format_args!("a killed run had left something: {line}"));
         }
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let folder = tempfile::Builder::new().prefix("flash-sim-").tempdir_in(&parent);

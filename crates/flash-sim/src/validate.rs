@@ -18,10 +18,9 @@ use flash_sim::Parameters;
 use crate::calibrate::{Effort, calibrate};
 use crate::flags;
 use crate::output;
-use crate::run::print;
 use crate::scenario::Draft;
 use crate::testbed::Testbed;
-use flash_cli::Failure;
+use flash_cli::{Failure, print};
 
 use self::cell::{Cell, FreeDisk, Grid, Validation};
 use self::site::Site;
@@ -31,7 +30,7 @@ pub(crate) fn run(flags: &flags::Validate) -> Result<(), Failure> {
     let parameters = match &flags.parameters {
         Some(path) => read(path)?,
         None => {
-            eprintln!("no --parameters: this machine is measured first");
+            flash_cli::say("no --parameters: this machine is measured first");
             Draft::read("what was measured", &calibrate(flash, disk, Effort::WHOLE)?.text())?
                 .with(&[])?
                 .parameters()
@@ -55,11 +54,11 @@ pub(crate) fn run(flags: &flags::Validate) -> Result<(), Failure> {
     }
     let validation = Validation { facts, disk, parameters, cells };
     let text = table::markdown(&validation);
-    print(&text);
     let folder = output::folder(&flags.out)?;
     output::write(&folder.join("validation.md"), &text)?;
     let json = serde_json::to_string_pretty(&validation).expect("plain values") + "\n";
-    output::write(&folder.join("validation.json"), &json)
+    output::write(&folder.join("validation.json"), &json)?;
+    print(text)
 }
 
 fn read(path: &Path) -> Result<Parameters, Failure> {

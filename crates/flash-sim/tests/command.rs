@@ -60,6 +60,21 @@ fn a_run_says_how_fast_it_was_and_keeps_it() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    for words in [&["keys"][..], &[&["run"], &SHORT[..]].concat(), &["--help"], &["--man", "run"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flash-sim"));
+        let output = command.args(words).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+    }
+    let full = fs::File::create("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_flash-sim")).arg("keys").stdout(full).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("No space left"), "{error}");
+}
+
+#[test]
 fn policies_are_compared_on_the_same_requests() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("policies.json");

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -70,7 +70,8 @@ fn run(flags: &Flags) -> io::Result<()> {
     };
     let control = disk.below().mountpoint().join(CONTROL);
     let (folder, at) = (flags.folder.display(), disk.mountpoint().display());
-    let _ = writeln!(io::stdout(), "flash slowdisk: {folder} at {at}, control {}", control.display());
+    let line = format!("flash slowdisk: {folder} at {at}, control {}\n", control.display());
+    flash_cli::print(line).map_err(io::Error::other)?;
     while signals.pending().next().is_none() && disk.is_mounted() {
         thread::sleep(Duration::from_millis(50));
     }

@@ -47,7 +47,7 @@ fn work(flags: Flags) -> Result<(), Failure> {
     let count = watch.processes();
     let plural = if count == 1 { "process" } else { "processes" };
     let head = format!("{name}: {count} {plural}, {}", watch.level());
-    let to_terminal = io::stdout().is_terminal() && flags.json.as_deref() != Some(Path::new("-"));
+    let to_terminal = io::stdout().is_terminal() && !to_stdout(&flags);
     let mut live = (to_terminal && !flags.quiet && !watch.is_own()).then(|| Live::open(&head)).transpose()?;
     if live.is_none() {
         say(&head);
@@ -73,14 +73,14 @@ fn work(flags: Flags) -> Result<(), Failure> {
         })?;
     }
     let report = flash_why::report(&summary, &threads, seconds, lost);
-    let mut out: Box<dyn Write> = match flags.json.as_deref() {
-        Some(path) if path == Path::new("-") => Box::new(io::stderr()),
-        _ => Box::new(io::stdout()),
-    };
-    let _ = write!(out, "{head}, {seconds:.1} s\n\n{report}");
+    let report = format!("{head}, {seconds:.1} s\n\n{report}");
     if let Some(path) = &flags.report {
         let page = flash_why::page(&head, &summary, &threads, seconds, lost);
         std::fs::write(path, page).map_err(|error| Failure::io("write to", path, &error))?;
+    }
+    match to_stdout(&flags) {
+        true => flash_cli::say(report.trim_end()),
+        false => flash_cli::print(report)?,
     }
     match over && !watch.is_own() {
         true => Err(Failure::Run(format!("{name} ended after {seconds:.1} s; the report is of that time"))),
@@ -104,7 +104,11 @@ fn run(
         if watch.is_over() {
             return Ok(true);
         }
-        if stop.load(Ordering::Relaxed) || flags.length.is_some_and(|length| watch.watched_for() >= length) {
+        let is_unread = to_stdout(flags) && flash_cli::reader_left();
+        if is_unread
+            || stop.load(Ordering::Relaxed)
+            || flags.length.is_some_and(|length| watch.watched_for() >= length)
+        {
             return Ok(false);
         }
         let interval = watch.interval();
@@ -119,6 +123,11 @@ fn run(
     }
 }
 
+/// Whether standard output gets a line for each sleep.
+fn to_stdout(flags: &Flags) -> bool {
+    flags.json.as_deref() == Some(Path::new("-"))
+}
+
 fn note(block: &Block, summary: &mut Summary, lines: &mut Lines) {
     summary.add(block);
     if let Some(lines) = lines {
@@ -130,12 +139,12 @@ fn note(block: &Block, summary: &mut Summary, lines: &mut Lines) {
 
 fn open(path: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     let to: Box<dyn Write> = match path == Path::new("-") {
-        true => Box::new(io::stdout()),
+        true => Box::new(flash_cli::Stdout),
         false => Box::new(File::create(path).map_err(|error| Failure::io("write to", path, &error))?),
     };
     Ok(BufWriter::new(to))
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "flash why: {text}");
+    flash_cli::say(format_args!("flash why: {text}"));
 }

@@ -113,6 +113,26 @@ fn samples_need_no_rights() {
 }
 
 #[test]
+fn a_reader_that_leaves_ends_the_watch() {
+    let sleeper = Sleeper::start("60");
+    let pid = sleeper.0.id().to_string();
+    for words in [&[&*pid, "--level", "3", "--json", "-"][..], &["--help"], &["--man"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flash-why"));
+        // Without --for, nothing else would end it.
+        let output = command.args(words).stdout(writer).output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flash-why"));
+    let words = [&*pid, "--level", "3", "--for", "300ms"];
+    let output = command.args(words).stdout(writer).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "the report is no line of a watch: {output:?}");
+}
+
+#[test]
 fn perf_events_see_every_sleep() {
     let shell = Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]).spawn().expect("a shell");
     let shell = Sleeper(shell);

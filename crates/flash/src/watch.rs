@@ -63,7 +63,7 @@ fn version(file: &Path) -> Option<Version> {
 /// Prints a failure, but not the same one twice in a row.
 fn say(said: &mut String, failure: String) {
     if *said != failure {
-        eprintln!("flash: {failure}");
+        flash_cli::say(format_args!("flash: {failure}"));
         *said = failure;
     }
 }

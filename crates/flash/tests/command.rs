@@ -105,6 +105,30 @@ fn the_manual_and_completions_come_from_the_flags() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("flash.toml");
+    fs::write(&file, format!("root = {:?}\n", folder.path())).expect("it can be written");
+    let file = file.to_str().expect("a name");
+    for words in [
+        &[][..],
+        &["--help"],
+        &["serve", "--help"],
+        &["--version"],
+        &["man", "serve"],
+        &["completions", "bash"],
+        &["schema"],
+        &["check", file],
+        &["explain", "--config", file, "http://localhost/"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = flash(words).stdout(writer).output().expect("flash runs");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[test]
 fn another_word_runs_the_sibling_program() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);

@@ -28,6 +28,22 @@ fn flash_status_says_how_a_server_does() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let setup = Setup::start("amped", &[]);
+    let admin = format!("unix:{}", setup.admin().display());
+    for words in [&["status"][..], &["status", "--json"], &["top", "--once"], &["reload"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(program());
+        let output = command.args(words).args(["--admin", &admin]).stdout(writer).output();
+        let output = output.expect("flash runs");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{words:?}: {output:?}");
+        assert!(words[0] == "reload" || output.status.code() == Some(0), "{words:?}: {output:?}");
+    }
+    setup.server.stop();
+}
+
+#[test]
 fn flash_status_of_a_server_that_drains() {
     let mut setup = Setup::start("amped", &["--drain", "20s"]);
     // A request under way keeps the server.

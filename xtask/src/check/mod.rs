@@ -9,6 +9,7 @@ mod layers;
 mod links;
 mod manifest;
 mod names;
+mod prints;
 mod retired;
 mod sentences;
 mod source;
@@ -36,6 +37,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     for source in &sources {
         findings.extend(docs::check(source));
         findings.extend(names::check(source));
+        findings.extend(prints::check(source));
         findings.extend(retired::check(source));
         findings.extend(steps::check(source));
         findings.extend(unsafety::check_blocks(source));

@@ -97,6 +97,19 @@ fn retired_words_come_back_neither_as_names_nor_as_files() {
 }
 
 #[test]
+fn programs_do_not_panic_where_nobody_reads() {
+    let check = |path: &str, text: &str| lines(prints::check(&Source::new(path, text)));
+    let program = "crates/flash-lab/src/bin/flash-lab/list.rs";
+    assert_eq!(check(program, "println!(\"a\");\nlet b = || eprint!(\"b\");\nwriteln!(c, \"c\");\n"), [1, 2]);
+    assert_eq!(check(program, "/// `println!(\"a\")`\nlet b = \"print!(b)\";\nfingerprint!(c);\n"), NONE);
+    assert_eq!(check(program, "#[cfg(test)]\nmod tests;\nprintln!(\"a\");\n"), [3]);
+    assert_eq!(check(program, "#[cfg(test)]\nmod tests {\n    println!(\"a\");\n"), NONE);
+    for path in ["crates/flash-lab/tests/run.rs", "crates/flash-os/src/spawn/tests.rs", "xtask/src/main.rs"] {
+        assert_eq!(check(path, "println!(\"a\");\n"), NONE, "{path}");
+    }
+}
+
+#[test]
 fn steps_have_no_cfg() {
     let check = |path: &str, text: &str| lines(steps::check(&Source::new(path, text)));
     assert_eq!(check(STEP, "#[cfg(test)]\nmod tests;\nif cfg!(debug_assertions) {} // cfg(unix)\n"), NONE);

@@ -39,7 +39,7 @@ pub(super) fn cells(
         bail!("limits of memory and of reads, and cold caches, need root");
     }
     let begun = Instant::now();
-    let say = |what: String| eprintln!("{:5.1} s: {what}", begun.elapsed().as_secs_f64());
+    let say = |what: String| flash_cli::say(format_args!("{:5.1} s: {what}", begun.elapsed().as_secs_f64()));
     say("making the sites".into());
     let image = image(testbed, sites)?;
     let disk = Disk::below(image.mountpoint())?;

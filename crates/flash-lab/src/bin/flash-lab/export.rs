@@ -13,7 +13,7 @@ pub(crate) fn export(flags: &ExportFlags) -> Result<()> {
     let experiments = chosen(flags)?;
     match &flags.into {
         None => match &experiments[..] {
-            [one] => Ok(flash_cli::print(export::tables(one)[0].csv.as_bytes())?),
+            [one] => Ok(flash_cli::print(&export::tables(one)[0].csv)?),
             several => {
                 let count = several.len();
                 bail!(Failure::Usage(format!(
@@ -28,7 +28,7 @@ pub(crate) fn export(flags: &ExportFlags) -> Result<()> {
             for table in experiments.iter().flat_map(export::tables) {
                 let path = folder.join(table.file_name);
                 fs::write(&path, table.csv).with_context(|| format!("cannot write {}", path.display()))?;
-                println!("{}", path.display());
+                flash_cli::print(format!("{}\n", path.display()))?;
             }
             Ok(())
         }

@@ -1,36 +1,43 @@
 //! `flash lab list` and `flash lab show`.
 
+use std::fmt::Write;
+
 use anyhow::Result;
+use flash_cli::print;
 use flash_lab::plan::{self, At, Extent, Plan, ServerEntry};
 use flash_rig::ServerSpec;
 use indicatif::HumanDuration;
 
 pub(crate) fn list() -> Result<()> {
+    let mut text = String::new();
     for plan in plan::built_in() {
         let parsed = Plan::parse(plan.name, plan.text)?;
-        println!("{:20} {}", plan.name, parsed.title);
+        writeln!(text, "{:20} {}", plan.name, parsed.title)?;
     }
-    Ok(())
+    Ok(print(text)?)
 }
 
 pub(crate) fn show(name: &str) -> Result<()> {
     let (plan, _) = plan::find(name)?;
-    println!("{}: {}\n\n{}\n", plan.name, plan.title, plan.about.trim());
+    let mut text = String::new();
+    writeln!(text, "{}: {}\n\n{}\n", plan.name, plan.title, plan.about.trim())?;
     if let Some(paper) = &plan.paper {
-        println!("{}\n  did    {}\n  found  {}\n", paper.source, paper.did.trim(), paper.found.trim());
+        let (did, found) = (paper.did.trim(), paper.found.trim());
+        writeln!(text, "{}\n  did    {did}\n  found  {found}\n", paper.source)?;
     }
-    println!("servers");
+    writeln!(text, "servers")?;
     for entry in &plan.servers {
-        println!("  {:16} {}", entry.name(), state(entry));
+        writeln!(text, "  {:16} {}", entry.name(), state(entry))?;
     }
-    println!("\nmachine: {}", machine(&plan));
+    writeln!(text, "\nmachine: {}", machine(&plan))?;
     for extent in [Extent::Quick, Extent::Full] {
         let (places, servers) = (plan.places(extent), plan.servers(extent).count());
         let count = places.len() * servers * plan.repeats(extent) as usize;
         let time = std::time::Duration::from_secs_f64(plan.cell_seconds(extent) * count as f64);
         let words: Vec<_> = places.iter().filter(|at| **at != At::Only).map(At::to_string).collect();
         let load = plan.load(extent);
-        println!(
+        writeln!(
+            text,
             "{extent}: {count} measurements of {} s, about {}; {} clients{}",
             load.seconds,
             HumanDuration(time),
@@ -40,13 +47,13 @@ pub(crate) fn show(name: &str) -> Result<()> {
             } else {
                 format!("; {}: {}", plan.x_label(), words.join(", "))
             }
-        );
+        )?;
     }
-    println!("\nfindings");
+    writeln!(text, "\nfindings")?;
     for finding in &plan.findings {
-        println!("  {} ({})", finding.claim, finding.source);
+        writeln!(text, "  {} ({})", finding.claim, finding.source)?;
     }
-    Ok(())
+    Ok(print(text)?)
 }
 
 /// Whether the server is there, and its version.

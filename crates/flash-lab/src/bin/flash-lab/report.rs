@@ -8,6 +8,5 @@ pub(crate) fn report(out: &Path) -> anyhow::Result<()> {
     let page = flash_lab::report::report(out)?;
     let path = out.join("report.html");
     std::fs::write(&path, page).with_context(|| path.display().to_string())?;
-    println!("{}", path.display());
-    Ok(())
+    Ok(flash_cli::print(format!("{}\n", path.display()))?)
 }

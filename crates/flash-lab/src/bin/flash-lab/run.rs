@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use flash_cli::Failure;
+use flash_cli::{Failure, print, say};
 use flash_lab::bench::{Place, Rig};
 use flash_lab::data::Data;
+use flash_lab::environment;
+use flash_lab::finding::{self, Judgement};
 use flash_lab::plan::{self, Extent, Plan};
 use flash_lab::progress::Progress;
 use flash_lab::record::{Missing, Run, Store};
 use flash_lab::run::{self, Ending};
-use flash_lab::{environment, finding};
 use flash_rig::interrupt;
 
 use crate::flags::RunFlags;
@@ -25,11 +26,11 @@ pub(crate) fn run(flags: &RunFlags) -> Result<()> {
     interrupt::register()?;
     if let Err(error) = flash_rig::raise_descriptors(CONNECTIONS_MAX) {
         // Most plans open far fewer; a measurement that cannot will say so.
-        eprintln!("flash lab: {error:#}");
+        say(format_args!("flash lab: {error:#}"));
     }
     let rig = flash_rig::Machine::take()?;
     for line in rig.restored() {
-        eprintln!("a run that was killed had left something: {line}");
+        say(format_args!("a run that was killed had left something: {line}"));
     }
     let work = flags.work.clone().unwrap_or_else(|| flags.out.join(".work"));
     std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
@@ -41,13 +42,16 @@ pub(crate) fn run(flags: &RunFlags) -> Result<()> {
             Ok(Ending::Complete { failed: 0 }) => {}
             Ok(Ending::Complete { failed }) => trouble.push(format!("{}: {failed} failed", plan.name)),
             Ok(Ending::Interrupted { left }) => {
-                eprintln!("{}: {left} measurements are left; the same command goes on with them", plan.name);
+                say(format_args!(
+                    "{}: {left} measurements are left; the same command goes on with them",
+                    plan.name
+                ));
                 bail!("interrupted");
             }
             // What one plan needs says nothing about the others.
             Err(error) => {
                 interrupt::check()?;
-                eprintln!("{}: NOT RUN: {error:#}", plan.name);
+                say(format_args!("{}: NOT RUN: {error:#}", plan.name));
                 trouble.push(format!("{} not run", plan.name));
             }
         }
@@ -104,7 +108,7 @@ fn one(
     };
     let plan = &plan;
     if !reduced.is_empty() {
-        eprintln!("{}: REDUCED, because this user is not root: {}", plan.name, reduced.join(", "));
+        say(format_args!("{}: REDUCED, because this user is not root: {}", plan.name, reduced.join(", ")));
     }
     let flash = flags.flash.clone().or_else(|| env::var_os("FLASH_BIN").map(PathBuf::from));
     let wanted = plan
@@ -112,7 +116,7 @@ fn one(
         .filter(|entry| flags.servers.is_empty() || flags.servers.iter().any(|name| name == entry.name()));
     let (servers, missing) = environment::servers(wanted, flash.as_deref(), flags.install)?;
     for Missing { name, why } in &missing {
-        eprintln!("{}: MISSING: {name}: {why}", plan.name);
+        say(format_args!("{}: MISSING: {name}: {why}", plan.name));
     }
     if servers.is_empty() {
         bail!("none of its servers is installed");
@@ -146,7 +150,8 @@ fn one(
 fn tell(plan: &Plan, out: &Path) -> Result<()> {
     let data = Data::read(out, &plan.name)?.context("the file that was just written is missing")?;
     for (finding, judgement) in finding::judge(plan, &data) {
-        println!("{}: {}: {} ({})", plan.name, judgement.verdict, finding.claim, judgement.measured);
+        let Judgement { verdict, measured, .. } = judgement;
+        print(format!("{}: {verdict}: {} ({measured})\n", plan.name, finding.claim))?;
     }
     Ok(())
 }
