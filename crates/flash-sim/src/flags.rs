@@ -212,14 +212,19 @@ Settings:
 
 Examples:
   flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98
+  flash sim run 'machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200, block_kb = 8.192 }]'
 
+Without block_kb a file is one access to the disk. The figures of flash sim paper have one for each 8.192 KB.
 'flash sim keys' lists all keys, which are those of a parameter file.";
 
 const ASSUMPTIONS: &str = "\
+The figures read files in blocks of 8.192 KB, each with an access to the disk. flash sim run reads a file in one go, unless
+machine.disks has a block_kb.
+
 Examples:
   flash sim paper --quick
   flash sim paper --out spinning server.lock_wait=spin server.locks=one
-  flash sim paper --out blocks 'machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200, block_kb = 8.192 }]'";
+  flash sim paper --out one-go 'machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200 }]'";
 
 const POLICIES: &str = "\
 Of the settings, workload, run.seed, run.measured_requests, run.settling_requests and the first disk's block_kb count. Unless

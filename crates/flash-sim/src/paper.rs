@@ -4,6 +4,7 @@
 
 mod claims;
 mod exhibit;
+mod made;
 mod overhead;
 mod panel;
 mod results;
@@ -16,6 +17,7 @@ use flash_figure::Figure;
 
 use self::exhibit::EXHIBITS;
 pub(crate) use self::exhibit::Exhibit;
+use self::made::Made;
 use self::panel::{Cell, Effort, PANELS};
 use self::results::Results;
 use self::table::Table;
@@ -30,33 +32,33 @@ pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {
     let wanted: &[Exhibit] = if flags.exhibits.is_empty() { &EXHIBITS } else { &flags.exhibits };
     let wants = |exhibit| wanted.contains(&exhibit);
     let effort = if flags.quick { Effort::Quick } else { Effort::Full };
-    let base = panel::base(effort, &flags.settings)?;
+    let made = Made::new(effort, &flags.settings)?;
     let runner = Runner::new(flags.jobs.jobs)?;
     let out = output::folder(&flags.out)?;
 
     if wants(Exhibit::Table(1)) {
-        write_table(&out, &overhead::table1())?;
+        write_table(&out, &overhead::table1(made.said_of_formulas()))?;
     }
     if wants(Exhibit::Table(4)) {
-        write_table(&out, &traces::table4())?;
+        write_table(&out, &traces::table4(made.said_of_formulas()))?;
     }
     if wants(Exhibit::Table(5)) {
-        write_table(&out, &traces::table5(&runner, effort)?)?;
+        write_table(&out, &traces::table5(&runner, effort, &made)?)?;
     }
     if wants(Exhibit::Figure(2)) {
-        write_figures(&out, overhead::figure2())?;
+        write_figures(&out, overhead::figure2(&made.said_of_formulas()))?;
     }
     if wants(Exhibit::Figure(3)) {
-        write_figures(&out, overhead::figure3())?;
+        write_figures(&out, overhead::figure3(&made.said_of_formulas()))?;
     }
 
     let panels = PANELS.iter().filter(|panel| wants(Exhibit::Figure(panel.figure)));
-    let cells: Vec<Cell> = panels.clone().flat_map(|panel| panel.cells(effort, &base)).collect();
+    let cells: Vec<Cell> = panels.clone().flat_map(|panel| panel.cells(effort, made.scenario())).collect();
     let scenarios: Vec<Scenario> = cells.iter().map(|cell| cell.scenario.clone()).collect();
     let outcomes = runner.run_all("figures", &scenarios, |_, outcome| Ok(outcome))?;
     let results = Results::new(cells, outcomes);
-    write_figures(&out, panels.map(|panel| (panel.name.to_owned(), results.figure(panel))))?;
-    claims::write(&out, &results, wanted)
+    write_figures(&out, panels.map(|panel| (panel.name.to_owned(), results.figure(panel, &made.said()))))?;
+    claims::write(&out, &results, wanted, &made)
 }
 
 fn write_table(out: &Path, table: &Table) -> Result<(), Failure> {

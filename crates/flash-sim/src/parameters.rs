@@ -337,6 +337,14 @@ impl Disk {
     /// Table 2.
     pub const SLOW: Disk =
         Disk { access_ms: 5.35, transfer_mbit_s: 594.0, block_kb: None, reads_per_s_max: None };
+
+    /// What an access is for, in words.
+    pub fn access(&self) -> String {
+        match self.block_kb {
+            None => "an access for each file".to_owned(),
+            Some(kb) => format!("an access for each {kb} KB"),
+        }
+    }
 }
 
 impl Architecture {

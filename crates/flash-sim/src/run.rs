@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use flash_sim::Outcome;
+use flash_sim::outcome::Station;
 use serde::{Deserialize, Serialize};
 
 use crate::flags;
@@ -14,11 +15,18 @@ use flash_cli::{Failure, print};
 /// A run as it is kept: what was asked for, and what came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
+    /// Of the program that ran it.
+    #[serde(default)]
+    pub version: String,
     pub scenario: Scenario,
     pub outcome: Outcome,
 }
 
 impl Record {
+    pub(crate) fn new(scenario: Scenario, outcome: Outcome) -> Record {
+        Record { version: env!("CARGO_PKG_VERSION").to_owned(), scenario, outcome }
+    }
+
     pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a record has no maps and no foreign types") + "\n"
     }
@@ -43,9 +51,37 @@ pub(crate) fn run(flags: &flags::Run) -> Result<(), Failure> {
     let outcome = Runner::new(Some(1))?.run(&scenario, None)?;
     let text = summary(&scenario, &outcome);
     if let Some(path) = &flags.out {
-        output::write(path, &Record { scenario, outcome }.json())?;
+        output::write(path, &Record::new(scenario, outcome).json())?;
     }
     print(text)
+}
+
+/// What is busy for this part of the time is full: what waits for it decides the throughput.
+const FULL: f64 = 0.95;
+
+/// What was full. If nothing was, what was busiest, and the queue in which most requests wait for one who takes them.
+fn full(outcome: &Outcome) -> String {
+    let numbered =
+        |name: &'static str| move |(number, busy): (usize, f64)| (format!("{name} {number}"), busy);
+    let disks = outcome.disks.iter().map(|disk| disk.busy).enumerate().map(numbered("disk"));
+    let locks = outcome.locks.iter().map(|lock| lock.held).enumerate().map(numbered("lock"));
+    let link = outcome.link.iter().map(|link| ("the link".to_owned(), link.busy));
+    let processors = [("the processors".to_owned(), outcome.processors.busy)];
+    let mut all: Vec<(String, f64)> = processors.into_iter().chain(disks).chain(link).chain(locks).collect();
+    all.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let said = |(name, busy): &(String, f64)| format!("{name} ({:.1} %)", 100.0 * busy);
+    let full: Vec<String> = all.iter().take_while(|(_, busy)| *busy >= FULL).map(said).collect();
+    if !full.is_empty() {
+        return full.join(", ");
+    }
+    let busiest = all.first().map(said).unwrap_or_default();
+    let longest = outcome.queues.iter().max_by(|a, b| a.queue_mean.total_cmp(&b.queue_mean));
+    match longest.filter(|queue| queue.queue_mean >= 1.0) {
+        Some(queue) => {
+            format!("nothing, {busiest} most; {:.1} wait in the queue of {}", queue.queue_mean, queue.role)
+        }
+        None => format!("nothing, {busiest} most"),
+    }
 }
 
 fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
@@ -88,15 +124,20 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
             processors.wait_mean_us
         ),
     );
-    for (number, disk) in outcome.disks.iter().enumerate() {
-        let text = format!(
-            "{} busy, {} reads; {:.1} wait, {:.2} ms each",
-            percent(disk.busy),
-            disk.served,
-            disk.queue_mean,
-            disk.wait_mean_ms
-        );
-        line(&format!("disk {number}"), text);
+    let station = |station: &Station| {
+        format!(
+            "{} busy, {} served; {:.1} wait, {:.2} ms each",
+            percent(station.busy),
+            station.served,
+            station.queue_mean,
+            station.wait_mean_ms
+        )
+    };
+    for (number, (disk, is)) in outcome.disks.iter().zip(&scenario.machine.disks).enumerate() {
+        line(&format!("disk {number}"), format!("{}; {}", station(disk), is.access()));
+    }
+    if let Some(link) = &outcome.link {
+        line("link", station(link));
     }
     for (number, lock) in outcome.locks.iter().enumerate() {
         let text = format!(
@@ -112,6 +153,7 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
         let text = format!("{:.1} in it, {:.1} us each", queue.queue_mean, queue.wait_mean_us);
         line(&format!("queue of {}", queue.role), text);
     }
+    line("full", full(outcome));
     let mut text = format!(
         "{}, {} processors, {} clients, {}: {} requests in {:.1} simulated seconds\n",
         scenario.architecture.name(),

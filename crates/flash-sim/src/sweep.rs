@@ -32,8 +32,7 @@ pub(crate) fn run(flags: &flags::Sweep) -> Result<(), Failure> {
     }
     let scenarios: Vec<Scenario> = missing.iter().map(|point| point.scenario.clone()).collect();
     Runner::new(flags.jobs.jobs)?.run_all("sweep", &scenarios, |index, outcome| {
-        let record = Record { scenario: scenarios[index].clone(), outcome };
-        output::write(&missing[index].file, &record.json())
+        output::write(&missing[index].file, &Record::new(scenarios[index].clone(), outcome).json())
     })?;
     output::write(&out.join("results.csv"), &csv(&points)?)?;
     let (all, new) = (points.len(), missing.len());
@@ -126,7 +125,7 @@ fn quoted(word: &str) -> String {
 
 fn csv(points: &[Point]) -> Result<String, Failure> {
     type Quantity = fn(&Outcome) -> f64;
-    const QUANTITIES: [(&str, Quantity); 11] = [
+    const QUANTITIES: [(&str, Quantity); 12] = [
         ("requests_per_s", |outcome| outcome.requests_per_s),
         ("mbit_per_s", |outcome| outcome.mbit_per_s),
         ("latency_mean_ms", |outcome| outcome.latency.mean_ms),
@@ -137,6 +136,7 @@ fn csv(points: &[Point]) -> Result<String, Failure> {
         ("path_hit_rate", |outcome| outcome.path_hit_rate),
         ("processors_busy", |outcome| outcome.processors.busy),
         ("disk_busy_most", |outcome| outcome.disks.iter().map(|disk| disk.busy).fold(0.0, f64::max)),
+        ("link_busy", |outcome| outcome.link.map_or(0.0, |link| link.busy)),
         ("lock_wait_us", |outcome| outcome.locks.iter().map(|lock| lock.wait_mean_us).sum()),
     ];
     let keys = points.first().map(|point| point.varied.iter().map(|setting| setting.key.clone()));

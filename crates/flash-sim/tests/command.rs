@@ -115,7 +115,35 @@ fn the_sample_of_a_machine_runs_as_it_stands() {
         text.starts_with("amped, 4 processors, 2000 clients, 400000 synthetic files: 2000 requests"),
         "{text}"
     );
-    assert!(text.contains("disk 1"), "{text}");
+    let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).expect(name);
+    assert!(line("disk 1").ends_with("; an access for each 131.072 KB"), "{text}");
+    assert!(line("link").contains(" % busy, "), "{text}");
+    assert!(line("full").contains("the link (") || line("full").contains("nothing, "), "{text}");
+}
+
+#[test]
+fn a_run_says_what_was_full() {
+    let last = |more: &[&str]| {
+        let words = ["run", "architecture=mt", "run.settling_requests=3000", "run.measured_requests=3000"];
+        let text = succeeds(&[&words, more].concat());
+        text.lines().last().expect("a line").trim_start().to_owned()
+    };
+    let nasa = ["workload.trace=nasa", "run.clients=50"];
+    let with = |more: &[&'static str]| last(&[&nasa[..], more].concat());
+    let full = with(&["machine.memory_mb=160", "machine.link_mbit_s=10"]);
+    assert!(
+        full.starts_with("full") && full.contains("the link (") && !full.contains("processors"),
+        "{full}"
+    );
+    assert!(with(&["machine.memory_mb=20"]).contains("disk 0 ("));
+    assert!(with(&["machine.memory_mb=2000"]).contains("the processors ("));
+    // Two threads wait for disks, and nothing else is busy.
+    let few = with(&[
+        "machine.memory_mb=20",
+        "server.threads_per_processor=1",
+        "machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200 }, { access_ms = 2.99, transfer_mbit_s = 1200 }]",
+    ]);
+    assert!(few.contains("nothing, ") && few.contains(" wait in the queue of "), "{few}");
 }
 
 #[test]
@@ -246,8 +274,34 @@ fn the_quick_paper_leaves_all_its_files_and_the_same_ones_each_time() {
         assert!(!text.is_empty() && (name.starts_with("claims") || !text.contains("NaN")), "{name}");
     }
     let claims: serde_json::Value = serde_json::from_str(&once["claims.json"]).unwrap();
+    let made = concat!(
+        "flash sim ",
+        env!("CARGO_PKG_VERSION"),
+        ", flash sim paper --quick run.measured_requests=50 run.settling_requests=10: seed 1, 50 requests after 10 in all, ",
+        "a disk with an access for each 8.192 KB."
+    );
+    for name in ["claims.md", "figure6a.svg", "figure6a.json", "figure8d.json"] {
+        assert!(once[name].contains(made), "{name}: {}", once[name]);
+    }
+    for name in ["table1.json", "table4.md", "figure3a.json"] {
+        assert!(once[name].contains(": formulas, without a run."), "{name}: {}", once[name]);
+    }
+    assert!(
+        once["table5.md"].contains(": seed 1, 200000 requests, the paper's settings."),
+        "{}",
+        once["table5.md"]
+    );
+    assert_eq!(claims["made"]["scenario"]["run"]["measured_requests"], 50);
+    assert_eq!((&claims["made"]["seeds"], &claims["made"]["quick"]), (&1.into(), &true.into()));
+    for claim in claims["claims"].as_array().unwrap() {
+        let (because, id) = (claim["because"].as_str().unwrap(), claim["id"].as_str().unwrap());
+        let is_formula =
+            id.starts_with("C1") && id.len() == 3 && id.ends_with(['a', 'b', 'c']) || id.starts_with("C2");
+        let says_so = because.starts_with("Written for the default settings: ");
+        assert!(because.is_empty() || is_formula || says_so, "{id}: {because}");
+    }
     let ids: Vec<&str> =
-        claims.as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap()).collect();
+        claims["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap()).collect();
     for claim in 1..=13 {
         assert!(
             ids.iter().any(|id| id.trim_end_matches(|c: char| c.is_ascii_lowercase()) == format!("C{claim}"))

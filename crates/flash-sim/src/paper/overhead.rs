@@ -39,7 +39,7 @@ pub(super) fn data_cache_mb(architecture: Architecture, processors: u32, system_
 }
 
 /// Table 1, with what its formulas give for 16 processors and the 4 GB of Figure 6(a).
-pub(super) fn table1() -> Table {
+pub(super) fn table1(made: String) -> Table {
     let formulas = [
         "file_entries × 850 × N × P",
         "file_entries × 850 + T × 25K",
@@ -51,6 +51,7 @@ pub(super) fn table1() -> Table {
         "table1",
         "Table 1. Cache overhead; and at N = 16, with a system memory of 4 GB, P = 16 and T = 32 × N",
         &["architecture", "cache overhead (bytes)", "overhead (MB)", "data cache (MB)"],
+        made,
     );
     for (architecture, formula) in Architecture::ALL.into_iter().zip(formulas) {
         let data_cache = data_cache_mb(architecture, 16, 4096.0);
@@ -66,7 +67,7 @@ pub(super) fn table1() -> Table {
 
 /// Memory of 1 to 8 Flash servers with a data cache of 100 or 200 MB. The paper measured it; this is what its own numbers
 /// add up to.
-pub(super) fn figure2() -> Vec<(String, Figure)> {
+pub(super) fn figure2(made: &str) -> Vec<(String, Figure)> {
     let panel = |(letter, cache_mb, measured_mb): (char, f64, f64)| {
         let ours = (1..=8).fold(Series::new("AMPED"), |series, servers| {
             series.point(f64::from(servers), flash_servers_mb(f64::from(servers), cache_mb))
@@ -76,9 +77,9 @@ pub(super) fn figure2() -> Vec<(String, Figure)> {
             Axis::linear("number of Flash web servers", ""),
             Axis::linear("memory usage", "MB"),
         )
-        .about(
-            "Bookkeeping grows with the servers, since none shares it with another. The paper measured more.",
-        )
+        .about(format!(
+            "Bookkeeping grows with the servers, since none shares it with another. The paper measured more. {made}",
+        ))
         .with(ours)
         .with(Series::reference("AMPED, measured in 2005").point(8.0, measured_mb));
         (format!("figure2{letter}"), figure)
@@ -93,7 +94,7 @@ pub(super) fn flash_servers_mb(servers: f64, data_cache_mb: f64) -> f64 {
 }
 
 /// Data cache against processors, a line for each system memory.
-pub(super) fn figure3() -> Vec<(String, Figure)> {
+pub(super) fn figure3(made: &str) -> Vec<(String, Figure)> {
     let panel = |(letter, architecture): (char, Architecture)| {
         let name = architecture.name().to_uppercase();
         let mut figure = Figure::lines(
@@ -101,7 +102,7 @@ pub(super) fn figure3() -> Vec<(String, Figure)> {
             Axis::linear("number of processing elements", ""),
             Axis::linear("data cache size", "MB"),
         )
-        .about("What bookkeeping leaves of the system memory, which is 100 to 1,000 MB.");
+        .about(format!("What bookkeeping leaves of the system memory, which is 100 to 1,000 MB. {made}"));
         for system_mb in (100..=1000).rev().step_by(100) {
             let cache = |n: u32| data_cache_mb(architecture, n, f64::from(system_mb));
             let line = Series::new(format!("{system_mb} MB of system memory"));
@@ -154,14 +155,14 @@ mod tests {
 
     #[test]
     fn figures_have_all_their_points() {
-        let figures = figure3();
+        let figures = figure3("");
         assert_eq!(figures.len(), 5);
         for (name, figure) in &figures {
             assert_eq!(figure.series.len(), 10, "{name}");
             assert!(figure.series.iter().all(|series| series.points.len() == 16), "{name}");
         }
         assert_eq!(figures[2].1.series[0].points[15].y, data_cache_mb(Architecture::Sped, 16, 1000.0));
-        let (name, figure) = &figure2()[0];
+        let (name, figure) = &figure2("")[0];
         assert_eq!((name.as_str(), figure.series[0].points.len()), ("figure2a", 8));
         // Section 3.1: 8.7 MB for one server, give or take its rounding.
         assert!((figure.series[0].points[0].y - 108.7).abs() < 1.0);

@@ -112,7 +112,7 @@ const BLOCK_KB: f64 = 8.192;
 
 /// Requests for each client before measuring begins. If the disk is the bottleneck, nearly all clients end up in its queue, one
 /// miss at a time. Until then, servers that answer hits meanwhile look faster than they are.
-const SETTLING_PER_CLIENT: u64 = 200;
+pub(super) const SETTLING_PER_CLIENT: u64 = 200;
 
 /// What is the same in all panels: our reading of the paper, and whatever is to be assumed instead.
 pub(super) fn base(effort: Effort, assumed: &[Setting]) -> Result<Scenario, Failure> {

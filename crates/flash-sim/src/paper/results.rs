@@ -48,7 +48,8 @@ impl Results {
         xs
     }
 
-    pub(super) fn figure(&self, panel: &Panel) -> Figure {
+    /// `made` says how.
+    pub(super) fn figure(&self, panel: &Panel, made: &str) -> Figure {
         let (x, y) = panel.axes();
         let mut figure = Figure::lines(panel.title, x, y);
         for &architecture in panel.architectures() {
@@ -60,7 +61,7 @@ impl Results {
             figure = figure.with(line);
         }
         figure.about(format!(
-            "Medians, and what lies between the least and the most of {} seeds.",
+            "Medians, and what lies between the least and the most of {} seeds. {made}",
             self.seeds()
         ))
     }

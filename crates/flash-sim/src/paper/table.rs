@@ -9,11 +9,18 @@ pub(super) struct Table {
     pub title: &'static str,
     columns: &'static [&'static str],
     rows: Vec<Vec<String>>,
+    /// How it was made.
+    made: String,
 }
 
 impl Table {
-    pub(super) fn new(name: &'static str, title: &'static str, columns: &'static [&'static str]) -> Table {
-        Table { name, title, columns, rows: Vec::new() }
+    pub(super) fn new(
+        name: &'static str,
+        title: &'static str,
+        columns: &'static [&'static str],
+        made: String,
+    ) -> Table {
+        Table { name, title, columns, rows: Vec::new(), made }
     }
 
     pub(super) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
@@ -33,7 +40,7 @@ impl Table {
         for row in &self.rows {
             text += &line(&mut row.iter().cloned());
         }
-        text
+        format!("{text}\n{}\n", self.made)
     }
 
     /// RFC 4180.
@@ -61,7 +68,7 @@ impl Table {
             )
         };
         let rows: Vec<Value> = self.rows.iter().map(object).collect();
-        let whole = serde_json::json!({ "title": self.title, "rows": rows });
+        let whole = serde_json::json!({ "title": self.title, "made": self.made, "rows": rows });
         serde_json::to_string_pretty(&whole).expect("it is JSON already") + "\n"
     }
 }
@@ -72,14 +79,15 @@ mod tests {
 
     #[test]
     fn three_forms_of_one_table() {
-        let mut table = Table::new("t", "A table", &["name", "how many"]);
+        let mut table = Table::new("t", "A table", &["name", "how many"], "Made so.".to_owned());
         table.row(["a|b, \"c\"".to_owned(), "4.5".to_owned()]);
         assert_eq!(
             table.markdown(),
-            "A table\n\n| name | how many |\n| --- | --- |\n| a\\|b, \"c\" | 4.5 |\n"
+            "A table\n\n| name | how many |\n| --- | --- |\n| a\\|b, \"c\" | 4.5 |\n\nMade so.\n"
         );
         assert_eq!(table.csv(), "name,how many\n\"a|b, \"\"c\"\"\",4.5\n");
         let json: Value = serde_json::from_str(&table.json()).unwrap();
+        assert_eq!(json["made"], "Made so.");
         assert_eq!(json["rows"][0]["how many"], 4.5);
         assert_eq!(json["rows"][0]["name"], "a|b, \"c\"");
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use flash_sim::Architecture;
 
+use super::made::Made;
 use super::overhead::{KB, MB};
 use super::panel::Effort;
 use super::results::Seeds;
@@ -14,7 +15,7 @@ use crate::workload::{PAPER_TRACES, PaperTrace, Source};
 use flash_cli::Failure;
 
 /// Requests and files are the paper's; sizes are synthesised.
-pub(super) fn table4() -> Table {
+pub(super) fn table4(made: String) -> Table {
     let columns: &'static [&'static str] = &[
         "trace",
         "files",
@@ -24,7 +25,7 @@ pub(super) fn table4() -> Table {
         "data set (MB)",
         "zipf exponent",
     ];
-    let mut table = Table::new("table4", "Table 4. Main characteristics of the traces", columns);
+    let mut table = Table::new("table4", "Table 4. Main characteristics of the traces", columns, made);
     for trace in &PAPER_TRACES {
         table.row([
             trace.title.to_owned(),
@@ -40,14 +41,15 @@ pub(super) fn table4() -> Table {
 }
 
 /// Hit rates of a warm data cache of the given size, counted in the simulator.
-pub(super) fn table5(runner: &Runner, effort: Effort) -> Result<Table, Failure> {
+pub(super) fn table5(runner: &Runner, effort: Effort, made: &Made) -> Result<Table, Failure> {
     let seeds = 1..=effort.seeds();
     let scenarios: Vec<Scenario> =
         PAPER_TRACES.iter().flat_map(|trace| seeds.clone().map(|seed| locality(trace, seed))).collect();
     let rates = runner.run_all("Table 5", &scenarios, |_, outcome| Ok(100.0 * outcome.data_hit_rate))?;
     let columns: &'static [&'static str] =
         &["trace", "data cache (MB)", "locality in the paper (%)", "here (%)", "least", "most"];
-    let mut table = Table::new("table5", "Table 5. Locality of the traces", columns);
+    let made = made.said_of_all_seeds(LOCALITY_REQUESTS.get());
+    let mut table = Table::new("table5", "Table 5. Locality of the traces", columns, made);
     for (trace, rates) in PAPER_TRACES.iter().zip(rates.chunks(effort.seeds() as usize)) {
         let rates = Seeds(rates.to_vec());
         let percent = |rate: f64| format!("{rate:.2}");
@@ -63,6 +65,8 @@ pub(super) fn table5(runner: &Runner, effort: Effort) -> Result<Table, Failure> 
     Ok(table)
 }
 
+const LOCALITY_REQUESTS: NonZeroU32 = NonZeroU32::new(200_000).expect("it is not 0");
+
 /// One shared cache of the size of Table 5.
 fn locality(trace: &'static PaperTrace, seed: u64) -> Scenario {
     let mut scenario = Scenario { architecture: Architecture::Mt, ..Scenario::default() };
@@ -70,7 +74,7 @@ fn locality(trace: &'static PaperTrace, seed: u64) -> Scenario {
     scenario.machine.memory_mb = 2.0 * trace.dataset_bytes as f64 / 1e6;
     scenario.run.clients = 32;
     scenario.run.seed = seed;
-    scenario.run.measured_requests = NonZeroU32::new(200_000).expect("it is not 0");
+    scenario.run.measured_requests = LOCALITY_REQUESTS;
     scenario.workload = Source::Trace(trace);
     scenario
 }

@@ -1,6 +1,7 @@
 //! A claim as a rule, and the runs that it is asked of.
 
-use flash_sim::{Architecture, Outcome};
+use flash_sim::Architecture::{self, Mt, Pipelined};
+use flash_sim::Outcome;
 
 use super::super::exhibit::Exhibit;
 use super::super::results::Results;
@@ -18,8 +19,10 @@ pub(super) struct Claim {
     pub(super) rule: &'static str,
     /// The number, and whether it follows the rule.
     pub(super) check: fn(&One) -> (f64, bool),
-    /// What stands against it, where it does not hold.
+    /// What stands against it, where it does not hold: an analysis of a full run with the default settings.
     pub(super) otherwise: &'static str,
+    /// Whether what the analysis says of the run is so in these runs too.
+    pub(super) is_borne_out: fn(&One) -> bool,
 }
 
 /// All runs with one seed.
@@ -66,4 +69,14 @@ pub(super) fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
 
 pub(super) fn most(numbers: impl IntoIterator<Item = f64>) -> f64 {
     numbers.into_iter().fold(f64::NAN, f64::max)
+}
+
+/// From the number of processors `from` to `to`, in per cent.
+pub(super) fn growth(one: &One, panel: &str, architecture: Architecture, from: u32, to: u32) -> f64 {
+    percent_more(one.throughput(panel, architecture, to), one.throughput(panel, architecture, from))
+}
+
+/// PIPELINED's, in per cent.
+pub(super) fn largest_lead_over_mt(one: &One, panel: &str) -> f64 {
+    most(one.xs(panel, |_| true).into_iter().map(|x| one.lead(panel, Pipelined, &[Mt], x)))
 }
