@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use flash_core::refusal::Refusal;
-use rustix::fs::{FileType, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
-use crate::identity::Opened;
+use crate::identity::{Identity, Opened};
 use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::read::{Place, Reading};
@@ -111,6 +111,13 @@ impl Root {
             is_elsewhere: AtomicBool::new(false),
             kind,
         })
+    }
+
+    /// Whether it is this folder of that user.
+    pub(crate) fn is_home(&self, opened: &Opened, user: u32) -> bool {
+        let is_users = matches!(self.kind, Kind::Home { owner, .. } if owner == user);
+        let own = Identity::of(&self.folder, Path::new(""), AtFlags::EMPTY_PATH);
+        is_users && self.real_path == opened.1 && own == Identity::of_opened(opened)
     }
 
     /// From now on this process looks no names up. It only knows the missing names that helpers have told.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
@@ -27,11 +28,20 @@ pub(crate) struct Users {
     follow_links: FollowLinks,
     mounts: Arc<Mounts>,
     names: Arc<NameTables>,
-    roots: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
+    roots: Mutex<HashMap<Vec<u8>, Known>>,
+}
+
+/// A user's folder, and when it was last looked for.
+#[derive(Clone, Debug)]
+struct Known {
+    root: Arc<Root>,
+    opened: Instant,
 }
 
 /// If there are more users, all folders are opened again.
 const ROOTS_MAX: usize = 1024;
+/// A folder that its user has replaced or withdrawn, and a user who is gone, is noticed within this time.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 impl Users {
     /// The users of the site with this root.
@@ -43,10 +53,10 @@ impl Users {
     pub(crate) fn root(&self, name: &[u8], blocking: Blocking) -> Result<Arc<Root>, LookupError> {
         let known = match blocking {
             Blocking::Never => self.known(name),
-            Blocking::ThisDevice | Blocking::Anywhere => self.lock().get(name).map(Arc::clone),
+            Blocking::ThisDevice | Blocking::Anywhere => self.lock().get(name).cloned(),
         };
-        if let Some(root) = known {
-            return Ok(root);
+        if let Some(known) = known.as_ref().filter(|known| known.opened.elapsed() < LOOK_EVERY) {
+            return Ok(Arc::clone(&known.root));
         }
         match blocking {
             Blocking::Never => return Err(LookupError::WouldBlock),
@@ -54,34 +64,52 @@ impl Users {
             Blocking::ThisDevice => return Err(LookupError::Elsewhere),
             Blocking::Anywhere => {}
         }
+        let opened = Instant::now();
+        let root = self.open(name, known.as_ref().map(|known| &*known.root));
+        let mut roots = self.lock();
+        match &root {
+            Ok(_) if roots.len() >= ROOTS_MAX => roots.clear(),
+            Ok(_) => {}
+            Err(_) => drop(roots.remove(name)),
+        }
+        let root = root?.or_else(|| known.map(|known| known.root)).ok_or(LookupError::Missing)?;
+        roots.insert(name.to_vec(), Known { root: Arc::clone(&root), opened });
+        Ok(root)
+    }
+
+    /// The folder that the user has now. `None` if it is the known one.
+    fn open(&self, name: &[u8], known: Option<&Root>) -> Result<Option<Arc<Root>>, LookupError> {
         let user = user::named(name).ok_or(LookupError::Missing)?;
         let opened = open_folder(&user, &self.folder).map_err(|error| match error {
             // A closed home does not tell that there is such a user.
             LookupError::Forbidden(Refusal::Permission) => LookupError::Missing,
             error => error,
         })?;
+        if known.is_some_and(|known| known.is_home(&opened, user.id)) {
+            return Ok(None);
+        }
         let (mounts, names) = (Arc::clone(&self.mounts), Arc::clone(&self.names));
         let root = Root::home(opened, user.id, self.follow_links, mounts, names);
-        let root = Arc::new(root.map_err(|_| LookupError::Missing)?);
-        let mut roots = self.lock();
-        if roots.len() >= ROOTS_MAX {
-            roots.clear();
-        }
-        roots.insert(name.to_vec(), Arc::clone(&root));
-        Ok(root)
+        root.map(|root| Some(root.into())).map_err(|_| LookupError::Missing)
     }
 
     /// The device that this name in a user's folder is on. A folder that was not opened yet may be on any device.
     pub(crate) fn device_of(&self, user: &[u8], name: &[u8]) -> Device {
-        self.known(user).map_or(Device::ELSEWHERE, |root| root.device_of(name))
+        self.known(user).map_or(Device::ELSEWHERE, |known| known.root.device_of(name))
     }
 
     /// A user's folder that is open. A thread that must not wait does not wait for the lock either.
-    fn known(&self, user: &[u8]) -> Option<Arc<Root>> {
-        self.roots.try_lock().ok()?.get(user).map(Arc::clone)
+    fn known(&self, user: &[u8]) -> Option<Known> {
+        self.roots.try_lock().ok()?.get(user).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Root>>> {
+    /// As if the time had passed after which folders are looked for again.
+    #[cfg(test)]
+    pub(crate) fn age(&self) {
+        self.lock().values_mut().for_each(|known| known.opened -= LOOK_EVERY);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Known>> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -210,3 +210,21 @@ fn a_users_folder_is_the_users_own_or_open_to_everyone() {
         assert_eq!(outcome(&find(&disk_of(name), "/~daemon/a.txt")), "a", "{name}");
     }
 }
+
+#[test]
+fn a_folder_that_its_user_replaces_or_withdraws_is_soon_served_no_more() {
+    let (folder, home, disk) = with_users(|_| ());
+    let age = || disk.root().users.as_ref().unwrap().age();
+    let served = || outcome(&find(&disk, "/~daemon/a.txt"));
+    let elsewhere = home.outside.path().join("elsewhere");
+    assert_eq!(served(), "the user's");
+    age();
+    assert!(disk.try_now(&find_job("/~daemon/a.txt", None)).is_none(), "it has to be looked for");
+    assert_eq!(served(), "the user's");
+    fs::rename(home.root(), &elsewhere).unwrap();
+    age();
+    assert_eq!(served(), "404");
+    home.put("a.txt", "the next");
+    assert_eq!(served(), "the next");
+    drop(folder);
+}
