@@ -2,7 +2,7 @@
 //! understood has the form that flags have, and no host has two sites.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ pub(crate) fn check(input: &[u8]) {
     let path: PathBuf = FOLDER.path().join("flash.toml");
     fs::write(&path, text).expect("a file");
     let keys = keys();
-    let mut files = Files::read(&path).expect("it is UTF-8");
+    let mut files = Files::read(&path, &path, |path| File::open(path)).expect("it is UTF-8");
     let (config, problems) = Config::parse(&mut files, &keys);
     // Only the disk may say something else at another time.
     let report = files.report(&problems);
@@ -27,7 +27,7 @@ pub(crate) fn check(input: &[u8]) {
         (1..=text.split('\n').count()).map(|line| format!("{}:{line}", path.display())).collect();
     let mut places = problems.iter().filter_map(|problem| problem.place.as_ref());
     assert!(text.contains("include") || places.all(|place| lines.contains(&files.line(place))));
-    let mut again = Files::read(&path).expect("it is there");
+    let mut again = Files::read(&path, &path, |path| File::open(path)).expect("it is there");
     assert_eq!(Config::parse(&mut again, &keys), (config.clone(), problems));
 
     let mut hosts = HashSet::new();

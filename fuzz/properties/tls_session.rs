@@ -1,16 +1,18 @@
 //! What a client sends to a TLS session. No bytes may cause a panic, and cutting them must not change the verdict. Nobody completes
 //! a handshake without its keys.
 
+use std::fs::File;
 use std::sync::{Arc, LazyLock};
 
 use flash_core::transport::CertificatesId;
 use flash_tls::tickets::Tickets;
-use flash_tls::{Certificate, Choices, Endpoint, Session, authority, certificates};
+use flash_tls::{Certificate, Choices, Endpoint, Session, authority};
 
 static ENDPOINT: LazyLock<Arc<Endpoint>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let local = authority::local(folder.path()).expect("a certificate");
-    let certificates = vec![Certificate::read(&local.files, &certificates::open).expect("a certificate")];
+    let certificates =
+        vec![Certificate::read(&local.files, &|path| File::open(path)).expect("a certificate")];
     let tickets = Arc::new(Tickets::new().expect("random numbers"));
     let choices = Choices { http2: true, early_data: true };
     Arc::new(Endpoint::new(CertificatesId(0), certificates, None, tickets, choices))

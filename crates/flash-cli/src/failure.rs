@@ -5,8 +5,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::print::say;
-
 /// What went wrong, as it follows `flash load: ` on standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -24,7 +22,7 @@ impl Failure {
         Failure::Run(format!("cannot {verb} {}: {error}", path.display()))
     }
 
-    fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Usage(_) => 2,
             Failure::Run(_) => 1,
@@ -49,12 +47,4 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         error.downcast().unwrap_or_else(|error| Failure::Run(format!("{error:#}")))
     }
-}
-
-/// The end of a program's `main`: says what failed, on one line.
-pub fn finish(program: &str, done: Result<(), Failure>) -> ExitCode {
-    let Err(failure) = done else { return ExitCode::SUCCESS };
-    let line = failure.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    say(format_args!("{program}: {line}"));
-    failure.exit_code()
 }

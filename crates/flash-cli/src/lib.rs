@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod failure;
+mod finish;
 mod manual;
 mod print;
 mod read;
 
-pub use failure::{Failure, finish};
+pub use failure::Failure;
+pub use finish::finish;
 pub use manual::page;
 pub use print::{Stdout, print, reader_left, say};
 pub use read::{command_name, help_width, one_line, read};

@@ -21,8 +21,7 @@ pub struct Entry {
     copied_ms: AtomicU64,
     /// Of the [root](crate::root) that it was found in.
     generation: u64,
-    /// The path of what answers, where that is not the path that was looked up: of an index file, or of a script before its path
-    /// info.
+    /// The path of what answers, if it is another than was looked up: an index file's, or a script's before its path info.
     found_at: Option<SitePath<'static>>,
 }
 

@@ -7,15 +7,17 @@ mod driver;
 mod h2;
 mod random;
 mod reply;
+mod socket;
 mod upstream;
 
 use crate::cache::CacheLimits;
 
 pub(crate) use disk::{Disk, Look};
-pub(crate) use driver::{Client, Jobs, Socket, Waits, World};
+pub(crate) use driver::{Client, Jobs, Waits, World};
 pub(crate) use h2::{Answer, H2Client, raw};
 pub(crate) use random::{Random, each_seed};
 pub(crate) use reply::{Reply, replies};
+pub(crate) use socket::Socket;
 pub(crate) use upstream::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
 
 /// Room for all that a test requests.

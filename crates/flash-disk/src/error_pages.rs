@@ -21,7 +21,10 @@ pub fn error_pages(folder: &Path) -> io::Result<HashMap<u16, Vec<u8>>> {
             .and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_end(&mut page))
             .map_err(named)?;
         if page.len() as u64 > PAGE_BYTES_MAX {
-            return Err(io::Error::other(format!("{} is larger than {PAGE_BYTES_MAX} bytes", path.display())));
+            return Err(io::Error::other(format!(
+                "{} is larger than {PAGE_BYTES_MAX} bytes",
+                path.display()
+            )));
         }
         pages.insert(code, page);
     }

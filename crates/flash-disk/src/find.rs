@@ -32,6 +32,7 @@ use crate::settings::SendMode;
 use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
 use crate::stat::{self, FileStat, RESTED_NS, unix_ns};
+use crate::target::Target;
 use crate::users::user_of;
 
 /// After this many looks a file that never rests is taken as it is.
@@ -45,19 +46,6 @@ struct Opening<'a> {
     typed_as: &'a [u8],
     worth: Worth,
     blocking: Blocking,
-}
-
-/// What a path leads to.
-pub(crate) struct Target {
-    pub(crate) resource: Resource,
-    /// Where that is, if not at the path itself.
-    pub(crate) found_at: Option<SitePath<'static>>,
-}
-
-impl From<Resource> for Target {
-    fn from(resource: Resource) -> Self {
-        Self { resource, found_at: None }
-    }
 }
 
 /// A file's copies in some codings.

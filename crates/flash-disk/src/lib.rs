@@ -36,6 +36,7 @@ mod sites;
 mod snapshot;
 mod spool;
 mod stat;
+mod target;
 mod users;
 
 pub use crate::call_timer::{LongestCall, longest_call};

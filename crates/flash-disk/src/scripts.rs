@@ -13,10 +13,10 @@ use flash_core::refusal::Refusal;
 use rustix::fs::{FileType, readlink};
 
 use crate::blocking::Blocking;
-use crate::find::Target;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
 use crate::site_root::SiteRoot;
+use crate::target::Target;
 
 pub(crate) fn is_script(site: &SiteRoot, name: &[u8]) -> bool {
     site.settings.scripts.iter().any(|suffix| name.ends_with(suffix))

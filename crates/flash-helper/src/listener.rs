@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use flash_os::activation::{self, Passed};
-use rustix::io::Errno;
 use flash_trust::SocketAccess;
+use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// A listening socket, and its name.

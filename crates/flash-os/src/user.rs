@@ -1,7 +1,7 @@
 //! Users: their home folders, and becoming one. The look-up may read files or ask the network: never call it from an
 //! event loop.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -20,8 +20,6 @@ pub struct User {
 
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
-/// NGROUPS_MAX of Linux.
-const GROUPS_MAX: usize = 65_536;
 
 /// The user of that name, if there is one.
 pub fn named(name: &[u8]) -> Option<User> {
@@ -249,7 +247,8 @@ mod tests {
             println!("NOT TESTED: becoming another user takes root");
             return;
         }
-        let ids = || (process::geteuid().as_raw(), process::getegid().as_raw(), process::getgroups().unwrap());
+        let ids =
+            || (process::geteuid().as_raw(), process::getegid().as_raw(), process::getgroups().unwrap());
         let before = ids();
         let nobody = User { id: 65_534, group: 65_533, home: "/".into() };
         let during = as_user(None, &nobody, || {
@@ -259,7 +258,8 @@ mod tests {
         assert_eq!(ids_during, (65_534, 65_533, vec![Gid::from_raw(65_533)]));
         assert!(is_denied && is_real_root);
         assert_eq!(ids(), before);
-        let panicked = std::panic::catch_unwind(|| as_user(Some(b"root"), &nobody, || panic!("on purpose")).unwrap());
+        let panicked =
+            std::panic::catch_unwind(|| as_user(Some(b"root"), &nobody, || panic!("on purpose")).unwrap());
         assert!(panicked.is_err());
         assert_eq!(ids(), before);
     }

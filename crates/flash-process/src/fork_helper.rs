@@ -232,13 +232,10 @@ impl Helper {
             }
             (Some(Request::Adopt { number, is_counted }), descriptors) => {
                 let id = ProgramId { server: token, number };
-                match descriptors.and_then(|some| some.into_iter().next()) {
-                    Some(pidfd) if self.children.adopt(self.tokens + 1, id, pidfd, is_counted) => {
-                        self.tokens += 1;
-                    }
-                    _ => {
-                        self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, Vec::new())
-                    }
+                let pidfd = descriptors.and_then(|some| some.into_iter().next());
+                self.tokens += 1;
+                if !pidfd.is_some_and(|pidfd| self.children.adopt(self.tokens, id, pidfd, is_counted)) {
+                    self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, Vec::new());
                 }
             }
             (None, _) => self.disconnect(token, now),

@@ -278,7 +278,7 @@ fn the_quick_paper_leaves_all_its_files_and_the_same_ones_each_time() {
         "flash sim ",
         env!("CARGO_PKG_VERSION"),
         ", flash sim paper --quick run.measured_requests=50 run.settling_requests=10: seed 1, 50 requests after 10 in all, ",
-        "a disk with an access for each 8.192 KB."
+        "A disk has an access for each 8.192 KB."
     );
     for name in ["claims.md", "figure6a.svg", "figure6a.json", "figure8d.json"] {
         assert!(once[name].contains(made), "{name}: {}", once[name]);

@@ -8,9 +8,8 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::is_root;
 use crate::place::{Links, Place};
-use crate::refusal::refused;
+use crate::refusal::{is_root, refused};
 
 /// Makes a folder, if it is missing.
 ///

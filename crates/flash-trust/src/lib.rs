@@ -29,8 +29,3 @@ pub use read::{Purpose, open, open_configuration};
 pub use refusal::is_refusal;
 pub use socket::{SocketAccess, bind, remove_abandoned, set_access};
 pub use write::open_log;
-
-/// Whether this thread has rights that other users lack.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}

@@ -1,17 +1,16 @@
 //! Where a path leads: a folder by its descriptor, and the name in it. The walk trusts no link of another user.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
 use rustix::io::Errno;
 
-use crate::is_root;
-use crate::refusal::refused;
+use crate::refusal::{is_root, refused};
 
 /// As many as the kernel follows.
 const LINKS_MAX: usize = 40;
@@ -94,7 +93,9 @@ impl Place {
     pub(crate) fn is_only_name(&self, stat: &Stat) -> io::Result<bool> {
         // The name is asked once more: whoever removed it since the file was opened has made two names one.
         let here = self.stat()?;
-        Ok(here.is_some_and(|here| (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino) && here.st_nlink <= 1))
+        Ok(here.is_some_and(|here| {
+            (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino) && here.st_nlink <= 1
+        }))
     }
 }
 

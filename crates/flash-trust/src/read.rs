@@ -8,9 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::is_root;
 use crate::place::{Links, Place, replaceable};
-use crate::refusal::refused;
+use crate::refusal::{is_root, refused};
 
 /// Nonblocking: a FIFO that nobody writes to must not stop this process.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);

@@ -1,8 +1,13 @@
-//! Why something is not done with the rights of root, though the kernel would allow it.
+//! Whether there are rights of root, and why something is not done with them, though the kernel would allow it.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
+
+/// Whether this thread has rights that other users lack.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
 
 #[derive(Debug)]
 struct Refusal(String);

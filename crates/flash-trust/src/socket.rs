@@ -8,9 +8,8 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::is_root;
 use crate::place::{Links, Place, is_roots};
-use crate::refusal::refused;
+use crate::refusal::{is_root, refused};
 
 /// Who may connect to a Unix socket. What is not given stays as the system makes it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,9 +64,7 @@ fn remove_stale(place: &Place) -> io::Result<()> {
     let connected = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|socket| net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?));
     match connected {
-        Err(Errno::CONNREFUSED) => {
-            Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?)
-        }
+        Err(Errno::CONNREFUSED) => Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => Err(error.into()),
         _ => Ok(()),
     }

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::net::{AddressFamily, SocketType, socket};
 use tempfile::TempDir;
 
+use super::refusal::is_root;
 use super::*;
 
 /// An ordinary user, whom Debian calls nobody.
@@ -344,7 +345,8 @@ fn a_socket_has_its_mode_and_owners_and_nothing_else_has() {
     let stream = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     let name = theirs.join("socket");
     bind(&stream, &name, access).unwrap();
-    let of = |path: &Path| path.symlink_metadata().map(|found| (found.uid(), found.gid(), found.mode() & 0o777));
+    let of =
+        |path: &Path| path.symlink_metadata().map(|found| (found.uid(), found.gid(), found.mode() & 0o777));
     assert_eq!(of(&name).unwrap(), (NOBODY, 1, 0o666));
     let secret = file(&folder.path().join("secret"), "root's");
     set_mode(&secret, 0o600);

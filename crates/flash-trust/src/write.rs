@@ -8,9 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::is_root;
 use crate::place::{Links, Place, is_roots};
-use crate::refusal::refused;
+use crate::refusal::{is_root, refused};
 
 /// Readable for the group, so that a log analyser needs no more.
 const MODE: Mode = Mode::from_raw_mode(0o640);
@@ -24,7 +23,7 @@ const TRIES: usize = 8;
 pub fn open_log(path: &Path) -> io::Result<File> {
     if !is_root() {
         let flags = OFlags::CREATE | OFlags::CLOEXEC;
-        return append(|access| rustix::fs::openat(CWD, path, access | flags, MODE)).map(File::from);
+        return Ok(append(|access| rustix::fs::openat(CWD, path, access | flags, MODE))?.into());
     }
     let place = Place::find(path, Links::OfRoot)?;
     let log = existing_or_new(&place)?;

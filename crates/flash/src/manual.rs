@@ -23,7 +23,7 @@ pub(crate) fn print_page(command: &[String]) -> Result<(), Failure> {
 }
 
 pub(crate) fn print_completions(shell: Shell) -> Result<(), Failure> {
-    print(&completions(shell))
+    print(completions(shell))
 }
 
 fn page(command: &[String]) -> Result<Vec<u8>, Failure> {

@@ -1,5 +1,5 @@
-//! Programs print by `flash_cli`: the macros of the standard library panic when the reader of a pipe has left. Tests may
-//! use them.
+//! Programs print by `flash_cli`: the macros of the standard library panic when the reader of a pipe has left. Tests and
+//! build scripts may use them.
 
 use super::Finding;
 use super::source::Source;
@@ -7,8 +7,8 @@ use super::source::Source;
 const MACROS: [&str; 4] = ["print!", "println!", "eprint!", "eprintln!"];
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
-    let is_test = |part: &str| ["tests", "tests.rs", "testing", "examples"].contains(&part);
-    if !source.path.starts_with("crates/") || source.path.split('/').any(is_test) {
+    let may_print = |part: &str| ["tests", "tests.rs", "testing", "examples", "build.rs"].contains(&part);
+    if !source.path.starts_with("crates/") || source.path.split('/').any(may_print) {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -17,8 +17,8 @@ use crate::{socket, victims};
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<S: Source> Blocking<S> {
-    /// Gets a permit for a new connection: a free one, that of a parked connection that gives way, or the first that is free within
-    /// a second.
+    /// Gets a permit for a new connection: a free one, or that of a parked connection that gives way. If there is neither, it is the
+    /// first that is free within a second.
     pub(super) fn admit(
         &mut self,
         shared: &Arc<ServerState>,

@@ -1,7 +1,7 @@
 //! The queue in front of a stage. Connections come in batches, and a batch wakes the stage at most once.
 //!
-//! Only the acceptor waits for queue space. A connection is in one place at a time, so no queue can exceed the number
-//! of permits, but for the few that have just given theirs up. The stages need not wait, and so cannot deadlock.
+//! Only the acceptor waits for queue space. A connection is in one place at a time. So no queue exceeds the number of
+//! permits by more than the few that have just given theirs up. The stages need not wait, and so cannot deadlock.
 
 use std::io;
 use std::sync::Arc;

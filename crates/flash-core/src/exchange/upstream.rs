@@ -9,6 +9,7 @@
 mod coded_body;
 mod feed;
 mod gateway_error;
+mod job_done;
 mod outgoing;
 mod program_deadline;
 mod request;
@@ -34,8 +35,8 @@ use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, U
 use crate::want::Direction;
 
 use self::coded_body::CodedBody;
-pub(crate) use self::feed::JobDone;
 pub(crate) use self::gateway_error::GatewayError;
+pub(crate) use self::job_done::JobDone;
 pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
 pub(crate) use self::program_deadline::Awaited;

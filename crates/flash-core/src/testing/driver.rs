@@ -20,7 +20,7 @@ use crate::refusal::RefusalLog;
 use crate::routes::Routes;
 use crate::server::{Server, Settings};
 use crate::site::{Site, SiteSettings};
-use crate::testing::{CACHE_LIMITS, Disk, Manner, Program};
+use crate::testing::{CACHE_LIMITS, Disk, Manner, Program, Socket};
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
 use crate::want::{Direction, Interest, Want};
@@ -78,15 +78,6 @@ pub(crate) struct Client {
     pub(crate) past: Vec<Program>,
 }
 
-/// How much the wire takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Socket {
-    /// How many bytes until it blocks; `None` if it never does.
-    room_bytes: Option<usize>,
-    /// Bytes that the kernel has taken and the client has not acknowledged.
-    pub(crate) unacknowledged: u64,
-}
-
 /// Why the driver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
@@ -101,27 +92,6 @@ pub(crate) enum Waits {
 
 /// A client on another machine.
 const PEER: Peer = Peer::Inet(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 1024)));
-
-impl Socket {
-    /// A wire that takes everything.
-    pub(crate) const WIDE: Self = Self { room_bytes: None, unacknowledged: 0 };
-    /// A wire that takes nothing until a test makes room.
-    pub(crate) const FULL: Self = Self::with_room(0);
-
-    pub(crate) const fn with_room(bytes: usize) -> Self {
-        Self { room_bytes: Some(bytes), unacknowledged: 0 }
-    }
-
-    fn most(&self) -> usize {
-        self.room_bytes.unwrap_or(usize::MAX)
-    }
-
-    fn take(&mut self, bytes: usize) {
-        if let Some(room) = &mut self.room_bytes {
-            *room -= bytes;
-        }
-    }
-}
 
 impl Client {
     /// Whether a program has a stream to the server.

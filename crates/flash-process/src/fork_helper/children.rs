@@ -301,9 +301,8 @@ mod tests {
     #[test]
     fn an_adopted_program_is_known_by_its_pidfd_alone() {
         let start = || Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
-        let pidfd = |child: &std::process::Child| {
-            pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap()
-        };
+        let pidfd =
+            |child: &std::process::Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
         let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
         let mut children = Children::new(epoll, false, Duration::from_secs(1));
         let now = Instant::now();

@@ -49,7 +49,9 @@ pub(super) fn answer(socket: &OwnedFd, names: &ReadNames<'_>) -> io::Result<()> 
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
         let path = Path::new(OsStr::from_bytes(&message.bytes));
         let opened = match &names {
-            Ok(names) if names.iter().any(|name| name == path) => flash_trust::open(path).map_err(|why| why.to_string()),
+            Ok(names) if names.iter().any(|name| name == path) => {
+                flash_trust::open(path).map_err(|why| why.to_string())
+            }
             Ok(_) => Err("the configuration does not name it".into()),
             Err(why) => Err(why.to_string()),
         };

@@ -58,7 +58,7 @@ impl Made {
         write!(said, ": {}, {} requests after {settling}", seeds(self.seeds), run.measured_requests)
             .expect("a String takes everything");
         for disk in &self.scenario.machine.disks {
-            write!(said, ", a disk with {}", disk.access()).expect("a String takes everything");
+            write!(said, ". A disk has {}", disk.access()).expect("a String takes everything");
         }
         said + "."
     }

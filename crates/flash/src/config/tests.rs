@@ -50,7 +50,7 @@ fn each_flag_is_a_key_and_each_key_a_flag() {
 fn errors_show_no_character_that_a_terminal_obeys() {
     let keys = keys::of_flags();
     let (_folder, path) = file("\"a\u{9b}2J\u{202e}\" = \"\u{9b}\u{200b}\"");
-    let (Loaded { files, .. }, problems) = load(&path, &keys).expect("it is there");
+    let (Loaded { files, .. }, problems) = load(&path, open_to_look, &keys).expect("it is there");
     let report = report(&files, &problems);
     assert!(report.contains("\"a\u{fffd}2J\u{fffd}\" = \"\u{fffd}\u{fffd}\""), "{report:?}");
 }
@@ -61,7 +61,7 @@ fn each_example_is_read_as_its_flag() {
     let keys = keys::of_flags();
     for key in keys.iter() {
         let (_folder, path) = file(&key.example);
-        let (Loaded { config, files }, problems) = load(&path, &keys).expect("it is there");
+        let (Loaded { config, files }, problems) = load(&path, open_to_look, &keys).expect("it is there");
         assert!(problems.is_empty(), "{}", files.report(&problems));
         let words = ["flash".into(), "serve".into()].into_iter().chain(as_words(&config.settings[0]));
         let found = command().try_get_matches_from(words).unwrap_or_else(|error| panic!("{error}"));
@@ -84,7 +84,7 @@ fn the_schema_takes_each_example_and_refuses_other_forms() {
         // The schema may take what the parser refuses, and never the other way round.
         for text in ["true", "7", "'x'", "['x', 'y']", "{ a = 'b' }", "{ a = ['b'] }", "2.5", "[[1]]"] {
             let (_folder, path) = file(&format!("{} = {text}", key.name));
-            let (_, problems) = load(&path, &keys).expect("it is there");
+            let (_, problems) = load(&path, open_to_look, &keys).expect("it is there");
             let is_taken = takes(property, &json(text));
             assert!(is_taken || !problems.is_empty(), "{} = {text}", key.name);
             let is_of_no_key = matches!(text, "2.5" | "[[1]]");
@@ -200,7 +200,7 @@ fn another_process_has_all_that_the_file_says() {
         || ["flash", "serve", "--config"].map(OsString::from).into_iter().chain([path.clone().into()]);
     let encoded = RefCell::default();
     let read = Flags::read_with_file(words(), |path, given| {
-        let of_file = of_file(path, given, &print)?;
+        let of_file = of_file(path, given, open_to_look, &print)?;
         encoded.replace(in_place::encode(&of_file));
         Ok(of_file)
     });

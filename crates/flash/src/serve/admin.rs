@@ -68,7 +68,8 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
         listener.set_access(access).unwrap_or_else(|error| listeners::say_it_stays(&place, &error));
         return Ok(Some(listener));
     }
-    let opened = make_folder(&path).and_then(|()| listeners::listen_unix(&path, access, flags.user.as_deref()));
+    let opened =
+        make_folder(&path).and_then(|()| listeners::listen_unix(&path, access, flags.user.as_deref()));
     match opened {
         Ok(listener) => Ok(Some(listener.named(predecessor::name_of_own("admin")))),
         Err(error) if flags.administration.admin.is_some() => {

@@ -14,7 +14,7 @@ use flash_http::Scheme;
 use flash_observe::ErrorLog;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::PrivilegedOpener;
-use flash_tls::certificates::{self, Open};
+use flash_tls::certificates::Open;
 use flash_tls::tickets::Tickets;
 use flash_tls::{
     Certificate, CertificateFiles, Choices, ClientAuthorities, Endpoint, Endpoints, authority, check,

@@ -12,7 +12,7 @@ use flash_process::hot_paths::{self, HOT_PATHS};
 use flash_process::{HotPath, Predecessor, predecessor};
 
 use crate::failure::Failure;
-use crate::flags::{Place, UnixPlace};
+use crate::flags::Place;
 
 /// Those that serve no place yet.
 #[derive(Default)]

@@ -65,9 +65,8 @@ impl Log {
 impl Logs {
     pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
         let user = flags.user.clone();
-        let opener: Opener = Arc::new(move |path| {
-            privileges::as_user_first(user.as_deref(), || flash_trust::open_log(path))
-        });
+        let opener: Opener =
+            Arc::new(move |path| privileges::as_user_first(user.as_deref(), || flash_trust::open_log(path)));
         let open = |to: Destination| {
             let place = to.to_string();
             LogSink::open_by(to, Some(Arc::clone(&opener)))

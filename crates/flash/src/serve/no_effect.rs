@@ -29,7 +29,8 @@ pub(super) fn check(site: &SiteFlags) -> Vec<Wrong> {
             for path in of(&rules.flags).iter().filter(|path| !inherited.contains(path)) {
                 // A deeper place may have other rules.
                 let is_kept = || of(&rules_of(prefix_of(path)).flags).contains(path);
-                if !covers(path, prefix) && !(covers(prefix, path) && is_kept()) {
+                let has_effect = covers(path, prefix) || covers(prefix, path) && is_kept();
+                if !has_effect {
                     found.push((Some(number), (key, never(prefix, path, rules))));
                 }
             }
@@ -39,8 +40,11 @@ pub(super) fn check(site: &SiteFlags) -> Vec<Wrong> {
     found
 }
 
-/// Keys whose rules name paths, and what finds the paths.
-const PATHS: [(&str, fn(&flags::Serve) -> Vec<Vec<u8>>); 4] = [
+/// Finds the paths that rules name.
+type Paths = fn(&flags::Serve) -> Vec<Vec<u8>>;
+
+/// Keys whose rules name paths.
+const PATHS: [(&str, Paths); 4] = [
     ("deny", |flags| below(flags.deny.iter().filter_map(Denial::path))),
     ("no-programs", |flags| below(flags.programs.no_programs.iter())),
     ("cache-control", |flags| below(flags.cache_control.iter().filter_map(|(rule, _)| rule.as_ref()))),

@@ -1,4 +1,4 @@
-//! Responses of programs that are stored, because their clients are behind: the program is free at once, and the client gets
+//! Responses of programs that are stored, because their clients are behind. The program is free at once, and the client gets
 //! every byte at its own speed.
 
 use super::programs::{GET, fate, manner, running, world_of_programs};

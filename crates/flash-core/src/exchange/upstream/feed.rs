@@ -1,8 +1,7 @@
 //! The request's body on its way to the program: it is stored until it is whole. And the jobs about what is stored.
 
-use bytes::Bytes;
-
 use super::gateway_error::GatewayError;
+use super::job_done::JobDone;
 use super::outgoing::{OUTGOING_BYTES_MAX, WriteHalf};
 use super::spool_queue::{Moved, SpoolQueue};
 use super::watermark::BODY_BYTES;
@@ -140,16 +139,4 @@ impl UpstreamExchange {
             _ => Err(GatewayError::of_spool(Failure::TimedOut)),
         }
     }
-}
-
-/// What a job has led to.
-#[derive(Debug)]
-pub(crate) enum JobDone {
-    /// So many bytes were written.
-    Written(u64),
-    /// The next part of the response, for the client.
-    Response(Bytes),
-    /// A part of the response could not be written, for this reason. It stays in memory.
-    Refused(&'static str),
-    Nothing,
 }

@@ -1,5 +1,5 @@
-//! A queue of bytes that wait for their receiver: a request's body until it is whole and its program takes it, and what a
-//! program has written for a client that is behind. So no program waits for its client's upload, or for a slow download.
+//! A queue of bytes that wait for their receiver. One is a request's body, until it is whole and its program takes it. Another is
+//! what a program has written for a client that is behind. So no program waits for its client's upload, or for a slow download.
 //!
 //! The bytes are in memory as far as there is room. Jobs write the rest to a file; the last part stays in memory. There is one
 //! job at a time, and during a job nothing is added.

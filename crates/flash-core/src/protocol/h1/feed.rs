@@ -1,7 +1,5 @@
 //! The request's body on its way from the input to the program.
 
-use std::sync::Arc;
-
 use flash_http::status::Status;
 
 use super::request_body::RequestBody;
@@ -16,7 +14,7 @@ impl Http1 {
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, .. } = &mut **current;
-        let (site, body_bytes_max) = (Arc::clone(&exchange.site), exchange.terms.body_bytes_max);
+        let body_bytes_max = exchange.terms.body_bytes_max;
         let Some(upstream) = exchange.upstream_mut() else { return };
         if let RequestBody::Length { left } = body
             && *left <= self.input.len() as u64

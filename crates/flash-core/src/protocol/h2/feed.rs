@@ -1,7 +1,5 @@
 //! The request's body on its way from a stream to its program.
 
-use std::sync::Arc;
-
 use flash_http::status::Status;
 
 use super::state::Http2;
@@ -17,7 +15,7 @@ impl Http2 {
         let state = &mut stream.user;
         let body = &mut state.body;
         let Some(exchange) = &mut state.exchange else { return };
-        let (site, body_bytes_max) = (Arc::clone(&exchange.site), exchange.terms.body_bytes_max);
+        let body_bytes_max = exchange.terms.body_bytes_max;
         let Some(upstream) = exchange.upstream_mut() else { return };
         if body.length == RequestBodyLength::Unknown && body.received > body_bytes_max {
             cx.server.refusals.note(Refusal::BodyTooLarge, upstream.request.name().as_bytes(), cx.now.ms());

@@ -168,7 +168,7 @@ impl Http2 {
             head: None,
         };
         // What follows a stored part is stored behind it.
-        let kept_from = upstream.stores_response().then(|| waiting_bytes);
+        let kept_from = upstream.stores_response().then_some(waiting_bytes);
         let heard = what(upstream, &mut writer);
         let written = writer.head;
         let is_written = upstream.reply.is_written();
