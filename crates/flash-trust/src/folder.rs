@@ -44,7 +44,7 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     // The name does not matter, and need not be there.
-    let place = Place::find(&path.join("flash"), Links::OfRoot)?;
-    place.check_path()?;
-    place.folder.replaceable().map_or(Ok(()), |why| Err(refused(&place.folder.path, why)))
+    let mut place = Place::find(&path.join("flash"), Links::OfRoot)?;
+    place.folder.note(&mut place.deciders);
+    place.deciders.check_none()
 }

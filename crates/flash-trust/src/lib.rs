@@ -6,7 +6,8 @@
 //! - no link of another user is followed, unless it leads to a file of that user that is only read;
 //! - in a folder that others can write, only a regular file with one name is opened;
 //! - no file is made, unless the folder is root's, and no socket, unless root alone decides which folder it is;
-//! - what says what root does, a program or the configuration, is read only if no other user can write it.
+//! - a program is executed only if no other user can write it, and a configuration is used only if root or one other user alone
+//!   can. That may not be a user whom the server or its programs become.
 //!
 //! A path is walked by descriptors, so that what was looked at is what is used. Another user has no rights to give away: there
 //! the kernel alone decides. Which files a server needs is not known here.
@@ -25,7 +26,7 @@ mod write;
 
 pub use folder::{check_folder, make_folder};
 pub use program::program;
-pub use read::{Purpose, open, open_configuration};
+pub use read::{Purpose, open, open_configuration, user_of_configuration};
 pub use refusal::is_refusal;
 pub use socket::{SocketAccess, bind, remove_abandoned, set_access};
 pub use write::open_log;

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, Stat};
 use rustix::io::Errno;
 
 use crate::refusal::{is_root, refused};
@@ -28,8 +29,42 @@ pub(crate) struct Place {
     pub(crate) is_open_file: bool,
     /// The other user whose links led here.
     pub(crate) link_owner: Option<u32>,
-    /// Why another user could have this path lead elsewhere.
-    redirected: Option<(PathBuf, &'static str)>,
+    /// Who could have this path lead elsewhere.
+    pub(crate) deciders: Deciders,
+}
+
+/// Who else than root decides something.
+#[derive(Debug, Default)]
+pub(crate) struct Deciders {
+    /// Why another user does.
+    any: Option<(PathBuf, &'static str)>,
+    /// Why more than one does.
+    many: Option<(PathBuf, &'static str)>,
+    /// The one.
+    pub(crate) user: Option<u32>,
+}
+
+impl Deciders {
+    /// Those who can write this file or folder.
+    pub(crate) fn add(&mut self, path: &Path, owner: u32, mode: u32) {
+        let Some(why) = replaceable(owner, mode) else { return };
+        let reason = Some((path.to_owned(), why));
+        let is_other = !is_roots(owner) && *self.user.get_or_insert(owner) != owner;
+        if is_other || others_write(mode) {
+            self.many = self.many.take().or_else(|| reason.clone());
+        }
+        self.any = self.any.take().or(reason);
+    }
+
+    /// Refuses what another user than root decides.
+    pub(crate) fn check_none(&self) -> io::Result<()> {
+        self.any.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
+    }
+
+    /// Refuses what more than one other user decides.
+    pub(crate) fn check_one(&self) -> io::Result<()> {
+        self.many.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
+    }
 }
 
 #[derive(Debug)]
@@ -62,7 +97,7 @@ impl Place {
         let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = Folder::open(CWD, parent.unwrap_or(Path::new(".")))?;
-        Ok(Self { folder, name, is_open_file: false, link_owner: None, redirected: None })
+        Ok(Self { folder, name, is_open_file: false, link_owner: None, deciders: Deciders::default() })
     }
 
     /// Opens it. The place itself is not followed if another user has put a link there meanwhile.
@@ -84,19 +119,21 @@ impl Place {
         self.folder.path.join(&self.name)
     }
 
-    /// Refuses a place to which another user could have this path lead.
-    pub(crate) fn check_path(&self) -> io::Result<()> {
-        self.redirected.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
+    /// Whether this is the only name of a file that was opened by it, and was so since.
+    ///
+    /// The order counts. While a name is removed, the kernel counts it no longer and still shows it. Nobody reads the folder then.
+    /// Once removed, it never leads to this open file again.
+    pub(crate) fn is_only_name(&self, file: impl AsFd) -> io::Result<bool> {
+        let names = rustix::fs::fstat(&file)?.st_nlink;
+        self.folder.read_a_part()?;
+        let path = rustix::fs::readlinkat(CWD, by_descriptor(&file), Vec::new())?;
+        Ok(names == 1 && path.to_bytes() == self.path().as_os_str().as_bytes())
     }
+}
 
-    /// Whether `stat` is of the only name of its file, and that name is here.
-    pub(crate) fn is_only_name(&self, stat: &Stat) -> io::Result<bool> {
-        // The name is asked once more: whoever removed it since the file was opened has made two names one.
-        let here = self.stat()?;
-        Ok(here.is_some_and(|here| {
-            (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino) && here.st_nlink <= 1
-        }))
-    }
+/// A path to what is open.
+pub(crate) fn by_descriptor(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
 impl Folder {
@@ -120,9 +157,17 @@ impl Folder {
         is_roots(self.owner)
     }
 
-    /// Why another user could have replaced what root has in it.
-    pub(crate) fn replaceable(&self) -> Option<&'static str> {
-        replaceable(self.owner, self.mode)
+    fn read_a_part(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        RawDir::new(folder, &mut buffer).next().transpose()?;
+        Ok(())
+    }
+
+    /// Who could have replaced what root has in it.
+    pub(crate) fn note(&self, deciders: &mut Deciders) {
+        deciders.add(&self.path, self.owner, self.mode);
     }
 }
 
@@ -131,13 +176,18 @@ pub(crate) fn is_roots(owner: u32) -> bool {
 }
 
 /// Why another user could have written this file, or replaced what root has in this folder.
-pub(crate) fn replaceable(owner: u32, mode: u32) -> Option<&'static str> {
-    let is_sticky = FileType::from_raw_mode(mode) == FileType::Directory && mode & STICKY != 0;
-    match (is_roots(owner), mode & WRITABLE != 0 && !is_sticky) {
+fn replaceable(owner: u32, mode: u32) -> Option<&'static str> {
+    match (is_roots(owner), others_write(mode)) {
+        (_, true) => Some("can be written by others"),
+        (false, false) => Some("is another user's"),
         (true, false) => None,
-        (false, _) => Some("is another user's"),
-        (true, true) => Some("can be written by others"),
     }
+}
+
+/// Whether others than the owner can write this file, or replace what the owner has in this folder.
+fn others_write(mode: u32) -> bool {
+    let is_sticky = FileType::from_raw_mode(mode) == FileType::Directory && mode & STICKY != 0;
+    mode & WRITABLE != 0 && !is_sticky
 }
 
 /// A path on its way.
@@ -147,13 +197,19 @@ struct Walk {
     rest: VecDeque<OsString>,
     links: usize,
     link_owner: Option<u32>,
-    redirected: Option<(PathBuf, &'static str)>,
+    deciders: Deciders,
 }
 
 impl Walk {
     fn begin(path: &Path) -> io::Result<Self> {
         let folders = vec![Folder::open(CWD, Path::new("/"))?];
-        let mut walk = Self { folders, rest: VecDeque::new(), links: 0, link_owner: None, redirected: None };
+        let mut walk = Self {
+            folders,
+            rest: VecDeque::new(),
+            links: 0,
+            link_owner: None,
+            deciders: Deciders::default(),
+        };
         walk.prepend(path);
         Ok(walk)
     }
@@ -190,7 +246,7 @@ impl Walk {
                 }
                 (_, true) => return self.end(name, false),
                 (FileType::Directory, false) => {
-                    self.note_redirection(&path, stat.st_uid);
+                    self.note_deciders(&path, stat.st_uid);
                     self.folders.push(Folder::of(found, path, &stat));
                 }
                 (_, false) => return Err(Errno::NOTDIR.into()),
@@ -205,7 +261,7 @@ impl Walk {
         if self.links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        self.note_redirection(&path, stat.st_uid);
+        self.note_deciders(&path, stat.st_uid);
         if !is_roots(stat.st_uid) {
             let is_one_users = self.link_owner.is_none_or(|owner| owner == stat.st_uid);
             if links == Links::OfRoot || !is_one_users {
@@ -223,13 +279,13 @@ impl Walk {
     }
 
     /// Another user may have put this here: a folder or a link on the way.
-    fn note_redirection(&mut self, path: &Path, owner: u32) {
+    fn note_deciders(&mut self, path: &Path, owner: u32) {
         let folder = self.folders.last().expect("the first is never taken away");
-        let why = folder.replaceable().map(|why| (folder.path.clone(), why));
+        folder.note(&mut self.deciders);
         // In a sticky folder it depends on whose it is.
-        let is_others = !folder.is_closed() && !is_roots(owner);
-        let others = is_others.then(|| (path.to_owned(), "is another user's"));
-        self.redirected = self.redirected.take().or(why).or(others);
+        if !folder.is_closed() {
+            self.deciders.add(path, owner, 0);
+        }
     }
 
     fn prepend(&mut self, path: &Path) {
@@ -244,7 +300,7 @@ impl Walk {
 
     fn end(mut self, name: OsString, is_open_file: bool) -> io::Result<Place> {
         let folder = self.folders.pop().expect("the first is never taken away");
-        let Self { link_owner, redirected, .. } = self;
-        Ok(Place { folder, name, is_open_file, link_owner, redirected })
+        let Self { link_owner, deciders, .. } = self;
+        Ok(Place { folder, name, is_open_file, link_owner, deciders })
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::place::{Links, Place, replaceable};
+use crate::place::{Links, Place};
 use crate::refusal::{is_root, refused};
 
 /// Nonblocking: a FIFO that nobody writes to must not stop this process.
@@ -27,11 +27,9 @@ pub fn open(path: &Path) -> io::Result<File> {
     let place = Place::find(path, Links::OfOneUser)?;
     let (file, stat) = open_at(&place)?;
     let folder = &place.folder;
-    if place.link_owner.is_some_and(|owner| owner != stat.st_uid) {
-        return Err(refused(path, "is another user's link to what is not that user's"));
-    }
+    check_link(path, &place, &stat)?;
     let is_own = !folder.is_roots() && stat.st_uid == folder.owner;
-    if !(folder.is_closed() || is_own || place.is_only_name(&stat)?) {
+    if !(folder.is_closed() || is_own || place.is_only_name(&file)?) {
         return Err(refused(&place.path(), "has a second name"));
     }
     Ok(file.into())
@@ -49,28 +47,48 @@ pub enum Purpose {
 /// Opens a configuration. It may be a pipe.
 ///
 /// # Errors
-/// As opening it fails. As root also as [`open`] does, and to serve by it, if another user can write the file or could have put it
-/// there.
+/// As opening it fails. As root also as [`open`] does, and to serve by it, if more than one other user decides what it says:
+/// those who can write the file, or could have put it there.
 pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
+    match purpose {
+        Purpose::Look if is_root() && !Place::find(path, Links::OfOneUser)?.is_open_file => open(path),
+        Purpose::Look => File::open(path),
+        Purpose::Serve => decided_by_one(path).map(|(file, _)| file),
+    }
+}
+
+/// The user other than root who decides what a configuration says, if there is one.
+///
+/// # Errors
+/// As [`open_configuration`].
+pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
+    decided_by_one(path).map(|(_, user)| user)
+}
+
+fn decided_by_one(path: &Path) -> io::Result<(File, Option<u32>)> {
     if !is_root() {
-        return File::open(path);
+        return Ok((File::open(path)?, None));
     }
-    let place = Place::find(path, Links::OfOneUser)?;
+    let mut place = Place::find(path, Links::OfOneUser)?;
     if place.is_open_file {
-        return Ok(place.open(OFlags::RDONLY, Mode::empty())?.into());
-    }
-    if purpose == Purpose::Look {
-        return open(path);
+        return Ok((place.open(OFlags::RDONLY, Mode::empty())?.into(), None));
     }
     let (file, stat) = open_at(&place)?;
-    if place.link_owner.is_some() {
-        return Err(refused(path, "is another user's link"));
+    check_link(path, &place, &stat)?;
+    place.folder.note(&mut place.deciders);
+    place.deciders.add(&place.path(), stat.st_uid, stat.st_mode);
+    place.deciders.check_one()?;
+    Ok((file.into(), place.deciders.user))
+}
+
+/// A user may link to what is that user's.
+fn check_link(path: &Path, place: &Place, stat: &Stat) -> io::Result<()> {
+    match place.link_owner {
+        Some(owner) if owner != stat.st_uid => {
+            Err(refused(path, "is another user's link to what is not that user's"))
+        }
+        _ => Ok(()),
     }
-    place.check_path()?;
-    let by_folder = place.folder.replaceable().map(|why| (place.folder.path.clone(), why));
-    let by_file = || replaceable(stat.st_uid, stat.st_mode).map(|why| (place.path(), why));
-    by_folder.or_else(by_file).map_or(Ok(()), |(place, why)| Err(refused(&place, why)))?;
-    Ok(file.into())
 }
 
 fn open_at(place: &Place) -> io::Result<(OwnedFd, Stat)> {

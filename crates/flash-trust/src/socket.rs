@@ -1,14 +1,14 @@
 //! The name of a Unix socket in the filesystem. It outlives the socket, and says by its mode and owner who may connect.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::place::{Links, Place, is_roots};
+use crate::place::{Links, Place, by_descriptor, is_roots};
 use crate::refusal::{is_root, refused};
 
 /// Who may connect to a Unix socket. What is not given stays as the system makes it.
@@ -31,7 +31,7 @@ pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<
         Some(_) => remove_stale(&place)?,
         None => {}
     }
-    place.check_path()?;
+    place.deciders.check_none()?;
     // By its path, which is what clients and successors see. Nobody can have it lead elsewhere.
     net::bind(socket, &SocketAddrUnix::new(path)?)?;
     apply(&place, access)
@@ -84,7 +84,7 @@ fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
     let folder = &place.folder;
     if is_root() && !folder.is_closed() {
         let is_known = is_roots(stat.st_uid) || [Some(folder.owner), user].contains(&Some(stat.st_uid));
-        match (is_known, place.is_only_name(&stat)?) {
+        match (is_known, place.is_only_name(&name)?) {
             (true, true) => {}
             (false, _) => return Err(refused(&place.path(), "is another user's")),
             (true, false) => return Err(refused(&place.path(), "has a second name")),
@@ -104,10 +104,6 @@ fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
 /// A descriptor of the name itself.
 fn name(place: &Place) -> Result<OwnedFd, Errno> {
     place.open(OFlags::PATH, Mode::empty())
-}
-
-fn by_descriptor(name: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", name.as_raw_fd())
 }
 
 fn is_socket(stat: &Stat) -> bool {

@@ -60,7 +60,7 @@ fn check(place: &Place, log: &OwnedFd) -> io::Result<()> {
     let why = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if is_own => return Ok(()),
         FileType::RegularFile if !is_roots(stat.st_uid) => "is another user's",
-        FileType::RegularFile if place.is_only_name(&stat)? => return Ok(()),
+        FileType::RegularFile if place.is_only_name(log)? => return Ok(()),
         FileType::RegularFile => "has a second name",
         _ => "is not a file",
     };

@@ -168,6 +168,7 @@ fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> 
         words: config.settings.iter().flat_map(as_words).collect(),
         sites: config.sites.iter().map(&mut site).collect(),
         environment: files.variables(),
+        files: files.all().iter().map(|file| absolute(file.path())).collect(),
     })
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -235,18 +236,17 @@ impl Flags {
         let words = as_meant(words.into_iter().collect());
         // Built once: it reads the words of each site and place, too.
         let mut command = command();
-        let (mut found, mut sites, mut environment) =
-            (matches(&mut command, &words)?, Vec::new(), Vec::new());
+        let (mut found, mut of_this) = (matches(&mut command, &words)?, OfFile::default());
+        let mut sites = Vec::new();
         if let Some(("serve", serve)) = found.subcommand()
             && let Some(path) = serve.get_one::<PathBuf>("config")
         {
-            let file = of_file(path, serve)?;
+            of_this = of_file(path, serve)?;
             // Behind `flash serve`.
             let mut with =
                 |more: &[OsString]| matches(&mut command, &[&words[..2], more, &words[2..]].concat());
-            found = with(&file.words)?;
-            sites = sites_of(file.sites, |more| Ok(settled(&with(more)?)))?;
-            environment = file.environment;
+            found = with(&of_this.words)?;
+            sites = sites_of(mem::take(&mut of_this.sites), |more| Ok(settled(&with(more)?)))?;
         }
         let mut flags = settled(&found);
         if let Some(Command::Serve(flags)) = &mut flags.command
@@ -258,7 +258,7 @@ impl Flags {
             flags.dir = first.as_deref().unwrap_or(Path::new("/")).into();
         }
         if let Some(Command::Serve(flags)) = &mut flags.command {
-            flags.environment = environment;
+            (flags.environment, flags.files) = (of_this.environment, of_this.files);
             flags.settle_schemes();
         }
         Ok(flags)
@@ -285,6 +285,8 @@ pub(crate) struct OfFile {
     pub sites: Vec<SiteOfFile>,
     /// The variables of the environment that it has values of.
     pub environment: Vec<String>,
+    /// It, and those that it includes.
+    pub files: Vec<PathBuf>,
 }
 
 /// A site of a file.

@@ -115,6 +115,7 @@ fn serve(
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
     privileges::check(&flags)?;
+    privileges::check_user(&flags)?;
     certificates::check_listeners(&flags)?;
     listeners::check(&flags)?;
     shares::check_counts(&flags)?;
@@ -123,6 +124,8 @@ fn serve(
     let mut plan = Plan::new(flags, &dir)?;
     // Before this process gives its rights up.
     plan.certificates = certificates::read(&plan.flags)?.into();
+    let of_rules: Vec<String> =
+        no_effect::check(&plan.flags).map(|fault| fault.failure.to_string()).collect();
     plan.forget_sites();
     allocator::collect();
     let flags = Arc::clone(&plan.flags);
@@ -179,7 +182,7 @@ fn serve(
         format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n")
     };
     let warnings = [plan.table.warning(), plan.table.folders_warning(), dir.warning()].into_iter().flatten();
-    let warnings: Vec<String> = warnings.chain(privileges.unenforced()).collect();
+    let warnings: Vec<String> = warnings.chain(of_rules).chain(privileges.unenforced()).collect();
     let programs = plan.sites.shared_programs();
     let (clients, certificates) = (plan.clients.clone(), Arc::clone(&plan.certificates));
     let ready_manager = manager.clone();

@@ -237,10 +237,12 @@ fn names_of_sockets_are_removed_by_the_last_server() {
 /// A server with the listeners of its configuration, which is `listen` of the folder. `user` starts it.
 fn with_listen(arch: &str, user: Option<u32>, listen: impl Fn(&Path) -> String) -> Setup {
     Setup::without_listen(arch, |command, folder| {
-        fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
         fs::write(folder.join("flash.toml"), listen(folder)).unwrap();
         command.arg("--config").arg(folder.join("flash.toml"));
-        user.map(|user| command.uid(user));
+        if let Some(user) = user {
+            fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+            command.uid(user);
+        }
     })
 }
 

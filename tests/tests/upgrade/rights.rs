@@ -193,7 +193,7 @@ fn relative_paths_mean_the_folder_of_the_start_and_all_processes_work_elsewhere(
             let site = command.get_args().nth(1).unwrap().to_owned();
             std::os::unix::fs::symlink(&site, folder.join("site")).unwrap();
             fs::create_dir(folder.join("bin")).unwrap();
-            let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; pwd";
+            let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'; pwd";
             scripts::script(&folder.join("bin"), "where", script);
             fs::write(folder.join("flash.toml"), "cgi-direct = { \"/config\" = \"bin\" }\n").unwrap();
             let mut again = std::process::Command::new(program());

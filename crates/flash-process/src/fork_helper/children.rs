@@ -271,8 +271,9 @@ fn signal_group(program: &Child, signal: Signal) {
 /// The number of the process, until it was waited for.
 fn pid_of(pidfd: &OwnedFd) -> Option<Pid> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    // It is -1 once the process has been waited for.
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()?;
-    Pid::from_raw(pid).filter(|_| pid > 0)
+    if pid > 0 { Pid::from_raw(pid) } else { None }
 }
 
 fn has_ended(pidfd: &OwnedFd) -> bool {

@@ -42,8 +42,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<OfFile> {
     let known = message.many(MANY, |message| Some(Arc::from(read_words(message)?)))?;
     let sites = message.many(MANY, |message| read_site(message, &known))?;
     message.end()?;
-    // The values are in the words.
-    Some(OfFile { words: of_server, sites, environment: Vec::new() })
+    // The values are in the words. Its files were opened by the process that has encoded it.
+    Some(OfFile { words: of_server, sites, environment: Vec::new(), files: Vec::new() })
 }
 
 fn write_words(words: &[OsString], message: &mut Writer) {

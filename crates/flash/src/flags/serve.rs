@@ -116,8 +116,9 @@ pub(crate) struct Serve {
     /// ,group=NAME say who may connect. With --user the socket is that user's. May be given repeatedly. [::]:PORT includes
     /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
     /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
-    /// ,proxy-protocol at its end, each connection there has to begin with a header of the PROXY protocol (1 or 2), which names
-    /// the client. Without --trusted-proxies, each peer there is believed. A socket that systemd passes on serves the place with its address. Without --listen, all of them serve
+    /// ,proxy-protocol at its end, each connection there begins with a header of the PROXY protocol, which names the client.
+    /// Each peer is believed, unless --trusted-proxies names some. A socket of systemd serves the place with its address. Without
+    /// --listen, all of them serve
     #[arg(long, value_name = "ADDR", default_values = usual_listen::usual(), help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 
@@ -332,6 +333,10 @@ pub(crate) struct Serve {
     /// The variables of the environment that the configuration file has values of.
     #[arg(skip)]
     pub environment: Vec<String>,
+
+    /// The configuration file, and those that it includes.
+    #[arg(skip)]
+    pub files: Vec<PathBuf>,
 }
 
 /// A site of a configuration file.

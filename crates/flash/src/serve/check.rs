@@ -4,7 +4,9 @@ use super::dir::Dir;
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
-use super::{access, certificates, cgi_user, listeners, named_files, privileges, shares, site_plan};
+use super::{
+    access, certificates, cgi_user, listeners, named_files, no_effect, privileges, shares, site_plan,
+};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -19,7 +21,8 @@ pub(crate) struct Findings {
 pub(crate) fn check(flags: &flags::Serve) -> Findings {
     let (errors, warnings) = certificates::check(flags);
     let errors = errors.into_iter().map(of_certificate).chain(check_again(flags, &named_files::open));
-    Findings { errors: errors.collect(), warnings: warnings.into_iter().map(of_certificate).collect() }
+    let warnings = warnings.into_iter().map(of_certificate).chain(no_effect::check(flags));
+    Findings { errors: errors.collect(), warnings: warnings.collect() }
 }
 
 /// What is wrong with a certificate, at its key.

@@ -1,18 +1,26 @@
-//! Rules of a site's places that can have no effect, because of where they stand. Each is an error.
+//! Rules of a site's places that can have no effect, because of where they stand. A server says so, and serves.
 
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 use flash_core::places::PlaceName;
 use flash_core::routes::RouteMatch;
 
+use super::site_plan::Fault;
 use crate::failure::Failure;
 use crate::flags::{self, Denial, RulesFlags, SiteFlags};
 
 /// What is wrong: in which place of the site, and at which key.
 type Wrong = (Option<usize>, (&'static str, Failure));
 
-/// Finds the rules without effect of a site and its places.
-pub(super) fn check(site: &SiteFlags) -> Vec<Wrong> {
+/// Finds the rules without effect of all sites.
+pub(super) fn check(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
+    flags.sites.iter().enumerate().flat_map(|(position, site)| {
+        let fault = move |(place, (key, failure))| Fault { key, site: Some((position, place)), failure };
+        of_site(site).into_iter().map(fault)
+    })
+}
+
+fn of_site(site: &SiteFlags) -> Vec<Wrong> {
     let SiteFlags { own, names, places, .. } = site;
     // The rules of a name, whatever its end.
     let rules_of = |prefix: Option<&[u8]>| {
@@ -115,5 +123,6 @@ fn fallback(
         () if is_denied => "its own place denies it",
         () => return None,
     };
-    Some((key, Failure::Usage(format!("it never answers: {why}"))))
+    let path = String::from_utf8_lossy(path.as_bytes());
+    Some((key, Failure::Usage(format!("{path} never answers: {why}"))))
 }

@@ -175,13 +175,22 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// Whether the user of `--user` exists.
+/// Whether the user of `--user` exists, and none whom this server or its programs become decides what root does next.
 pub(super) fn check_user(flags: &flags::Serve) -> Result<(), Failure> {
-    let found = flags.user.as_deref().map(|text| (text, user_of(text)));
-    match found {
-        Some((text, Err(why))) => Err(Failure::Run(format!("cannot become user {text}: {why}"))),
-        Some((_, Ok(_))) | None => Ok(()),
+    let failure = |text: &str, why: &str| Failure::Run(format!("cannot become user {text}: {why}"));
+    if let Some(text) = &flags.user {
+        user_of(text).map_err(|why| failure(text, why))?;
     }
+    let texts = [&flags.user, &flags.programs.cgi_user].into_iter().flatten();
+    let ids: Vec<(&String, u32)> = texts.filter_map(|text| Some((text, user_of(text).ok()?.1.id))).collect();
+    for path in &flags.files {
+        // What cannot be opened again was refused before, or is gone.
+        let owner = flash_trust::user_of_configuration(path).ok().flatten();
+        if let Some((text, _)) = ids.iter().find(|(_, id)| Some(*id) == owner && *id != 0) {
+            return Err(failure(text, &format!("that user can write {}", path.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Only root reads the memory of this process, attaches to it (ptrace), and gets its descriptors. Otherwise programs that run as the

@@ -28,7 +28,7 @@ use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
-use super::{access, denied, fallback, no_effect, reachable, response_extras};
+use super::{access, denied, fallback, reachable, response_extras};
 use crate::failure::Failure;
 use crate::flags::{self, Denial};
 
@@ -130,7 +130,6 @@ pub(super) fn all(
                 Err(wrong) => note(Some(number), wrong),
             }
         }
-        no_effect::check(site).into_iter().for_each(|(place, wrong)| note(place, wrong));
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
         sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
