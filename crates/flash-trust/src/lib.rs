@@ -6,8 +6,9 @@
 //! - no link of another user is followed, unless it leads to a file of that user that is only read;
 //! - in a folder that others can write, only a regular file with one name is opened;
 //! - no file is made, unless the folder is root's, and no socket, unless root alone decides which folder it is;
-//! - a program is executed only if no other user can write it, and a configuration is used only if root or one other user alone
-//!   can. That may not be a user whom the server or its programs become.
+//! - a program is executed only if no other user can write it;
+//! - a configuration is used only if root alone can write it, or root and one other user. The server and its programs may not
+//!   become that user.
 //!
 //! A path is walked by descriptors, so that what was looked at is what is used. Another user has no rights to give away: there
 //! the kernel alone decides. Which files a server needs is not known here.

@@ -47,8 +47,8 @@ pub enum Purpose {
 /// Opens a configuration. It may be a pipe.
 ///
 /// # Errors
-/// As opening it fails. As root also as [`open`] does, and to serve by it, if more than one other user decides what it says:
-/// those who can write the file, or could have put it there.
+/// As opening it fails, and as root as [`open`] does. To serve by it, also if more than one other user decides what it says. Those
+/// can write the file, or could have put it there.
 pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
     match purpose {
         Purpose::Look if is_root() && !Place::find(path, Links::OfOneUser)?.is_open_file => open(path),

@@ -6,6 +6,7 @@ mod caches;
 mod connections;
 mod rights;
 mod setup;
+mod trusted;
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
