@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -117,11 +117,15 @@ fn no_log_is_opened_through_what_the_servers_user_has_put_there() {
 }
 
 #[test]
-fn a_log_of_roots_goes_on_in_a_folder_of_the_servers_user_and_behind_a_link_of_roots() {
+fn a_log_of_the_servers_user_goes_on_behind_a_link_of_roots_and_one_of_roots_is_not_theirs_to_write() {
     let Some(folders) = Folders::make() else { return };
     let log = folders.theirs.join("access.log");
     fs::write(&log, "first\n").unwrap();
     set_mode(&log, 0o640);
+    // Root's own file, which its folder's owner has named so.
+    let said = folders.refused(&["--access-log", log.to_str().unwrap()]);
+    assert!(said.contains("access.log is not of the user who decides what is there"), "{said}");
+    give(&log);
     let way = folders.roots.path().join("way");
     symlink(&folders.theirs, &way).unwrap();
     for path in [log.clone(), way.join("access.log"), way.join("new.log")] {
@@ -129,11 +133,9 @@ fn a_log_of_roots_goes_on_in_a_folder_of_the_servers_user_and_behind_a_link_of_r
         assert_eq!(server.get("/a.txt").status, 200);
         server.stop();
         assert!(fs::read_to_string(&path).unwrap().contains("GET /a.txt"), "{}", path.display());
+        assert_eq!(fs::metadata(&path).unwrap().uid(), NOBODY);
     }
     assert!(fs::read_to_string(&log).unwrap().starts_with("first\n"));
-    assert!(
-        way.join("new.log").metadata().is_ok_and(|log| std::os::unix::fs::MetadataExt::uid(&log) == NOBODY)
-    );
 }
 
 #[test]
@@ -208,4 +210,52 @@ fn what_the_flags_name_is_not_another_users_choice() {
     let output = Command::new(program()).args(["serve", "--config"]).arg(&config).output().unwrap();
     let said = refused(output);
     assert!(said.contains("is another user's link to what is not that user's"), "{said}");
+}
+
+/// A folder of the programs' user may be empty when the server starts.
+#[test]
+fn what_is_included_later_is_not_the_choice_of_the_servers_or_its_programs_user() {
+    let Some(folders) = Folders::make() else { return };
+    for key in ["user", "cgi-user"] {
+        let (main, sites) = (folders.roots.path().join("flash.toml"), folders.theirs.join("sites"));
+        let _ = fs::remove_dir_all(&sites);
+        fs::create_dir(&sites).unwrap();
+        give(&sites);
+        let (site, sock) = (folders.site.path().display(), folders.roots.path().join("admin.sock"));
+        let users = match key {
+            "user" => "user = 'nobody'\n",
+            _ => "user = 'daemon'\ncgi-user = 'nobody'\n",
+        };
+        let text = format!(
+            "listen = '127.0.0.1:0'\nadmin = 'unix:{}'\n{users}include = '{}/*.toml'\n[site.'a.example']\nroot = '{site}'\n",
+            sock.display(),
+            sites.display()
+        );
+        fs::write(&main, text).unwrap();
+        let server = Server::start_configured(&main, &[]);
+        let theirs = sites.join("z.toml");
+        fs::write(&theirs, "[site.'z.example']\nroot = '/etc'\nauth = '/etc/shadow'\n").unwrap();
+        give(&theirs);
+        let (status, said) = flash_tests::admin::ask(&sock, "POST", "/reload");
+        assert!(status != 200 && said.contains("that user can write"), "{key}: {status} {said}");
+        assert!(!said.contains("root:"), "{said}");
+        let reply = server.raw(b"GET /hostname HTTP/1.1\r\nHost: z.example\r\nConnection: close\r\n\r\n");
+        assert!(!reply.starts_with(b"HTTP/1.1 200"), "{key}");
+        server.stop();
+    }
+}
+
+#[test]
+fn two_other_users_do_not_decide_what_a_server_does() {
+    let Some(folders) = Folders::make() else { return };
+    let site = folders.site.path().display();
+    let (main, more) = (folders.roots.path().join("flash.toml"), folders.roots.path().join("more.toml"));
+    fs::write(&main, format!("listen = '127.0.0.1:0'\nadmin = 'off'\ninclude = '{}'\n", more.display()))
+        .unwrap();
+    fs::write(&more, format!("[site.'a.example']\nroot = '{site}'\n")).unwrap();
+    give(&main);
+    Server::start_configured(&main, &[]).stop();
+    chown(&more, Some(NOBODY - 1), None).unwrap();
+    let output = Command::new(program()).args(["serve", "--config"]).arg(&main).output().unwrap();
+    assert!(refused(output).contains("more than one user besides root"));
 }

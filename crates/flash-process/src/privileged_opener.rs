@@ -33,6 +33,8 @@ pub(crate) mod named_files;
 /// In what it logs.
 const NAME: &str = "the privileged opener";
 /// In the place of a log's number.
+/// Processes that open something at a time. A server that was taken over keeps no more of them.
+const AT_ONCE_MAX: usize = 16;
 const TIDY_UP: u8 = u8::MAX;
 const NAMED_FILES: u8 = u8::MAX - 1;
 
@@ -66,6 +68,7 @@ impl PrivilegedOpener {
             title: c"flash-opener",
             name: NAME,
             requested: &requested,
+            requested_max: AT_ONCE_MAX,
             ..SupervisorSetup::default()
         })?;
         Ok(Self { process, paths: paths.to_vec() })

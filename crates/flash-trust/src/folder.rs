@@ -29,6 +29,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     if !place.folder.is_roots() {
         return Err(refused(&place.folder.path, "is another user's"));
     }
+    place.check_path()?;
     match rustix::fs::mkdirat(&place.folder.descriptor, &place.name, Mode::from_raw_mode(mode)) {
         Err(Errno::EXIST) => Ok(()),
         made => Ok(made?),
@@ -44,7 +45,5 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     // The name does not matter, and need not be there.
-    let mut place = Place::find(&path.join("flash"), Links::OfRoot)?;
-    place.folder.note(&mut place.deciders);
-    place.deciders.check_none()
+    Place::find(&path.join("flash"), Links::OfRoot)?.deciders_with_groups().check_none()
 }

@@ -4,8 +4,9 @@
 //! may not. So as root:
 //!
 //! - no link of another user is followed, unless it leads to a file of that user that is only read;
-//! - in a folder that others can write, only a regular file with one name is opened;
-//! - no file is made, unless the folder is root's, and no socket, unless root alone decides which folder it is;
+//! - where another user decides what is there, only that user's own is used, or what everyone may read is read. Such a user can
+//!   write a folder on the way, and so move things there, and give them other names;
+//! - nothing is made there, and no socket where another user could have the path lead to another folder;
 //! - a program is executed only if no other user can write it;
 //! - a configuration is used only if root alone can write it, or root and one other user. The server and its programs may not
 //!   become that user.

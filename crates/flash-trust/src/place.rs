@@ -17,6 +17,8 @@ use crate::refusal::{is_root, refused};
 const LINKS_MAX: usize = 40;
 /// Group and others may write.
 const WRITABLE: u32 = 0o022;
+/// Everyone may write.
+const WRITABLE_FOR_ALL: u32 = 0o002;
 /// In a folder with this bit, files are their owners' alone.
 const STICKY: u32 = 0o1000;
 
@@ -29,28 +31,41 @@ pub(crate) struct Place {
     pub(crate) is_open_file: bool,
     /// The other user whose links led here.
     pub(crate) link_owner: Option<u32>,
-    /// Who could have this path lead elsewhere.
-    pub(crate) deciders: Deciders,
+    /// Who could have this path lead to another folder.
+    deciders: Deciders,
+    /// The same, with the members of groups that may write a folder.
+    with_groups: Deciders,
 }
 
 /// Who else than root decides something.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Deciders {
+    /// The bits of a mode by which others than the owner decide, too.
+    writable: u32,
     /// Why another user does.
     any: Option<(PathBuf, &'static str)>,
     /// Why more than one does.
     many: Option<(PathBuf, &'static str)>,
-    /// The one.
-    pub(crate) user: Option<u32>,
+    /// The first of them.
+    user: Option<u32>,
 }
 
 impl Deciders {
+    fn new(writable: u32) -> Self {
+        Self { writable, any: None, many: None, user: None }
+    }
+
     /// Those who can write this file or folder.
     pub(crate) fn add(&mut self, path: &Path, owner: u32, mode: u32) {
-        let Some(why) = replaceable(owner, mode) else { return };
+        let others = others_write(mode, self.writable);
+        let why = match (is_roots(owner), others) {
+            (_, true) => "can be written by others",
+            (false, false) => "is another user's",
+            (true, false) => return,
+        };
         let reason = Some((path.to_owned(), why));
         let is_other = !is_roots(owner) && *self.user.get_or_insert(owner) != owner;
-        if is_other || others_write(mode) {
+        if is_other || others {
             self.many = self.many.take().or_else(|| reason.clone());
         }
         self.any = self.any.take().or(reason);
@@ -61,9 +76,18 @@ impl Deciders {
         self.any.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
     }
 
-    /// Refuses what more than one other user decides.
-    pub(crate) fn check_one(&self) -> io::Result<()> {
-        self.many.as_ref().map_or(Ok(()), |(place, why)| Err(refused(place, why)))
+    /// The one other user who decides, if there is one. Refuses what more than one decides.
+    pub(crate) fn check_one(&self) -> io::Result<Option<u32>> {
+        self.many.as_ref().map_or(Ok(self.user), |(place, why)| Err(refused(place, why)))
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.any.is_none()
+    }
+
+    /// Whether a file is of the one other user who decides.
+    pub(crate) fn is_only(&self, owner: u32) -> bool {
+        self.many.is_none() && self.user == Some(owner)
     }
 }
 
@@ -88,7 +112,7 @@ impl Place {
     /// Finds the place. As another user than root the kernel follows all links to the folder.
     pub(crate) fn find(path: &Path, links: Links) -> io::Result<Self> {
         match is_root() {
-            true => Walk::begin(&std::path::absolute(path)?)?.run(links),
+            true => Self::walk(path, links),
             false => Self::named(path),
         }
     }
@@ -97,7 +121,33 @@ impl Place {
         let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = Folder::open(CWD, parent.unwrap_or(Path::new(".")))?;
-        Ok(Self { folder, name, is_open_file: false, link_owner: None, deciders: Deciders::default() })
+        let [deciders, with_groups] = [WRITABLE_FOR_ALL, WRITABLE].map(Deciders::new);
+        Ok(Self { folder, name, is_open_file: false, link_owner: None, deciders, with_groups })
+    }
+
+    /// Finds the place as root does, whoever this is.
+    pub(crate) fn walk(path: &Path, links: Links) -> io::Result<Self> {
+        Walk::begin(&std::path::absolute(path)?)?.run(links)
+    }
+
+    /// Refuses a path that another user could have lead to another folder.
+    pub(crate) fn check_path(&self) -> io::Result<()> {
+        self.with_groups.check_none()
+    }
+
+    /// Who could have put another file here. A group that may write a folder of root's has that from root, and does not count.
+    pub(crate) fn deciders(&self) -> Deciders {
+        self.folder.deciders(&self.deciders)
+    }
+
+    /// The same, where groups count.
+    pub(crate) fn deciders_with_groups(&self) -> Deciders {
+        self.folder.deciders(&self.with_groups)
+    }
+
+    /// Whether root alone decides which file is here, and which other names it has there.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.folder.is_closed() && self.deciders.is_root()
     }
 
     /// Opens it. The place itself is not followed if another user has put a link there meanwhile.
@@ -157,6 +207,12 @@ impl Folder {
         is_roots(self.owner)
     }
 
+    fn deciders(&self, of_path: &Deciders) -> Deciders {
+        let mut deciders = of_path.clone();
+        deciders.add(&self.path, self.owner, self.mode);
+        deciders
+    }
+
     fn read_a_part(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
@@ -164,30 +220,16 @@ impl Folder {
         RawDir::new(folder, &mut buffer).next().transpose()?;
         Ok(())
     }
-
-    /// Who could have replaced what root has in it.
-    pub(crate) fn note(&self, deciders: &mut Deciders) {
-        deciders.add(&self.path, self.owner, self.mode);
-    }
 }
 
 pub(crate) fn is_roots(owner: u32) -> bool {
     owner == 0
 }
 
-/// Why another user could have written this file, or replaced what root has in this folder.
-fn replaceable(owner: u32, mode: u32) -> Option<&'static str> {
-    match (is_roots(owner), others_write(mode)) {
-        (_, true) => Some("can be written by others"),
-        (false, false) => Some("is another user's"),
-        (true, false) => None,
-    }
-}
-
 /// Whether others than the owner can write this file, or replace what the owner has in this folder.
-fn others_write(mode: u32) -> bool {
+fn others_write(mode: u32, writable: u32) -> bool {
     let is_sticky = FileType::from_raw_mode(mode) == FileType::Directory && mode & STICKY != 0;
-    mode & WRITABLE != 0 && !is_sticky
+    mode & writable != 0 && !is_sticky
 }
 
 /// A path on its way.
@@ -197,19 +239,14 @@ struct Walk {
     rest: VecDeque<OsString>,
     links: usize,
     link_owner: Option<u32>,
-    deciders: Deciders,
+    deciders: [Deciders; 2],
 }
 
 impl Walk {
     fn begin(path: &Path) -> io::Result<Self> {
         let folders = vec![Folder::open(CWD, Path::new("/"))?];
-        let mut walk = Self {
-            folders,
-            rest: VecDeque::new(),
-            links: 0,
-            link_owner: None,
-            deciders: Deciders::default(),
-        };
+        let deciders = [WRITABLE_FOR_ALL, WRITABLE].map(Deciders::new);
+        let mut walk = Self { folders, rest: VecDeque::new(), links: 0, link_owner: None, deciders };
         walk.prepend(path);
         Ok(walk)
     }
@@ -281,10 +318,12 @@ impl Walk {
     /// Another user may have put this here: a folder or a link on the way.
     fn note_deciders(&mut self, path: &Path, owner: u32) {
         let folder = self.folders.last().expect("the first is never taken away");
-        folder.note(&mut self.deciders);
-        // In a sticky folder it depends on whose it is.
-        if !folder.is_closed() {
-            self.deciders.add(path, owner, 0);
+        for deciders in &mut self.deciders {
+            deciders.add(&folder.path, folder.owner, folder.mode);
+            // In a sticky folder it depends on whose it is.
+            if !folder.is_closed() {
+                deciders.add(path, owner, 0);
+            }
         }
     }
 
@@ -300,7 +339,7 @@ impl Walk {
 
     fn end(mut self, name: OsString, is_open_file: bool) -> io::Result<Place> {
         let folder = self.folders.pop().expect("the first is never taken away");
-        let Self { link_owner, deciders, .. } = self;
-        Ok(Place { folder, name, is_open_file, link_owner, deciders })
+        let Self { link_owner, deciders: [deciders, with_groups], .. } = self;
+        Ok(Place { folder, name, is_open_file, link_owner, deciders, with_groups })
     }
 }

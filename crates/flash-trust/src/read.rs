@@ -8,17 +8,20 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::place::{Links, Place};
+use crate::place::{Links, Place, by_descriptor};
 use crate::refusal::{is_root, refused};
 
 /// Nonblocking: a FIFO that nobody writes to must not stop this process.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
+/// Everyone may read.
+const READABLE: u32 = 0o004;
+
 /// Opens a file: a certificate, a key, a secret, a password file, a page.
 ///
 /// # Errors
-/// As opening it fails, and if it is not a file. As root also if it is a file that another user has chosen, and that is not that
-/// user's own.
+/// As opening it fails, and if it is not a file. As root also if another user has chosen it, and it is neither that user's own nor for
+/// everyone to read.
 pub fn open(path: &Path) -> io::Result<File> {
     if !is_root() {
         let file = rustix::fs::openat(CWD, path, FLAGS | OFlags::CLOEXEC, Mode::empty())?;
@@ -26,13 +29,21 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
     let place = Place::find(path, Links::OfOneUser)?;
     let (file, stat) = open_at(&place)?;
-    let folder = &place.folder;
     check_link(path, &place, &stat)?;
-    let is_own = !folder.is_roots() && stat.st_uid == folder.owner;
-    if !(folder.is_closed() || is_own || place.is_only_name(&file)?) {
-        return Err(refused(&place.path(), "has a second name"));
+    if place.is_open_file || place.is_closed() {
+        return Ok(file.into());
     }
-    Ok(file.into())
+    let deciders = place.deciders();
+    match deciders.is_root() {
+        true if place.is_only_name(&file)? => Ok(file.into()),
+        true => Err(refused(&place.path(), "has a second name")),
+        // That user could have root open what has been moved there.
+        false if deciders.is_only(stat.st_uid) || stat.st_mode & READABLE != 0 => Ok(file.into()),
+        false => Err(refused(
+            &place.path(),
+            "is not of the user who decides what is there, nor for everyone to read",
+        )),
+    }
 }
 
 /// What a configuration is opened for.
@@ -50,35 +61,40 @@ pub enum Purpose {
 /// As opening it fails, and as root as [`open`] does. To serve by it, also if more than one other user decides what it says. Those
 /// can write the file, or could have put it there.
 pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
-    match purpose {
-        Purpose::Look if is_root() && !Place::find(path, Links::OfOneUser)?.is_open_file => open(path),
-        Purpose::Look => File::open(path),
-        Purpose::Serve => decided_by_one(path).map(|(file, _)| file),
-    }
-}
-
-/// The user other than root who decides what a configuration says, if there is one.
-///
-/// # Errors
-/// As [`open_configuration`].
-pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
-    decided_by_one(path).map(|(_, user)| user)
-}
-
-fn decided_by_one(path: &Path) -> io::Result<(File, Option<u32>)> {
     if !is_root() {
-        return Ok((File::open(path)?, None));
+        return File::open(path);
     }
-    let mut place = Place::find(path, Links::OfOneUser)?;
+    let place = Place::find(path, Links::OfOneUser)?;
     if place.is_open_file {
-        return Ok((place.open(OFlags::RDONLY, Mode::empty())?.into(), None));
+        return Ok(place.open(OFlags::RDONLY, Mode::empty())?.into());
+    }
+    if purpose == Purpose::Look {
+        return open(path);
     }
     let (file, stat) = open_at(&place)?;
-    check_link(path, &place, &stat)?;
-    place.folder.note(&mut place.deciders);
-    place.deciders.add(&place.path(), stat.st_uid, stat.st_mode);
-    place.deciders.check_one()?;
-    Ok((file.into(), place.deciders.user))
+    check_configuration(path, &place, &stat)?;
+    Ok(file.into())
+}
+
+/// The user other than root who decides what a configuration says, if there is one. It does not matter who asks: a server that has
+/// given up its rights is not told by its own user what it does.
+///
+/// # Errors
+/// If more than one does, and as looking at it fails.
+pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
+    let place = Place::walk(path, Links::OfOneUser)?;
+    match place.stat()? {
+        _ if place.is_open_file => Ok(None),
+        Some(stat) => check_configuration(path, &place, &stat),
+        None => Err(Errno::NOENT.into()),
+    }
+}
+
+fn check_configuration(path: &Path, place: &Place, stat: &Stat) -> io::Result<Option<u32>> {
+    check_link(path, place, stat)?;
+    let mut deciders = place.deciders_with_groups();
+    deciders.add(&place.path(), stat.st_uid, stat.st_mode);
+    deciders.check_one()
 }
 
 /// A user may link to what is that user's.
@@ -91,12 +107,14 @@ fn check_link(path: &Path, place: &Place, stat: &Stat) -> io::Result<()> {
     }
 }
 
+/// Opens a regular file, and nothing else: to open a device may be to do something.
 fn open_at(place: &Place) -> io::Result<(OwnedFd, Stat)> {
-    let file = match place.open(FLAGS, Mode::empty()) {
-        Err(Errno::LOOP) => return Err(refused(&place.path(), "has become a link")),
-        opened => opened?,
-    };
-    let stat = regular(&file)?;
+    let found = place.open(OFlags::PATH, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Symlink {
+        return Err(refused(&place.path(), "has become a link"));
+    }
+    let stat = regular(&found)?;
+    let file = rustix::fs::openat(CWD, by_descriptor(&found), FLAGS | OFlags::CLOEXEC, Mode::empty())?;
     Ok((file, stat))
 }
 

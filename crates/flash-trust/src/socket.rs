@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, fchmod, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::umask;
 
 use crate::place::{Links, Place, by_descriptor, is_roots};
 use crate::refusal::{is_root, refused};
@@ -26,15 +27,26 @@ pub struct SocketAccess {
 /// As binding fails, or if something else is there. As root also if another user could have the path lead to another folder.
 pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<()> {
     let place = Place::find(path, Links::OfRoot)?;
+    place.check_path()?;
     match place.stat()? {
         Some(stat) if !is_socket(&stat) => return Err(not_a_socket()),
-        Some(_) => remove_stale(&place)?,
-        None => {}
+        Some(stat) if may_remove(&place, &stat) => remove_stale(&place)?,
+        Some(_) | None => {}
     }
-    place.deciders.check_none()?;
     // By its path, which is what clients and successors see. Nobody can have it lead elsewhere.
-    net::bind(socket, &SocketAddrUnix::new(path)?)?;
-    apply(&place, access)
+    let address = SocketAddrUnix::new(path)?;
+    match access.mode {
+        None => net::bind(socket, &address)?,
+        // The name gets the mode of the socket, so nothing has to be changed that another user could have put there meanwhile.
+        Some(mode) => {
+            fchmod(&socket, Mode::from_raw_mode(mode))?;
+            let mask = umask(Mode::empty());
+            let bound = net::bind(socket, &address);
+            umask(mask);
+            bound?;
+        }
+    }
+    apply(&place, SocketAccess { mode: None, ..access })
 }
 
 /// Gives the name of a socket another mode and other owners, where they differ.
@@ -52,9 +64,15 @@ pub fn set_access(path: &Path, access: SocketAccess) -> io::Result<()> {
 pub fn remove_abandoned(path: &Path) -> io::Result<()> {
     let place = Place::find(path, Links::OfRoot)?;
     match place.stat()? {
-        Some(stat) if is_socket(&stat) => remove_stale(&place),
+        Some(stat) if is_socket(&stat) && may_remove(&place, &stat) => remove_stale(&place),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Where another user decides what is there, only that user's own is removed.
+fn may_remove(place: &Place, stat: &Stat) -> bool {
+    let deciders = place.deciders();
+    !is_root() || deciders.is_root() || deciders.is_only(stat.st_uid)
 }
 
 fn remove_stale(place: &Place) -> io::Result<()> {
@@ -81,13 +99,14 @@ fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
     if !is_socket(&stat) {
         return Err(not_a_socket());
     }
-    let folder = &place.folder;
-    if is_root() && !folder.is_closed() {
-        let is_known = is_roots(stat.st_uid) || [Some(folder.owner), user].contains(&Some(stat.st_uid));
-        match (is_known, place.is_only_name(&name)?) {
-            (true, true) => {}
-            (false, _) => return Err(refused(&place.path(), "is another user's")),
-            (true, false) => return Err(refused(&place.path(), "has a second name")),
+    if is_root() && !place.is_closed() {
+        let deciders = place.deciders();
+        let is_roots_own = is_roots(stat.st_uid) && deciders.is_root();
+        if !(is_roots_own || deciders.is_only(stat.st_uid) || user == Some(stat.st_uid)) {
+            return Err(refused(&place.path(), "is not of the user who decides what is there"));
+        }
+        if !place.is_only_name(&name)? {
+            return Err(refused(&place.path(), "has a second name"));
         }
     }
     let user = user.filter(|user| *user != stat.st_uid).map(Uid::from_raw);

@@ -126,21 +126,30 @@ fn a_log_in_anothers_folder_is_no_way_to_other_files() {
         assert!(said.contains(why), "{said}");
     }
     fs::hard_link(&secret, at("second")).unwrap();
-    assert!(said(append_line(&at("second"))).contains("second has a second name"));
-    fs::remove_file(at("second")).unwrap();
     let third = file(&at("third"), "");
     chown(&third, Some(1), Some(1)).unwrap();
-    assert!(said(append_line(&third)).contains("third is another user's"));
+    // And what root has put there, which may be moved to any name.
+    let (roots, inner) = (file(&at("roots"), ""), at("inner"));
+    fs::create_dir(&inner).unwrap();
+    for log in [at("second"), third, roots, file(&inner.join("old"), ""), inner.join("new")] {
+        let said = said(append_line(&log));
+        assert!(
+            said.contains("is not of the user who decides") || said.contains("is another user's"),
+            "{said}"
+        );
+    }
+    assert!(!inner.join("new").exists());
     assert!(!new.exists());
     assert_eq!(fs::read_to_string(&secret).unwrap(), "root's");
-    // What root has put there, and what is that user's own.
+    // What is that user's own.
     let own = file(&at("own"), "");
     give(&own);
     fs::hard_link(&own, at("own too")).unwrap();
-    for log in [file(&at("roots"), ""), link(&new, &at("roots link"), false), own] {
-        append_line(&log).unwrap();
-        assert_eq!(fs::read_to_string(&log).unwrap(), "line\n");
-    }
+    append_line(&own).unwrap();
+    assert_eq!(fs::read_to_string(&own).unwrap(), "line\n");
+    // A link of root's may be moved to any name, too.
+    assert!(said(append_line(&link(&new, &at("roots link"), false))).contains("theirs is another user's"));
+    assert!(!new.exists());
 }
 
 #[test]
@@ -214,12 +223,19 @@ fn what_is_read_was_chosen_by_root_or_is_the_choosers_own() {
     }
     let second = at("second");
     fs::hard_link(&secret, &second).unwrap();
-    assert!(said(open(&second)).contains("second has a second name"));
-    fs::remove_file(&second).unwrap();
+    let inner = at("inner");
+    fs::create_dir(&inner).unwrap();
+    let moved = file(&inner.join("key"), "root's");
+    set_mode(&moved, 0o640);
+    for path in [&second, &moved] {
+        assert!(said(open(path)).contains("is not of the user who decides what is there, nor for everyone"));
+    }
+    set_mode(&moved, 0o644);
+    assert_eq!(text_of(open(&moved).unwrap()), "root's");
     for path in [link(&own, &at("own link"), true), link(&own, &folder.path().join("own"), false), own] {
         assert_eq!(text_of(open(&path).unwrap()), "own");
     }
-    assert_eq!(text_of(open(&link(&secret, &at("roots link"), false)).unwrap()), "root's");
+    assert!(said(open(&link(&secret, &at("roots link"), false))).contains("is not of the user who decides"));
     // A link to a second user's file is no more its owner's than one to root's.
     let others = file(&folder.path().join("others"), "");
     chown(&others, Some(1), Some(1)).unwrap();
@@ -345,7 +361,14 @@ fn a_socket_has_its_mode_and_owners_and_nothing_else_has() {
     let access = SocketAccess { mode: Some(0o666), user: Some(NOBODY), group: Some(1) };
     let stream = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     let name = theirs.join("socket");
-    bind(&stream, &name, access).unwrap();
+    bind(&stream, &name, SocketAccess { mode: Some(0o666), ..SocketAccess::default() }).unwrap();
+    assert_eq!(name.symlink_metadata().unwrap().mode() & 0o777, 0o666);
+    assert!(
+        said(set_access(&name, access)).contains("is not of the user who decides"),
+        "it may be another of root's"
+    );
+    give(&name);
+    set_access(&name, access).unwrap();
     let of =
         |path: &Path| path.symlink_metadata().map(|found| (found.uid(), found.gid(), found.mode() & 0o777));
     assert_eq!(of(&name).unwrap(), (NOBODY, 1, 0o666));
@@ -364,7 +387,7 @@ fn a_socket_has_its_mode_and_owners_and_nothing_else_has() {
         assert!(said.contains(why), "{said}");
     }
     fs::hard_link(&roots, theirs.join("second")).unwrap();
-    assert!(said(set_access(&theirs.join("second"), access)).contains("has a second name"));
+    assert!(said(set_access(&theirs.join("second"), access)).contains("is not of the user who decides"));
     let other = theirs.join("other");
     for target in [&secret, &roots] {
         link(target, &other, true);

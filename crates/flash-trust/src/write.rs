@@ -37,7 +37,7 @@ fn existing_or_new(place: &Place) -> io::Result<OwnedFd> {
             Err(Errno::NOENT) if !place.folder.is_roots() => {
                 return Err(refused(&place.folder.path, "is another user's, and the file does not exist"));
             }
-            Err(Errno::NOENT) => {}
+            Err(Errno::NOENT) => place.check_path()?,
             Err(Errno::LOOP) => return Err(refused(&place.path(), "has become a link")),
             opened => return Ok(opened?),
         }
@@ -49,20 +49,20 @@ fn existing_or_new(place: &Place) -> io::Result<OwnedFd> {
     Err(refused(&place.path(), "comes and goes"))
 }
 
-/// Where others can write, the file may be one that they want to be written.
+/// Where another user decides what is there, it may be a file that this user wants to be written.
 fn check(place: &Place, log: &OwnedFd) -> io::Result<()> {
-    let folder = &place.folder;
-    if place.is_open_file || folder.is_closed() {
+    if place.is_open_file || place.is_closed() {
         return Ok(());
     }
-    let stat = rustix::fs::fstat(log)?;
-    let is_own = !folder.is_roots() && stat.st_uid == folder.owner;
-    let why = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if is_own => return Ok(()),
-        FileType::RegularFile if !is_roots(stat.st_uid) => "is another user's",
-        FileType::RegularFile if place.is_only_name(log)? => return Ok(()),
-        FileType::RegularFile => "has a second name",
-        _ => "is not a file",
+    let (stat, deciders) = (rustix::fs::fstat(log)?, place.deciders());
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let why = match (is_file, deciders.is_root()) {
+        (true, false) if deciders.is_only(stat.st_uid) => return Ok(()),
+        (true, false) => "is not of the user who decides what is there",
+        (true, true) if !is_roots(stat.st_uid) => "is another user's",
+        (true, true) if place.is_only_name(log)? => return Ok(()),
+        (true, true) => "has a second name",
+        (false, _) => "is not a file",
     };
     Err(refused(&place.path(), why))
 }

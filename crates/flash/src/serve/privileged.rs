@@ -29,7 +29,10 @@ pub(super) fn start(
         return Ok(None);
     }
     let names = || match (reader.again)(&|_| Vec::new()) {
-        Ok(again) => Ok(named_files(&again.flags)),
+        // The users are those of the start, whatever the files say now.
+        Ok(again) => privileges::check_files(&again.flags.files, flags)
+            .map(|()| named_files(&again.flags))
+            .map_err(io::Error::other),
         Err(_) => Err(io::Error::other("the configuration has errors, which `flash check` prints")),
     };
     let opener = PrivilegedOpener::start(&logs, sockets, &names);

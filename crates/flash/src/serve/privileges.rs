@@ -175,19 +175,44 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// Whether the user of `--user` exists, and none whom this server or its programs become decides what root does next.
+/// Whether the user of `--user` exists, and nobody decides what the server does who may not.
 pub(super) fn check_user(flags: &flags::Serve) -> Result<(), Failure> {
-    let failure = |text: &str, why: &str| Failure::Run(format!("cannot become user {text}: {why}"));
     if let Some(text) = &flags.user {
-        user_of(text).map_err(|why| failure(text, why))?;
+        user_of(text).map_err(|why| Failure::Run(format!("cannot become user {text}: {why}")))?;
     }
+    check_files(&flags.files, flags)
+}
+
+/// A configuration of a server that root has started is root's, or also one other user's. The server of these flags and its programs
+/// do not become that user: otherwise they could say what root does next.
+pub(super) fn check_files(files: &[PathBuf], flags: &flags::Serve) -> Result<(), Failure> {
     let texts = [&flags.user, &flags.programs.cgi_user].into_iter().flatten();
-    let ids: Vec<(&String, u32)> = texts.filter_map(|text| Some((text, user_of(text).ok()?.1.id))).collect();
-    for path in &flags.files {
-        // What cannot be opened again was refused before, or is gone.
-        let owner = flash_trust::user_of_configuration(path).ok().flatten();
-        if let Some((text, _)) = ids.iter().find(|(_, id)| Some(*id) == owner && *id != 0) {
-            return Err(failure(text, &format!("that user can write {}", path.display())));
+    let own: Vec<(&String, u32)> = texts.filter_map(|text| Some((text, user_of(text).ok()?.1.id))).collect();
+    if own.is_empty() && !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let mut decider = None;
+    for path in files {
+        let user = match flash_trust::user_of_configuration(path) {
+            Err(why) if flash_trust::is_refusal(&why) => {
+                return Err(cannot(format_args!("read {}", path.display()), &why));
+            }
+            // It was opened, or its reader says why not.
+            found => found.ok().flatten(),
+        };
+        if let Some((text, _)) = own.iter().find(|(_, id)| Some(*id) == user && *id != 0) {
+            return Err(Failure::Run(format!(
+                "cannot become user {text}: that user can write {}",
+                path.display()
+            )));
+        }
+        if let Some(user) = user
+            && decider.replace(user).is_some_and(|other| other != user)
+        {
+            return Err(Failure::Run(format!(
+                "cannot read {}: more than one user besides root would decide what the server does",
+                path.display()
+            )));
         }
     }
     Ok(())

@@ -15,6 +15,8 @@ use flash_process::{OnEnd, Role, SupervisorProcess, SupervisorSetup};
 use crate::flags::Arch;
 
 const NAME: &str = "the sleep recorder";
+/// Each has the rights of the start, so a server that was taken over gets no more of them.
+const AT_ONCE_MAX: usize = 64;
 
 /// What the server asks why a loop slept. A failure costs explanations, and no request.
 pub(super) fn recorder(arch: Arch, keeps_rights: bool) -> ConnectRecorder {
@@ -43,6 +45,7 @@ fn process() -> io::Result<SupervisorProcess> {
             let main = Rc::new(move || record_sleeps(&to, server));
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
         },
+        requested_max: AT_ONCE_MAX,
         ..SupervisorSetup::default()
     })
 }
