@@ -6,7 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{self, Path, PathBuf};
+use std::time::Duration;
 
+use flash_core::printable::printable_lines;
 use flash_process::Authorization;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -16,6 +18,8 @@ use crate::flags::{AdminAt, Administered, Upgrade};
 
 /// More than any server says.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// How long the place of the upgrader may take to come.
+const PLACE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Posts to this path, and prints the answer.
 pub(crate) fn ask(to: &Administered, path: &str) -> Result<(), Failure> {
@@ -62,9 +66,10 @@ fn authorize(socket: &Path, binary: &Path) -> Result<Authorization, Failure> {
 /// The place of the upgrader's own socket, which comes with an answer of the server.
 fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
     let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PLACE_WITHIN))?;
     stream.write_all(request_head("GET", "/upgrade").as_bytes())?;
-    let mut place = None;
-    loop {
+    let (mut place, mut answer_bytes) = (None, 0);
+    while answer_bytes < ANSWER_BYTES_MAX {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 4096];
@@ -76,9 +81,11 @@ fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
             }
         }
         if received.bytes == 0 {
-            return Ok(place);
+            break;
         }
+        answer_bytes += received.bytes as u64;
     }
+    Ok(place)
 }
 
 /// What a server answered.
@@ -166,7 +173,8 @@ fn exchange(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
     let answer = String::from_utf8_lossy(&answer);
     let parts = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
         let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-        Some(Answer { status, text: body.to_owned() })
+        // Whoever has taken the server over may write to a terminal of root's.
+        Some(Answer { status, text: printable_lines(body) })
     });
     parts.ok_or_else(|| io::Error::other("its answer makes no sense"))
 }

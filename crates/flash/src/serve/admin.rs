@@ -43,7 +43,7 @@ pub(super) fn open(
 ) -> Result<AdminListeners, Failure> {
     let read_only = flags.administration.admin_listen.map(|address| {
         let name = predecessor::name_of_own(&format!("admin-listen {address}"));
-        let made = inherited.named(&name).map_or_else(|| Listener::inet(address), Ok);
+        let made = inherited.named(&name, address).map_or_else(|| Listener::inet(address), Ok);
         made.map(|listener| listener.named(name))
             .map_err(|error| cannot(format_args!("listen for administrators at {address}"), &error))
     });

@@ -4,6 +4,7 @@
 //! the same with and without them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use flash_arch::Listener;
@@ -59,10 +60,12 @@ impl Inherited {
         Some(self.0.swap_remove(position))
     }
 
-    /// The socket with this name, if there is one.
-    pub(super) fn named(&mut self, name: &str) -> Option<Listener> {
-        let position = self.0.iter().position(|listener| listener.name() == name)?;
-        Some(self.0.swap_remove(position))
+    /// A predecessor's socket with this name at this address, if there is one.
+    pub(super) fn named(&mut self, name: &str, address: SocketAddr) -> Option<Listener> {
+        let is_it = |listener: &Listener| {
+            listener.name() == name && listens_at(listener, &Place::Inet(address), true)
+        };
+        Some(self.0.swap_remove(self.0.iter().position(is_it)?))
     }
 
     /// Whether there is a socket with this path that others have made.
@@ -93,8 +96,12 @@ fn is_at(listener: &Listener, place: &Place) -> bool {
     if own.as_ref().is_some_and(|own| *own != place.to_string()) {
         return false;
     }
-    // Of a predecessor's own, the system may have chosen the port.
-    let is_port = |wanted: u16, found: u16| wanted == found || own.is_some() && wanted == 0;
+    listens_at(listener, place, own.is_some())
+}
+
+/// Whether it really listens there. The system `may_have_chosen` the port, if none is given.
+fn listens_at(listener: &Listener, place: &Place, may_have_chosen: bool) -> bool {
+    let is_port = |wanted: u16, found: u16| wanted == found || may_have_chosen && wanted == 0;
     match (place, listener.address()) {
         (Place::Inet(wanted), Some(address)) => {
             let mut wanted = *wanted;
@@ -108,5 +115,20 @@ fn is_at(listener: &Listener, place: &Place) -> bool {
         }
         (Place::Unix(wanted), None) => listener.path() == Some(&wanted.path),
         (Place::Inet(_) | Place::EveryAddress(_), None) | (Place::Unix(_), Some(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_predecessors_name_does_not_make_its_socket_another_one() {
+        let name = predecessor::name_of_own("admin-listen 127.0.0.1:0");
+        let listener = |address: &str| Listener::inet(address.parse().unwrap()).unwrap().named(name.clone());
+        let mut inherited = Inherited(vec![listener("0.0.0.0:0"), listener("127.0.0.1:0")]);
+        let taken = inherited.named(&name, "127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(taken.address().unwrap().ip().is_loopback());
+        assert!(inherited.named(&name, "127.0.0.1:0".parse().unwrap()).is_none());
     }
 }
