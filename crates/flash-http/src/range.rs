@@ -13,23 +13,19 @@ pub use multipart::Multipart;
 
 use crate::scan;
 
-/// More parts than this, after joining those that touch, are refused.
-pub const PARTS_MAX: usize = 16;
-/// More ranges than this in one request are refused before they are looked at.
-pub const SPECS_MAX: usize = 64;
+/// More ranges than this in one request count as none, so the client gets everything. zsync, zchunk and dnf ask for some hundreds.
+pub const RANGES_MAX: usize = 256;
 
 /// What a Range field selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
-    /// Everything: the field is malformed or in another unit, and so is ignored.
+    /// Everything: the field is malformed, in another unit or too long, and so is ignored.
     Whole,
     One(Range<u64>),
     /// Two or more that do not touch, in the order asked for.
     Many(Vec<Range<u64>>),
     /// 416
     Unsatisfiable,
-    /// Too many.
-    Refused,
 }
 
 /// Selects from a representation of `size` bytes.
@@ -50,8 +46,8 @@ fn select_several(set: &[u8], size: u64) -> Ranges {
     let mut parts = Vec::new();
     for (index, text) in set.split(|&byte| byte == b',').map(scan::trim).enumerate() {
         // RFC 9110 §17.15: many ranges are a cheap way to ask for much work.
-        if index == SPECS_MAX {
-            return Ranges::Refused;
+        if index == RANGES_MAX {
+            return Ranges::Whole;
         }
         // RFC 9110 §5.6.1.2: empty members of a list are passed over.
         if text.is_empty() {
@@ -68,8 +64,7 @@ fn select_several(set: &[u8], size: u64) -> Ranges {
         0 if any_spec => Ranges::Unsatisfiable,
         0 => Ranges::Whole,
         1 => Ranges::One(parts.remove(0)),
-        2..=PARTS_MAX => Ranges::Many(parts),
-        _ => Ranges::Refused,
+        _ => Ranges::Many(parts),
     }
 }
 
