@@ -118,7 +118,11 @@ fn get(stream: &mut BufReader<TcpStream>, path: &str) -> (u16, String) {
 /// The one release that this body is of.
 fn release_of(path: &str, body: &str) -> usize {
     if path == "/list/" {
-        let names: Vec<&str> = body.split("href=\"./").filter_map(|rest| rest.get(..7)).collect();
+        let names: Vec<&str> = body
+            .split("<td><a href=\"")
+            .filter(|link| !link.starts_with("../"))
+            .filter_map(|rest| rest.get(..7))
+            .collect();
         let names: Vec<usize> = names.iter().filter_map(|name| name.parse().ok()).collect();
         assert_eq!(names.len(), 1, "{path}: {body}");
         return names[0];

@@ -97,7 +97,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
             Ranges::Whole => self.whole(file),
             Ranges::One(range) => self.partial(file, range),
             Ranges::Many(ranges) => self.multipart(file, &ranges),
-            Ranges::Unsatisfiable | Ranges::Refused => self.unsatisfiable(file),
+            Ranges::Unsatisfiable => self.unsatisfiable(file),
         }
     }
 
@@ -190,13 +190,13 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         self.page(Status::RANGE_NOT_SATISFIABLE, [(&b"Content-Range"[..], &content_range[..])])
     }
 
-    /// RFC 9110 §15.4.2. `Location` is relative to the request, so that it works behind a proxy with a prefix.
+    /// RFC 9110 §15.4.2. `Location` is a path, because BusyBox wget takes no reference that is relative to the request's.
     fn add_slash(&mut self, head: &RequestHead<'_>) -> Response {
         let Target::Origin { path, query } = head.target else { return self.error(Status::BAD_REQUEST) };
         let Ok(path) = SitePath::parse(path) else { return self.error(Status::BAD_REQUEST) };
-        let mut location = b"./".to_vec();
-        // A target such as `/a/.` is canonically `/a/`, so a path without its slash does end in its own name.
-        percent::encode_path(path.name(), &mut location);
+        // It is canonical, so it begins with one slash, and names no host.
+        let mut location = Vec::new();
+        percent::encode_path(path.as_bytes(), &mut location);
         location.push(b'/');
         if let Some(query) = query {
             location.push(b'?');

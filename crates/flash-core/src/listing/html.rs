@@ -35,7 +35,7 @@ pub(super) fn write_start(path: &[u8], order: Order, out: &mut Vec<u8>) {
         (Column::Time, "time", "Modified (UTC)"),
     ] {
         let current = order.by == column;
-        let turn = if current && !order.descending { "&amp;order=desc" } else { "" };
+        let turn = if current && !order.descending { ";order=desc" } else { "" };
         let mark = match (current, order.descending) {
             (false, _) => "",
             (true, false) => " ↑",
@@ -52,11 +52,9 @@ pub(super) fn write_start(path: &[u8], order: Order, out: &mut Vec<u8>) {
 /// One row. A folder has no size.
 pub(super) fn row(name: &Name<'_>, details: Details, out: &mut Vec<u8>) {
     let slash = if name.folder { "/" } else { "" };
-    // The prefix keeps a colon in the name from reading as a scheme (RFC 3986 §4.2).
-    let mut link = b"./".to_vec();
-    percent::encode_path(name.name, &mut link);
-    let (link, text) = (escaped(&link), escaped(name.name));
-    let _ = write!(out, "<tr><td><a href=\"{link}{slash}\">{text}{slash}</a></td><td>");
+    out.extend_from_slice(b"<tr><td><a href=\"");
+    percent::encode_name(name.name, out);
+    let _ = write!(out, "{slash}\">{}{slash}</a></td><td>", escaped(name.name));
     if !name.folder {
         write_size(details.size, out);
     }
@@ -120,7 +118,7 @@ mod tests {
         row(&name, Details { size: 1, modified: 0 }, &mut out);
         let html = String::from_utf8(out).unwrap();
         assert!(!html.contains("<script>"), "{html}");
-        assert!(html.contains("href=\"./a%22%3E%3Cscript%3E:%25%07\""), "{html}");
+        assert!(html.contains("href=\"a%22%3E%3Cscript%3E%3A%25%07\""), "{html}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::name::{Details, Name};
 
-/// The order of the rows, from the query: `?sort=size&order=desc`.
+/// The order of the rows, from the query: `?sort=size;order=desc`, or with `&`, which links would have to escape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     pub by: Column,
@@ -22,7 +22,7 @@ pub enum Column {
 impl Order {
     pub(crate) fn of_query(query: Option<&[u8]>) -> Self {
         let mut order = Self::default();
-        for pair in query.unwrap_or_default().split(|&byte| byte == b'&') {
+        for pair in query.unwrap_or_default().split(|byte| b"&;".contains(byte)) {
             match pair {
                 b"sort=size" => order.by = Column::Size,
                 b"sort=time" => order.by = Column::Time,

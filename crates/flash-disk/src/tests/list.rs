@@ -53,7 +53,8 @@ pub(super) fn list(disk: &Disk, folder: &str, order: Order) -> Vec<Vec<String>> 
 
 fn links(rows: &[u8]) -> Vec<String> {
     let rows = std::str::from_utf8(rows).expect("rows are UTF-8");
-    rows.split("<a href=\"./").skip(1).map(|row| row[..row.find('"').unwrap()].to_owned()).collect()
+    let rows = rows.split("<td><a href=\"").skip(1).filter(|row| !row.starts_with("../"));
+    rows.map(|row| row[..row.find('"').unwrap()].to_owned()).collect()
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn hidden_and_impossible_names_need_no_disk() {
 #[test]
 fn a_folder_without_its_slash_is_redirected_with_its_query() {
     let reply = reply(&world().ask(get("/folder?sort=size")));
-    assert_eq!((reply.status, reply.field("Location")), (301, Some("./folder/?sort=size")));
+    assert_eq!((reply.status, reply.field("Location")), (301, Some("/folder/?sort=size")));
 }
 
 /// A client that takes no coding costs no look for copies, and its response is the same before and after one.

@@ -8,8 +8,9 @@ use crate::listing_cache::ListingCache;
 fn links(reply: &Reply) -> Vec<String> {
     let html = String::from_utf8(reply.body.clone()).expect("listings are UTF-8");
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"), "{html}");
-    html.split("<a href=\"./")
+    html.split("<tr><td><a href=\"")
         .skip(1)
+        .filter(|link| !link.starts_with("../"))
         .map(|link| link[..link.find('"').expect("a quote")].to_owned())
         .collect()
 }
