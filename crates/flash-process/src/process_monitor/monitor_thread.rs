@@ -29,6 +29,8 @@ pub(super) struct MonitorThread {
     reporter: Arc<Reporter>,
     epoll: OwnedFd,
     helper: Option<Helper>,
+    /// Without a fork helper: what the last one started last, and when this process registers with the next one.
+    lost: Option<(Option<LastStarted>, Instant)>,
     /// The number of the last request.
     numbers: u64,
     pending: BTreeMap<u64, Pending>,
@@ -79,6 +81,7 @@ const STDERR_BYTES: usize = 64 << 10;
 const STDERR_PAUSE: Duration = Duration::from_millis(50);
 /// How often observers are asked whether their programs are wanted.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+const REGISTER_AFTER: Duration = Duration::from_millis(100);
 /// After so many fork helpers ended at a request, it is not sent to another.
 const HELPERS_LOST_MAX: u8 = 2;
 
@@ -100,6 +103,7 @@ impl MonitorThread {
             reporter,
             epoll,
             helper,
+            lost: None,
             numbers: HELPER,
             pending: BTreeMap::new(),
             processes: HashMap::new(),
@@ -155,7 +159,8 @@ impl MonitorThread {
     fn due_at(&self) -> Option<Instant> {
         let first = |line: &VecDeque<(Instant, u64)>| line.front().map(|&(at, _)| at);
         let check = (!self.processes.is_empty()).then_some(self.check_at);
-        first(&self.unread).into_iter().chain(first(&self.finished)).chain(check).min()
+        let register = self.lost.as_ref().map(|&(_, at)| at);
+        first(&self.unread).into_iter().chain(first(&self.finished)).chain(check).chain(register).min()
     }
 
     fn close(&mut self) {
@@ -215,7 +220,7 @@ impl MonitorThread {
             Ok(Received::Message(Message { bytes, is_incomplete: true, .. })) => (bytes, Vec::new()),
             Ok(Received::Message(Message { bytes, descriptors, .. })) => (bytes, descriptors),
             Ok(Received::Nothing) => return,
-            Ok(Received::Gone) | Err(_) => return self.reconnect(),
+            Ok(Received::Gone) | Err(_) => return self.lose_helper(),
         };
         let (mut rest, mut descriptors) = (Reader(&bytes), descriptors.into_iter());
         while let Some(tell) = Event::take(&mut rest) {
@@ -312,6 +317,9 @@ impl MonitorThread {
                 self.kill(number);
             }
         }
+        if self.lost.as_ref().is_some_and(|&(_, at)| at <= now) && self.register() {
+            self.reporter.log(format_args!("programs can be started again"));
+        }
         if self.check_at <= now {
             self.check_at = now + CHECK_EVERY;
             let mut unwanted = Vec::new();
@@ -324,19 +332,43 @@ impl MonitorThread {
         }
     }
 
-    /// The fork helper is gone: registers with the next one.
-    fn reconnect(&mut self) {
+    fn lose_helper(&mut self) {
         let last_started = self.helper.take().map(|helper| helper.record.read());
+        self.lost = Some((last_started, Instant::now()));
+        if !self.register() && self.lost.is_some() {
+            self.reporter
+                .log(format_args!("no program can be started until the next fork helper is reached"));
+        }
+    }
+
+    /// Registers with the next fork helper. Without memory or a descriptor for that, it is tried again after a moment.
+    fn register(&mut self) -> bool {
         match Helper::connect(&self.rendezvous, &self.epoll) {
-            Ok(helper) => self.helper = Some(helper),
+            Ok(helper) => {
+                self.helper = Some(helper);
+                let last_started = self.lost.take().and_then(|(last_started, _)| last_started);
+                self.hand_over(last_started);
+                return true;
+            }
+            Err(error) if is_shortage(&error) => {
+                if let Some((_, at)) = &mut self.lost {
+                    *at = Instant::now() + REGISTER_AFTER;
+                }
+            }
             Err(error) => {
+                self.lost = None;
                 self.reporter
                     .log(format_args!("no program can be begun any more: the fork helper is gone ({error})"));
                 let lost: Vec<u64> = self.processes.keys().copied().collect();
                 lost.into_iter().for_each(|number| self.exited(number, ExitStatus::Unknown));
-                return self.reject_all(|_, _| true, OpenError::Busy);
+                self.reject_all(|_, _| true, OpenError::Busy);
             }
         }
+        false
+    }
+
+    /// Has a new fork helper look after the programs of the last one, and asks it for those that were not started.
+    fn hand_over(&mut self, last_started: Option<LastStarted>) {
         // Of each folder and command, at most one request may or may not have been started. No request is made twice.
         let may_have_started = |number: u64, pending: &Pending| {
             last_started.as_ref().is_none_or(|last| last.may_include(&pending.request.what, number))
@@ -371,6 +403,13 @@ impl MonitorThread {
             }
         }
     }
+}
+
+/// Whether it is a matter of time.
+fn is_shortage(error: &io::Error) -> bool {
+    use Errno as E;
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| [E::MFILE, E::NFILE, E::NOMEM, E::NOBUFS, E::NOSPC, E::AGAIN].contains(&error))
 }
 
 fn pop_due(line: &mut VecDeque<(Instant, u64)>, now: Instant) -> Option<u64> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use flash_core::upstream::OpenError;
 use flash_process::{ExitStatus, ForkHelper};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Test;
 use crate::bench::{
@@ -24,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("programs_outlive_the_helper_that_began_them", programs_outlive_the_helper_that_began_them),
     ("what_the_last_helper_began_is_counted_and_ended", what_the_last_helper_began_is_counted_and_ended),
     ("killed_again_and_again_it_fails_no_more_than_one_each_time", killed_again_and_again),
+    ("without_descriptors_the_next_helper_is_reached_later", without_descriptors_the_next_is_reached_later),
     ("without_a_supervisor_it_is_the_last", without_a_supervisor_it_is_the_last),
     ("programs_end_with_their_keeper", programs_end_with_their_keeper),
     ("programs_end_with_a_killed_server", programs_end_with_a_killed_server),
@@ -186,6 +188,25 @@ fn killed_again_and_again() {
         || children(last).is_empty() && children(supervisor()) == [last],
         || "somebody is left".into(),
     );
+}
+
+fn without_descriptors_the_next_is_reached_later() {
+    let bench = Bench::new(|_| ());
+    bench.script("ask", "echo begun; read word; echo $word");
+    let mut program = bench.begin("/cgi/ask");
+    assert_eq!(program.read_line(), "begun");
+    let (first, before) = (helper(0), getrlimit(Resource::Nofile));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
+    kill(first);
+    bench.wait_for_word("until the next fork helper is reached");
+    assert_eq!(bench.ask("/cgi/ask").refusal(), Some(OpenError::Busy));
+    setrlimit(Resource::Nofile, before).unwrap();
+    bench.wait_for_word("programs can be started again");
+    program.write_all(b"looked after\n");
+    assert_eq!((program.read().as_str(), program.ended()), ("looked after\n", ExitStatus::Unknown));
+    let mut another = bench.begin("/cgi/ask");
+    another.write_all(b"another\n");
+    assert_eq!(another.read(), "begun\nanother\n");
 }
 
 fn without_a_supervisor_it_is_the_last() {
