@@ -9,11 +9,13 @@ use std::os::raw::c_int;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use flash_process::{Child, Supervisor, UpgradeRequest};
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::flag::{self, register_conditional_shutdown};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -26,7 +28,7 @@ use crate::upgrade::{Asked, Reply, UpgradeQueue};
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
     /// Once set, the next signal to stop ends the process.
-    stopping: Arc<AtomicBool>,
+    ends_at_once: Arc<AtomicBool>,
     /// Which of standard input, output and error were terminals at the start.
     terminals: [bool; 3],
 }
@@ -41,6 +43,8 @@ pub(crate) enum SignalEvent {
     Upgrade,
 }
 
+/// Signals to stop within this time are one. `timeout`, npm and a process group send two.
+const ONE_STOP: Duration = Duration::from_secs(1);
 /// The log line after SIGHUP. What comes of the reload follows.
 const HANG_UP: &str = "SIGHUP: the logs are reopened, and the configuration is read again";
 
@@ -50,14 +54,16 @@ fn terminals() -> [bool; 3] {
 
 impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
-        let stopping = Arc::new(AtomicBool::new(false));
+        let ends_at_once = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
-            register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
+            register_conditional_shutdown(signal, 1, Arc::clone(&ends_at_once))?;
         }
+        // Its handler does nothing. A file that has reached RLIMIT_FSIZE then takes no more, which is an error like that of a full disk.
+        flag::register(SIGXFSZ, Arc::default())?;
         let (read, write) = UnixStream::pair()?;
         let all = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
         let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, all)?;
-        Ok(Self { delivery, stopping, terminals: terminals() })
+        Ok(Self { delivery, ends_at_once, terminals: terminals() })
     }
 
     /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read; then there may be no signal.
@@ -89,9 +95,16 @@ impl Signals {
         }
     }
 
-    /// From now on a signal to stop ends the process at once.
+    /// After a moment, a signal to stop ends the process at once.
     pub(crate) fn stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        let ends_at_once = Arc::clone(&self.ends_at_once);
+        let after_a_moment = move || {
+            thread::sleep(ONE_STOP);
+            ends_at_once.store(true, Ordering::Relaxed);
+        };
+        if thread::Builder::new().name("flash-stop".into()).spawn(after_a_moment).is_err() {
+            self.ends_at_once.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Waits until a signal to stop comes, a needed process has ended, or another server has taken this one's place.
