@@ -65,6 +65,8 @@ impl TrustedProxies {
             let ours = values(fields, wanted);
             ours.flat_map(|value| value.split(|&byte| byte == b','))
                 .map(<[u8]>::trim_ascii)
+                // RFC 9110 §5.6.1.2
+                .filter(|value| !value.is_empty())
                 .collect::<Vec<_>>()
         };
         let addresses = values("x-forwarded-for");
@@ -164,6 +166,8 @@ mod tests {
             ("X-Forwarded-For: 10.9.9.9, 10.1.2.3\r\n", "10.9.9.9:0", "http"),
             ("X-Forwarded-For: 6.6.6.6, unknown, 10.1.2.3\r\n", "10.1.2.3:0", "http"),
             ("X-Forwarded-For: nonsense\r\n", "127.0.0.1:4", "http"),
+            ("X-Forwarded-For: 192.0.2.1,, \r\nX-Forwarded-Proto: https\r\n", "192.0.2.1:0", "https"),
+            ("X-Forwarded-For: 6.6.6.6, 192.0.2.1\r\nX-Forwarded-For: \r\n", "192.0.2.1:0", "http"),
             ("X-Forwarded-For: [2001:db8::1]:8\r\n", "[2001:db8::1]:8", "http"),
             ("X-Forwarded-For: 2001:db8::1, fd00::7\r\n", "[2001:db8::1]:0", "http"),
             ("X-Forwarded-For: ::ffff:192.0.2.1\r\n", "192.0.2.1:0", "http"),

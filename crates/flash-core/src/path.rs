@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use flash_http::negotiate::Coding;
-use flash_http::{media, percent};
+use flash_http::percent;
 
 /// `/`, `/a/b` or `/a/b/`, decoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,11 +74,11 @@ impl<'a> SitePath<'a> {
         })
     }
 
-    /// The path of the file that this one is a compressed copy of, if it is one by its name: `/a.css` of `/a.css.gz`.
+    /// The path of the file that this one is a compressed copy of, if it is one by its name: `/a.css` of `/a.css.gz`. Rules ask, so its
+    /// type does not matter, although Flash itself takes copies of texts alone.
     pub(crate) fn copy_of(&self) -> Option<SitePath<'_>> {
         let file = |coding: &Coding| self.0.strip_suffix(coding.suffix().as_bytes());
-        let file = SitePath(Cow::Borrowed(Coding::ALL.iter().find_map(file)?));
-        media::of(file.name()).compressible.then_some(file)
+        Some(SitePath(Cow::Borrowed(Coding::ALL.iter().find_map(file)?)))
     }
 
     /// The path of the copy of this file in a coding.

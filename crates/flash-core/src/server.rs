@@ -80,7 +80,7 @@ impl Default for Settings {
             disk_deadline_ms: 10_000,
             program_silence_ms: 60_000,
             program_fin_ms: 10_000,
-            program_send_ms: 20_000,
+            program_send_ms: 5_000,
             revalidate_ms: 1_000,
             copies_content: true,
             lookup_as_job: false,

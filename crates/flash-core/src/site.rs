@@ -118,7 +118,7 @@ impl SiteSettings {
     /// The status that refuses requests of this method, whatever they ask for.
     pub(crate) fn refusal(&self, method: Method) -> Option<Status> {
         match method {
-            Method::Unknown => Some(Status::NOT_IMPLEMENTED),
+            Method::Unknown if self.methods.is_some() => Some(Status::NOT_IMPLEMENTED),
             // Both are meant for proxies (RFC 9110 §9.3.6, §9.3.8). A program could misunderstand them.
             Method::Known("CONNECT" | "TRACE") => Some(Status::METHOD_NOT_ALLOWED),
             _ if self.methods.as_ref().is_some_and(|methods| !methods.contain(method)) => {

@@ -24,7 +24,7 @@ pub enum Parsed<'b> {
     Incomplete,
     Complete {
         head: Head<'b>,
-        /// Length of the head: a skipped leading CRLF, the lines, and the empty line.
+        /// Length of the head: skipped empty lines, the lines, and the empty line.
         bytes: usize,
     },
 }
@@ -73,8 +73,8 @@ pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
     let (old, new) = input.split_at(seen.min(input.len()));
     memchr::memchr(b'\n', new).is_some()
         || input.len() >= limits.head_bytes_max
-        // The request line has limits of its own. A line end in the first two bytes is the empty line before it.
-        || memchr::memchr(b'\n', old.get(2..).unwrap_or_default()).is_none()
+        // The request line has limits of its own. Empty lines may stand before it.
+        || memchr::memchr(b'\n', old.trim_ascii_start()).is_none()
 }
 
 #[inline]
@@ -111,12 +111,18 @@ fn complete<'b>(input: &'b [u8], limits: &Limits, wire: Wire) -> Result<(Head<'b
     Ok((head, bytes))
 }
 
-/// RFC 9112 §2.2: skips one empty line before the request line, which old clients send behind a POST.
+/// More empty lines than this are no request.
+const EMPTY_LINES_MAX: usize = 8;
+
+/// RFC 9112 §2.2: skips empty lines before the request line, which old clients send behind a POST. One is usual.
 fn leading_crlf(input: &[u8]) -> Result<usize, Stop> {
-    match input {
-        [b'\r', b'\n', ..] => Ok(2),
+    let mut start = 0;
+    while start < EMPTY_LINES_MAX * 2 && input[start..].starts_with(b"\r\n") {
+        start += 2;
+    }
+    match &input[start..] {
         [] | [b'\r'] => Err(Stop::Incomplete),
-        _ => Ok(0),
+        _ => Ok(start),
     }
 }
 

@@ -8,7 +8,7 @@ pub enum Method {
     Options,
     /// Registered, but nothing that a server of files does: 405.
     Known(&'static str),
-    /// Not in our list: 501.
+    /// Not in our list: 501, unless a program answers.
     Unknown,
 }
 

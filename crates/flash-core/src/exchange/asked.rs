@@ -94,6 +94,7 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
     match (head.method, head.expect, head.body) {
         _ if settings.redirect.is_some() => Asked::Redirect,
         (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
+        (Method::Unknown, ..) if program().is_none() => Asked::Refused(Status::NOT_IMPLEMENTED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),
         (.., Body::Length(length)) if length > settings.body_bytes_max => {
             Asked::Refused(Status::CONTENT_TOO_LARGE)

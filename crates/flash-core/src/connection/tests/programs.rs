@@ -443,3 +443,22 @@ fn a_stream_that_has_not_carried_its_whole_request_is_not_kept() {
         assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)));
     }
 }
+
+#[test]
+fn a_program_gets_methods_that_flash_does_not_know() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    world.receive(&mut client, b"PURGE /cgi/a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (_, open) = client.begin.take().expect("a program is asked for");
+    assert!(format!("{open:?}").contains("PURGE"), "{open:?}");
+    for (path, status) in [("/small.txt", 501), ("/missing", 501), ("/a.php", 0)] {
+        let request = format!("PURGE {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut client = world.connect();
+        world.receive(&mut client, request.as_bytes());
+        world.complete_all(&mut client);
+        match status {
+            0 => assert!(client.begin.is_some(), "{path}"),
+            status => assert_eq!(reply(&client.got).status, status, "{path}"),
+        }
+    }
+}

@@ -130,6 +130,8 @@ impl Http1 {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
         }
+        // The request that goes on behind the body is counted as one of its own.
+        cx.tally.abandoned += u64::from(matches!(self.phase, Phase::Exchange(_)));
         self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, terms.body_bytes_max, passed)));
         Answered::Yes
     }

@@ -27,10 +27,13 @@ fn what_follows_the_head_is_left_alone() {
 }
 
 #[test]
-fn rfc9112_2_2_one_empty_line_before_the_request_is_skipped() {
-    assert_eq!(head("\r\nGET / HTTP/1.0\r\n\r\n").framing.request_line, b"GET / HTTP/1.0");
-    assert!(is_incomplete("") && is_incomplete("\r") && is_incomplete("\r\n"));
-    for text in ["\r\n\r\n", "\n", "\rG", "\r\n\n", " GET / HTTP/1.0\r\n\r\n"] {
+fn rfc9112_2_2_empty_lines_before_the_request_are_skipped() {
+    for lines in 0..=8 {
+        let text = format!("{}GET / HTTP/1.0\r\n\r\n", "\r\n".repeat(lines));
+        assert_eq!(head(&text).framing.request_line, b"GET / HTTP/1.0");
+    }
+    assert!(["", "\r", "\r\n", "\r\n\r", "\r\n\r\n"].into_iter().all(is_incomplete));
+    for text in [&"\r\n".repeat(9), "\n", "\rG", "\r\n\n", " GET / HTTP/1.0\r\n\r\n"] {
         assert_eq!(refused(text), 400, "{text:?}");
     }
 }
