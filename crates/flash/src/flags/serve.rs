@@ -233,8 +233,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub disk_deadline: Duration,
 
-    /// Connections at once. A new connection beyond them closes the one that was idle for longest, or gets 503. Without this
-    /// flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer than N, Flash says at its start how many
+    /// Connections at once. A new one beyond them closes one of the client that has most: idle, without a whole head, or too slow.
+    /// If there is none, it gets 503. Without this flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer than N, Flash says at its start how many
     /// there are, and which limit would be enough
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
@@ -440,7 +440,7 @@ Values:
   Sizes take K, M or G (powers of 1024). Times need a unit: ms, s, m or h.
 
 Signals:
-  SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
+  SIGTERM, SIGINT   accept no more, finish what is under way, end; another one a second later ends at once
   SIGUSR1           open the logs again, after they were renamed
   SIGHUP            the same, and reload (see flash reload). Of a terminal that was closed: as SIGTERM
   SIGUSR2           another server takes this one's place (see flash upgrade)
