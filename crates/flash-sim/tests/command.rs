@@ -135,13 +135,14 @@ fn a_run_says_what_was_full() {
         full.starts_with("full") && full.contains("the link (") && !full.contains("processors"),
         "{full}"
     );
-    assert!(with(&["machine.memory_mb=20"]).contains("disk 0 ("));
+    let slow = with(&["machine.memory_mb=10", "machine.disks=[{ access_ms = 60, transfer_mbit_s = 100 }]"]);
+    assert!(slow.contains("disk 0 (") && !slow.contains("processors"), "{slow}");
     assert!(with(&["machine.memory_mb=2000"]).contains("the processors ("));
     // Two threads wait for disks, and nothing else is busy.
     let few = with(&[
-        "machine.memory_mb=20",
+        "machine.memory_mb=10",
         "server.threads_per_processor=1",
-        "machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200 }, { access_ms = 2.99, transfer_mbit_s = 1200 }]",
+        "machine.disks=[{ access_ms = 20, transfer_mbit_s = 1200 }, { access_ms = 20, transfer_mbit_s = 1200 }]",
     ]);
     assert!(few.contains("nothing, ") && few.contains(" wait in the queue of "), "{few}");
 }
@@ -277,7 +278,7 @@ fn the_quick_paper_leaves_all_its_files_and_the_same_ones_each_time() {
     let made = concat!(
         "flash sim ",
         env!("CARGO_PKG_VERSION"),
-        ", flash sim paper --quick run.measured_requests=50 run.settling_requests=10: seed 1, 50 requests after 10 in all, ",
+        ", flash sim paper --quick run.measured_requests=50 run.settling_requests=10: seed 1, 50 requests after 10 in all. ",
         "A disk has an access for each 8.192 KB."
     );
     for name in ["claims.md", "figure6a.svg", "figure6a.json", "figure8d.json"] {

@@ -118,7 +118,7 @@ fn a_reader_that_leaves_is_no_failure() {
         &["man", "serve"],
         &["completions", "bash"],
         &["schema"],
-        &["check", file],
+        &["check", "--config", file],
         &["explain", "--config", file, "http://localhost/"],
     ] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
