@@ -68,7 +68,7 @@ fn prepared() -> TempDir {
     let content: Vec<u8> = (0..FILE_BYTES).map(|at| (at * at / 7) as u8).collect();
     write("site/file.bin", &content);
     // Workers of nginx and h2o have fewer rights than whoever runs the tests.
-    Command::new("chmod").args(["-R", "a+rwX"]).arg(folder.path()).status().expect("chmod");
+    Command::new("chmod").args(["-R", "a+rX"]).arg(folder.path()).status().expect("chmod");
     folder
 }
 
