@@ -168,6 +168,9 @@ impl Pool {
             }
             Err(new) => new,
         };
+        if self.is_one_look_too_many(state, &submission) {
+            return Err(SubmitError::Full);
+        }
         if state.queue.len() >= self.limits.queue_max {
             match state.queue.shed_for(submission.lane()) {
                 Some(task) => self.shed(state, &task),
@@ -279,6 +282,9 @@ impl Pool {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.shared.metrics.add(Count::Joined, 1);
                 }
+                Err((_, submission)) if self.is_one_look_too_many(state, &submission) => {
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                }
                 Err((key, submission)) => {
                     state.queue_up(key, submission);
                     if state.queue.len() > self.limits.queue_max
@@ -289,6 +295,12 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Looks come before new names, so those that nobody waits for have half of the queue. A slow disk would have nothing but them.
+    fn is_one_look_too_many(&self, state: &PoolState, submission: &Submission) -> bool {
+        let is_look = submission.waiter.is_none() && submission.lane() == Lane::Looks;
+        is_look && state.queue.looks() >= self.limits.queue_max.div_ceil(2)
     }
 
     fn judge(&self, state: &PoolState, now: Instant) {

@@ -131,6 +131,11 @@ impl<T> FairQueue<T> {
         None
     }
 
+    /// How many revalidations wait.
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.len()
+    }
+
     /// Sheds the newest job of the client with the longest line, if that line is longer than the one of `lane`. Never
     /// sheds a revalidation.
     pub(crate) fn shed_for(&mut self, lane: Lane) -> Option<T> {

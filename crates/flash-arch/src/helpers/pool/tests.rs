@@ -349,6 +349,23 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
 }
 
 #[test]
+fn looks_that_nobody_waits_for_leave_half_of_the_queue_to_others() {
+    let mut bench = Bench::new(1, 4);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    for number in 0..10 {
+        let _ = bench.submit_for_nobody(look(&format!("/known{number}")));
+    }
+    for token in 1..3 {
+        assert!(bench.submit(&find(&format!("/{token}")), token), "{token}");
+    }
+    let_go.send(()).unwrap();
+    assert_eq!(bench.completed(3), [0, 1, 2]);
+    assert_eq!(bench.metrics().2, 0, "none was refused");
+}
+
+#[test]
 fn a_request_does_not_get_what_was_looked_up_long_before() {
     let mut bench = Bench::new(1, 16);
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
