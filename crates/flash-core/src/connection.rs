@@ -355,6 +355,7 @@ impl Connection {
         if self.proxy_header.as_ref().is_some_and(|reader| !reader.is_empty()) {
             return self.refuse_proxy(Refusal::NoProxyHeader, cx);
         }
+        let unacknowledged = self.unacknowledged(unacknowledged);
         match &mut self.protocol {
             Protocol::H1(h1) => h1.expire(cx, unacknowledged),
             Protocol::H2(h2) => h2.expire(cx, unacknowledged),
@@ -385,13 +386,17 @@ impl Connection {
         settings: &Settings,
         unacknowledged: impl FnOnce() -> u64,
     ) -> Option<Evictable> {
-        // Bytes sent over a Unix socket have arrived.
-        let is_local = matches!(self.peer(), Peer::Unix);
-        let unacknowledged = || if is_local { 0 } else { unacknowledged() };
+        let unacknowledged = self.unacknowledged(unacknowledged);
         match &self.protocol {
             Protocol::H1(h1) => h1.evictable(now_ms, settings, unacknowledged),
             Protocol::H2(h2) => h2.evictable(now_ms, settings, unacknowledged),
         }
+    }
+
+    /// Bytes sent over a Unix socket have arrived.
+    fn unacknowledged<F: FnOnce() -> u64>(&self, ask: F) -> impl FnOnce() -> u64 + use<F> {
+        let is_local = matches!(self.peer(), Peer::Unix);
+        move || if is_local { 0 } else { ask() }
     }
 
     /// Ends the connection at once, and records its exchange.

@@ -91,7 +91,8 @@ impl Terms {
     }
 }
 
-/// Decides what becomes of a request. `host` is the site that it asked when it came, if it has waited. `body_waits` says that its body has not been read.
+/// Decides what becomes of a request. `host` is the site that it asked when it came, if it has waited. `body_waits` says that its body
+/// has not been read.
 #[inline]
 pub(crate) fn decide<'s>(
     head: &RequestHead<'_>,

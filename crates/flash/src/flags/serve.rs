@@ -234,8 +234,8 @@ pub(crate) struct Serve {
     pub disk_deadline: Duration,
 
     /// Connections at once. A new one beyond them closes one of the client that has most: idle, without a whole head, or too slow.
-    /// If there is none, it gets 503. Without this flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer than N, Flash says at its start how many
-    /// there are, and which limit would be enough
+    /// If there is none, it gets 503. Without this flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer
+    /// than N, Flash says at its start how many there are, and which limit would be enough
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 

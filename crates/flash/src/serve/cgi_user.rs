@@ -2,7 +2,7 @@
 //!
 //! The fork helper becomes that user for good, before it receives anything. So neither a server that was taken over nor a program
 //! gains a right by it. The fork helper can end no process but that user's. Only its supervisor process, which no other role
-//! has, keeps one right of the start: to become another user, for the next fork helper. Nobody can ask it for anything.
+//! has, stays root's, with no capability but to become another user, for the next fork helper. Nobody can ask it for anything.
 
 use std::fs;
 use std::io;
@@ -79,7 +79,7 @@ fn enter(folder: &Folder) -> io::Result<()> {
     fs::metadata(folder.path.join(".")).map(drop).map_err(named)
 }
 
-/// Gives up all rights but that to become another user.
+/// Gives up all capabilities but those to become another user.
 fn keep_right_to_users() -> io::Result<()> {
     let kept = capabilities(None)?.permitted & (CapabilitySet::SETUID | CapabilitySet::SETGID);
     let inheritable = CapabilitySet::empty();

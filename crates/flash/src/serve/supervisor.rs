@@ -1,8 +1,8 @@
 //! The supervisor process of a server, and its roles: the fork helper for programs, and what helper processes need.
 //!
 //! It is forked while the server has one thread, before it listens, and becomes the server's user first. A server that needs
-//! none of its roles has no supervisor process. If programs have [a user of their own](super::cgi_user), so has the fork helper. With helper processes each reload makes another one, which knows the sites of its
-//! configuration.
+//! none of its roles has no supervisor process. With helper processes each reload makes another one, which knows the sites of its
+//! configuration. If programs have [a user of their own](super::cgi_user), the fork helper has a supervisor process of its own.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;

@@ -12,7 +12,6 @@ use crate::exchange::ExchangeState;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError, UpstreamExchange};
 use crate::job::Failure;
-use crate::record::Peer;
 use crate::server::Settings;
 
 impl Http1 {
@@ -48,9 +47,6 @@ impl Http1 {
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
     /// only if the number matters.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
-        // Bytes sent over a Unix socket have arrived.
-        let is_local = matches!(self.transport.peer, Peer::Unix);
-        let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         match self.upstream().and_then(|upstream| upstream.expired(cx)) {
             None | Some(Awaited::Nothing) => {}
             Some(Awaited::Program) => return self.program_is_late(cx),

@@ -11,7 +11,6 @@ use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Failure;
-use crate::record::Peer;
 use crate::server::Settings;
 
 impl Http2 {
@@ -115,9 +114,6 @@ impl Http2 {
 
     /// A deadline may have passed. `unacknowledged` returns how many sent bytes the client has not acknowledged.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
-        // Bytes sent over a Unix socket have arrived.
-        let is_local = matches!(self.transport.peer, Peer::Unix);
-        let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         match self.deadline.expired(now_ms, settings, unacknowledged) {
             // The client still reads its last response.
