@@ -74,7 +74,7 @@ pub(crate) struct Programs {
 
     /// How long a program may wait for a client that takes none of its response, or less than --send-rate-min on average. Then the
     /// client loses its connection or its stream, and the program is ended
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration::parse_positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub program_send_timeout: Duration,
 
     /// How long a program may be silent after its client has closed its side of the connection, because such a client may be
