@@ -55,6 +55,8 @@ pub struct DataSize {
     pub flow_bytes: usize,
     /// The part of it that is no data.
     pub padding: usize,
+    /// Whether the stream ends behind it, however many pieces it comes in.
+    pub is_last: bool,
 }
 
 /// A frame. What is shown of its payload depends on its type.
@@ -253,6 +255,7 @@ impl Reader {
         let size = (!std::mem::replace(is_begun, true)).then(|| DataSize {
             flow_bytes: header.length as usize,
             padding: padding + usize::from(header.has(flag::PADDED)),
+            is_last: header.has(flag::END_STREAM),
         });
         if is_last {
             self.state = State::Frame;

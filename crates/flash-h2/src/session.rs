@@ -231,8 +231,9 @@ impl<T> Inner<T> {
                 self.headers(stream, block, ends_stream, depends_on, scratch, now_ms)
             }
             Frame::Data { stream, bytes, size, ends_stream } => {
-                let is_small = size.is_some_and(|size| size.flow_bytes - size.padding < SMALL_DATA_BYTES);
-                if is_small && !ends_stream {
+                let is_idle =
+                    |size: DataSize| size.flow_bytes - size.padding < SMALL_DATA_BYTES && !size.is_last;
+                if size.is_some_and(is_idle) {
                     self.idle(now_ms, "too many small DATA frames")?;
                 }
                 self.data(stream, bytes, size, ends_stream, now_ms)
@@ -371,7 +372,7 @@ impl<T> Inner<T> {
         ends_stream: bool,
         now_ms: u64,
     ) -> Result<Option<Event<'i, T>>, ConnectionError> {
-        if let Some(DataSize { flow_bytes, padding }) = size {
+        if let Some(DataSize { flow_bytes, padding, .. }) = size {
             self.not_idle(id)?;
             let Some(left) = self.receive_window.checked_sub(flow_bytes as u32) else {
                 return Err(ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "more data than the window"));

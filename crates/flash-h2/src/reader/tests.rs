@@ -22,7 +22,7 @@ fn read(pieces: &[&[u8]]) -> Result<Vec<String>, ErrorCode> {
         while let Some(frame) = reader.next(&mut input).map_err(|error| error.code)? {
             match frame {
                 Frame::Data { stream, bytes, size, ends_stream } => {
-                    if let Some(DataSize { flow_bytes, padding }) = size {
+                    if let Some(DataSize { flow_bytes, padding, .. }) = size {
                         shown.push(format!("data {stream}, {flow_bytes} with {padding}: "));
                     }
                     let begun = shown.last_mut().expect("a first piece has a size");
