@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{PATIENCE, Server, site};
+use flash_tests::{PATIENCE, Server, admin, site, wait_for};
 use tempfile::TempDir;
 
 /// A site with two network mounts, `a` and `b`, and a file of its own.
@@ -93,6 +93,33 @@ fn a_mount_that_hangs_is_given_up_alone_until_it_answers_again() {
     let said = server.stop();
     assert!(said.contains("/a (fuse") && said.contains("does not answer"), "{said}");
     assert!(said.contains("answers again") && said.contains("loop_blocks=0"), "{said}");
+}
+
+#[test]
+fn a_disk_that_fails_is_named_in_the_log_and_counts_in_the_status() {
+    let Some(site) = Site::mount() else { return };
+    for (kind, number) in [("thread", 10), ("process", 20)] {
+        for (rule, error) in [("open fail ESTALE", "os error 116"), ("read fail EIO", "os error 5")] {
+            let number = number + usize::from(rule.starts_with("read"));
+            let (socket, path) = (site.root.path().join(".admin"), format!("/a/{number}.txt"));
+            let admin = format!("unix:{}", socket.display());
+            let server = site.serve(&["--helpers", kind, "--admin", &admin]);
+            site.a.rule(&format!("{rule} prefix /{number}.txt")).unwrap();
+            assert_eq!(server.get(&path).status, 500, "{kind}: {rule}");
+            let line = format!("flash: {}{path}: ", site.root.path().display());
+            let is_it = |of: &str| of.starts_with(&line) && of.contains(error);
+            wait_for("a line in the log", || server.said().lines().any(is_it));
+            let (_, metrics) = admin::ask(&socket, "GET", "/metrics");
+            // A mount that is new to the server is elsewhere.
+            let is_counted = |of: &str| of.starts_with("flash_device_errors_total") && !of.ends_with(" 0");
+            assert!(metrics.lines().any(is_counted), "{kind}: {metrics}");
+            let (_, status) = admin::ask(&socket, "GET", "/status.json");
+            assert!(status.contains("\"fails\":true"), "{kind}: {status}");
+            site.a.rule("clear").unwrap();
+            assert_eq!(server.get(&path).status, 200, "{kind}: {rule}");
+            server.stop();
+        }
+    }
 }
 
 #[test]

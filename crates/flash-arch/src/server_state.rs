@@ -224,14 +224,20 @@ impl ServerState {
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
         self.configuration().server.cache_result(job, &outcome.done);
-        self.note(job, &outcome.done);
+        self.note(job, &outcome);
         outcome
     }
 
     /// Logs failures of jobs that only an operator can repair.
-    pub(crate) fn note(&self, job: &Job, done: &Done) {
+    pub(crate) fn note(&self, job: &Job, outcome: &Outcome) {
         static OVER_BUDGET: RateLimit = RateLimit::every(Duration::from_secs(5));
-        if let (Job::List(list), Done::Failed(Failure::OverBudget)) = (job, done) {
+        static DISK_ERROR: RateLimit = RateLimit::every(Duration::from_secs(5));
+        if let Some(error) = outcome.error {
+            let error = io::Error::from_raw_os_error(error);
+            let path = self.disk.path_of(job);
+            self.error_log.log_limited(&DISK_ERROR, format_args!("{}: {error}", path.escape_ascii()));
+        }
+        if let (Job::List(list), Done::Failed(Failure::OverBudget)) = (job, &outcome.done) {
             let path = list.path.as_bytes().escape_ascii();
             let mib = self.disk.listings_bytes_max() >> 20;
             self.error_log.log_limited(

@@ -132,6 +132,8 @@ pub trait SpoolFile: Debug + Send + Sync {
 pub struct Outcome {
     pub done: Done,
     pub spent: Spent,
+    /// The system's error, if the disk has failed.
+    pub error: Option<i32>,
 }
 
 /// How long jobs took, in nanoseconds.
@@ -180,7 +182,7 @@ pub struct Listed {
 impl From<Done> for Outcome {
     /// An outcome that took no time.
     fn from(done: Done) -> Self {
-        Self { done, spent: Spent::default() }
+        Self { done, spent: Spent::default(), error: None }
     }
 }
 

@@ -2,7 +2,10 @@
 //! tells which device a job would wait for. How jobs are done is not known here.
 
 use std::any::Any;
+use std::ffi::{CString, OsStr};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use flash_core::path::SitePath;
 use flash_core::root::OpenRoot;
 use flash_core::site_id::SiteId;
 use flash_os::shared_heap::HeapBuf;
+use rustix::fs::readlink;
 
 use crate::blocking::Blocking;
 use crate::closer::Closer;
@@ -238,6 +242,29 @@ impl Disk {
         match device {
             Device::SPOOL => "the folder for temporary files".into(),
             device => self.first().root.mounts().table().name_of(device),
+        }
+    }
+
+    /// The path that a job is about, for logs.
+    pub fn path_of(&self, job: &Job) -> Vec<u8> {
+        let below = |site: SiteId, path: &SitePath<'_>| {
+            let roots = self.sites.get(site);
+            let folder = roots.as_ref().map_or(Path::new("/"), |roots| roots.path());
+            let name = roots
+                .as_ref()
+                .map_or(path.relative().into(), |roots| roots.current().settings.name_of(path).to_vec());
+            folder.join(OsStr::from_bytes(&name)).into_os_string().into_vec()
+        };
+        match job {
+            Job::Find(find) => below(find.site, &find.path),
+            Job::List(list) => below(list.site, &list.path),
+            Job::Folder(folder) => below(folder.site, &folder.path),
+            Job::Spool(_) => b"the folder for temporary files".to_vec(),
+            Job::Load(Load { file, .. }) | Job::ReadAhead(ReadAhead { file, .. }) => {
+                let open = file.open_file().map(|open| open.as_fd().as_raw_fd()).unwrap_or(-1);
+                let path = readlink(format!("/proc/self/fd/{open}"), Vec::new());
+                path.map_or_else(|_| b"a file".to_vec(), CString::into_bytes)
+            }
         }
     }
 

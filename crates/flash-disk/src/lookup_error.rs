@@ -4,6 +4,8 @@ use flash_core::job::Failure;
 use flash_core::refusal::Refusal;
 use rustix::io::Errno;
 
+use crate::call_timer;
+
 /// Why a look-up failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupError {
@@ -26,7 +28,10 @@ impl LookupError {
             Errno::ACCESS | Errno::PERM => Self::Forbidden(Refusal::Permission),
             Errno::XDEV => Self::Forbidden(Refusal::LinkOutside),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Busy,
-            _ => Self::Broken,
+            error => {
+                call_timer::failed(error);
+                Self::Broken
+            }
         }
     }
 

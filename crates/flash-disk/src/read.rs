@@ -11,7 +11,7 @@ use flash_os::unset_buf::UnsetBuf;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::blocking::Blocking;
-use crate::call_timer::{Stage, timed};
+use crate::call_timer::{self, Stage, timed};
 
 /// How far ahead the kernel is asked to read into the page cache, without waiting.
 pub(crate) const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
@@ -99,7 +99,10 @@ fn read_all(
             Err(Errno::INTR) => {}
             // Some filesystems cannot read without waiting.
             Err(Errno::AGAIN | Errno::OPNOTSUPP) if !blocking.waits() => return ReadResult::WouldBlock,
-            Err(_) => return ReadResult::Failed,
+            Err(error) => {
+                call_timer::failed(error);
+                return ReadResult::Failed;
+            }
         }
     }
     ReadResult::Whole(())

@@ -18,7 +18,7 @@ use crate::site_root::SiteRoot;
 impl Disk {
     /// Does the job, and waits as long as it takes.
     pub fn run(&self, job: &Job) -> Outcome {
-        let (done, spent) = call_timer::measured(|| match job {
+        let (done, spent, error) = call_timer::measured(|| match job {
             Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
                 .unwrap_or_else(|stop| find.failed(stop.failure())),
             Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
@@ -31,13 +31,13 @@ impl Disk {
             Job::Spool(spool) => self.spool(spool),
             Job::Folder(_) => self.part(job, Blocking::Anywhere).unwrap_or(Done::Failed(Failure::Broken)),
         });
-        Outcome { done, spent }
+        Outcome { done, spent, error }
     }
 
     /// Does the job if it need not wait. Makes no call to a device that is not known to be local.
     pub fn try_now(&self, job: &Job) -> Option<Outcome> {
-        let (done, spent) = call_timer::measured(|| self.done_now(job));
-        done.map(|done| Outcome { done, spent })
+        let (done, spent, error) = call_timer::measured(|| self.done_now(job));
+        done.map(|done| Outcome { done, spent, error })
     }
 
     fn done_now(&self, job: &Job) -> Option<Done> {
@@ -76,7 +76,7 @@ impl Disk {
     /// A helper of a local device waits for no other device. Returns `None` if the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
         let blocking = blocking(device);
-        let (done, spent) = call_timer::measured(|| match job {
+        let (done, spent, error) = call_timer::measured(|| match job {
             Job::Find(find) => helped(find, again_if(is_busy, || self.find(find, blocking))),
             Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
             Job::ReadAhead(ahead) => Some(read_ahead(ahead)),
@@ -87,7 +87,7 @@ impl Disk {
         if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
             learner.helped();
         }
-        done.map(|done| Outcome { done, spent })
+        done.map(|done| Outcome { done, spent, error })
     }
 
     /// The root that a job works in. Opens its site, if it is not open. An error is what [`help`](Self::help) would return.
@@ -111,13 +111,14 @@ impl Disk {
         mut ask: impl FnMut(&Job) -> Option<Outcome>,
     ) -> Option<Outcome> {
         let blocking = blocking(device);
-        let mut spent = Spent::default();
+        let (mut spent, mut error) = (Spent::default(), None);
         let done = self.list(list, blocking, &mut |job| {
             let outcome = ask(&job)?;
             spent += outcome.spent;
+            error = outcome.error.or(error);
             Some(outcome.done)
         });
-        done.map(|done| Outcome { done, spent })
+        done.map(|done| Outcome { done, spent, error })
     }
 
     /// Reads a part of a folder. `None` if it would wait for another device.

@@ -17,7 +17,7 @@ use flash_core::job::{Failure, SpoolFile};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 use self::blocks::{Blocks, Store};
-use crate::call_timer::{Stage, timed};
+use crate::call_timer::{self, Stage, timed};
 use crate::closer::Closer;
 
 /// A handle.
@@ -101,7 +101,10 @@ impl SpoolFile for Body {
 fn failure(error: Errno) -> Failure {
     match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Failure::Full,
-        _ => Failure::Broken,
+        error => {
+            call_timer::failed(error);
+            Failure::Broken
+        }
     }
 }
 

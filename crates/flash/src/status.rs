@@ -49,10 +49,13 @@ fn what_is_wrong(json: &str) -> Option<String> {
         return Some("the server is draining".into());
     }
     let devices = status["devices"].as_array().map_or(&[][..], Vec::as_slice);
-    let down = devices.iter().filter(|device| device["healthy"] == false);
-    let mut names: Vec<&str> = down.filter_map(|device| device["mount"].as_str()).collect();
-    names.dedup();
-    (!names.is_empty()).then(|| format!("does not answer: {}", names.join(", ")))
+    let named = |what: &str, key: &str, sick: bool| {
+        let devices = devices.iter().filter(|device| device[key] == sick);
+        let mut names: Vec<&str> = devices.filter_map(|device| device["mount"].as_str()).collect();
+        names.dedup();
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    named("does not answer", "healthy", false).or_else(|| named("has errors", "fails", true))
 }
 
 #[cfg(test)]
@@ -75,6 +78,9 @@ mod tests {
         assert_eq!(what_is_wrong(r#"{"draining":true}"#).as_deref(), Some("the server is draining"));
         let down = r#"{"devices":[{"mount":"/a","healthy":false},{"mount":"/a","healthy":false},{"mount":"/b","healthy":false}]}"#;
         assert_eq!(what_is_wrong(down).as_deref(), Some("does not answer: /a, /b"));
+        let fails =
+            r#"{"devices":[{"mount":"/a","healthy":true,"fails":true},{"mount":"/b","fails":false}]}"#;
+        assert_eq!(what_is_wrong(fails).as_deref(), Some("has errors: /a"));
         assert!(what_is_wrong("?").is_some());
     }
 }

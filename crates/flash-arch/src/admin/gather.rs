@@ -96,6 +96,7 @@ fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
             continue;
         };
         sum.healthy = sum.healthy.zip(pool.healthy).map(|(one, other)| one && other);
+        sum.fails |= pool.fails;
         sum.oldest_us = sum.oldest_us.max(pool.oldest_us);
         for (all, more) in [
             (&mut sum.helpers, pool.helpers),
@@ -104,6 +105,7 @@ fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
             (&mut sum.queued, pool.queued),
             (&mut sum.queue_max, pool.queue_max),
             (&mut sum.in_flight, pool.in_flight),
+            (&mut sum.errors, pool.errors),
         ] {
             *all += more;
         }

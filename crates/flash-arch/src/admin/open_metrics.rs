@@ -216,6 +216,12 @@ fn helpers(text: &mut Text, Snapshot { devices, totals, .. }: &Snapshot) {
             }
         }
     }
+    let name = "flash_device_errors";
+    text.family(name, Counter, "Jobs in which the device has failed, such as by EIO or ESTALE.");
+    for device in devices.iter().filter(|device| device.helpers_max > 0) {
+        let labels = [("mount", &*device.mount), ("kind", &device.kind)];
+        text.series(&format!("{name}_total"), &labels, device.errors as f64);
+    }
     text.counter("flash_helper_jobs", "Jobs that helpers did.", totals.helper_jobs);
     text.counter("flash_helper_jobs_joined", "Requests that waited for an equal job.", totals.joined);
     text.counter(

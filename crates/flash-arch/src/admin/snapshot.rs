@@ -183,6 +183,10 @@ pub struct DeviceSnapshot {
     pub kind: String,
     /// Jobs pass. If not, it is marked down. `None` with mp, whose processes wait for the disk themselves.
     pub healthy: Option<bool>,
+    /// Jobs in which it has failed.
+    pub errors: u64,
+    /// It has failed within the last minute.
+    pub fails: bool,
     pub helpers: u64,
     pub helpers_max: u64,
     pub idle: u64,

@@ -6,7 +6,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,9 @@ pub(super) struct Pool {
     /// Posted once for each submission.
     work: Semaphore,
     breaker: DeviceBreaker,
+    /// Jobs in which the device has failed, and when the last one was. Zero stands for never.
+    errors: AtomicU64,
+    failed_us: AtomicU64,
     pub(super) state: Mutex<PoolState>,
 }
 
@@ -53,6 +56,9 @@ pub(super) struct Pool {
 const UNSORTED_MAX: usize = 4096;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
+/// So long after an error a device counts as one that fails.
+const FAILS: Duration = Duration::from_secs(60);
+
 impl Pool {
     /// Starts the first helper. The helpers of a local device hand names that lead to other devices to `elsewhere`.
     pub(super) fn start(
@@ -87,6 +93,8 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
             breaker: DeviceBreaker::new(deadline),
+            errors: AtomicU64::new(0),
+            failed_us: AtomicU64::new(0),
             state: Mutex::new(PoolState::new(limits.single_flight)),
         }
     }
@@ -97,17 +105,20 @@ impl Pool {
         let (helpers, idle, in_flight) = (state.helpers, state.idle, state.in_flight.len());
         let oldest_us = state.oldest_us();
         drop(state);
+        let (now_us, failed_us) = (server_us(Instant::now()), self.failed_us.load(Ordering::Relaxed));
         DeviceSnapshot {
             mount: self.shared.disk.device_name(self.device),
             kind: kind.into(),
             healthy: Some(!self.breaker.is_open()),
+            errors: self.errors.load(Ordering::Relaxed),
+            fails: failed_us > 0 && now_us.saturating_sub(failed_us) < FAILS.as_micros() as u64,
             helpers: helpers as u64,
             helpers_max: self.helpers_max() as u64,
             idle: idle as u64,
             queued: self.waiting.load(Ordering::Relaxed) as u64,
             queue_max: self.limits.queue_max as u64,
             in_flight: in_flight as u64,
-            oldest_us: oldest_us.map_or(0, |begun_us| server_us(Instant::now()).saturating_sub(begun_us)),
+            oldest_us: oldest_us.map_or(0, |begun_us| now_us.saturating_sub(begun_us)),
         }
     }
 
@@ -348,7 +359,11 @@ impl Pool {
         let ServerState { disk, error_log, .. } = &*self.shared;
         let outcome = executor.help(disk, error_log, job, self.device);
         if let Some(outcome) = &outcome {
-            self.shared.note(job, &outcome.done);
+            self.shared.note(job, outcome);
+            if outcome.error.is_some() {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                self.failed_us.store(server_us(Instant::now()), Ordering::Relaxed);
+            }
         }
         outcome
     }
@@ -380,10 +395,10 @@ impl Pool {
         let help_ns = now.saturating_duration_since(begun).as_nanos() as u64;
         for (waiter, came) in waiters {
             match outcome.clone() {
-                Some(Outcome { done, spent }) => {
+                Some(Outcome { done, spent, error }) => {
                     // A waiter that joined late waited for no helper.
                     let queue_ns = begun.saturating_duration_since(came).as_nanos() as u64;
-                    waiter.tell(Outcome { done, spent: Spent { queue_ns, help_ns, ..spent } });
+                    waiter.tell(Outcome { done, spent: Spent { queue_ns, help_ns, ..spent }, error });
                 }
                 None => self.send_elsewhere(job.clone(), waiter, came),
             }

@@ -194,7 +194,7 @@ impl Http1 {
     pub(crate) fn completed(
         &mut self,
         id: ExchangeId,
-        Outcome { done, spent }: Outcome,
+        Outcome { done, spent, .. }: Outcome,
         cx: &mut Context<'_>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };

@@ -153,7 +153,7 @@ impl Http2 {
     pub(crate) fn completed(
         &mut self,
         id: ExchangeId,
-        Outcome { done, spent }: Outcome,
+        Outcome { done, spent, .. }: Outcome,
         cx: &mut Context<'_>,
     ) {
         if cx.server.settings.jobs_in_turn {

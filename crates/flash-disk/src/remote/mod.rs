@@ -71,12 +71,13 @@ impl Disk {
         // A loop sends its files.
         self.senders_wait = false;
         let mut message = Writer::default();
-        let Some(Outcome { done, spent }) = self.help(&job, device) else {
+        let Some(Outcome { done, spent, error }) = self.help(&job, device) else {
             message.u8(ELSEWHERE);
             return Some(Reply { bytes: message.bytes, done: Done::Failed(Failure::Overloaded) });
         };
         message.u8(HERE);
         [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| message.u64(ns));
+        message.u32(error.unwrap_or_default().cast_unsigned());
         reply::write(&job, &done, &mut message);
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
             && matches!(entry.resource, Resource::Missing)
@@ -117,10 +118,11 @@ impl Disk {
             _ => return Err(Malformed),
         }
         let spent = spent(&mut message).ok_or(Malformed)?;
+        let error = message.u32().ok_or(Malformed)?.cast_signed();
         let mut descriptors = descriptors.into_iter();
         let done = reply::read(self, site, job, &mut message, &mut descriptors)?;
         match (message.end(), descriptors.next()) {
-            (Some(()), None) => Ok(Some(Outcome { done, spent })),
+            (Some(()), None) => Ok(Some(Outcome { done, spent, error: (error != 0).then_some(error) })),
             _ => Err(Malformed),
         }
     }

@@ -412,8 +412,8 @@ fn only_a_folder_above_the_name_is_believed() {
     let Some(mut pair) = pair(&folder, Duration::from_secs(3600)) else { return };
     let job = find_job("/sub/none", None);
     let (bytes, _) = pair.answer(&job);
-    // The times and NOT_FOUND, WHOLE, then how much of the name is the folder's.
-    let length = 1 + 3 * 8 + 1 + 1;
+    // The times and the error, NOT_FOUND, WHOLE, then how much of the name is the folder's.
+    let length = 1 + 3 * 8 + 4 + 1 + 1;
     assert_eq!(bytes[length..length + 4], 3_u32.to_ne_bytes());
     for (said, believed) in [(3_u32, true), (0, true), (2, false), (4, false), (8, false), (u32::MAX, false)]
     {

@@ -433,7 +433,7 @@ fn one_job_s_answer_is_not_another_s() {
             }
         }
     }
-    let unchanged = [&[0; 25][..], &[1]].concat();
+    let unchanged = [&[0; 29][..], &[1]].concat();
     let unasked =
         pair.here.understand(&pair.here.root(), &find_job("/small.txt", None), &unchanged, Vec::new());
     assert!(unasked.is_err(), "what is not known cannot be unchanged");
@@ -444,8 +444,8 @@ fn a_helper_s_failure_keeps_what_is_known() {
     let folder = site();
     let mut pair = Pair::of(&folder);
     let known = found(pair.done(&find_job("/small.txt", None)));
-    // It took no time; FAILED, Busy.
-    let failed = [&[0; 25][..], &[0, 0]].concat();
+    // It took no time and had no error; FAILED, Busy.
+    let failed = [&[0; 29][..], &[0, 0]].concat();
     let again =
         pair.here.understand(&pair.here.root(), &find_job("/small.txt", Some(&known)), &failed, Vec::new());
     let Ok(Some(Outcome { done: Done::Unchecked { known: kept, failure: Failure::Overloaded }, .. })) = again
@@ -468,7 +468,7 @@ proptest! {
         let mut pair = Pair::of(&folder);
         let entry = found(pair.done(&find_job("/a.txt", None)));
         let request = [&[0; 13][..], &[kind], &bytes].concat();
-        let bytes = [&[0; 25][..], &[kind], &bytes].concat();
+        let bytes = [&[0; 29][..], &[kind], &bytes].concat();
         let file = Arc::clone(&variants(&entry).identity);
         for job in [find_job("/a.txt", None), find_job("/a.txt", Some(&entry)), load(&file, 0..1), names("/", None, 0), details("/", &["a.txt"])] {
             let descriptors = vec![fs::File::open(folder.path("a.txt")).unwrap().into()];

@@ -216,7 +216,8 @@ impl Simulation {
             _ => Done::Failed(Failure::Broken),
         };
         // Some lead to where this pool does not go.
-        let outcome = (is_look(&task.job) || !self.random.chance(5)).then_some(Outcome { done, spent });
+        let outcome =
+            (is_look(&task.job) || !self.random.chance(5)).then_some(Outcome { done, spent, error: None });
         let now = self.now();
         self.pool.finish(&task, begun, outcome, || now);
         self.model.came_back_us.push(server_us(begun));

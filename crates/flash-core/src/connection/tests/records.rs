@@ -207,7 +207,7 @@ fn without_a_log_slow_requests_have_records() {
         world.now.advance(world.now.us + ms * 1000);
         let (id, job) = client.pending.take().expect("a job is pending");
         let done = world.disk.help(&job);
-        world.finish(&mut client, id, Outcome { done, spent: Spent::default() });
+        world.finish(&mut client, id, done);
         assert_eq!(log(&world).len(), expected, "after {ms} ms");
     }
 }
@@ -222,7 +222,7 @@ fn the_disk_has_its_part_in_the_time() {
         world.now.advance(world.now.us + ms * 1000);
         let (id, job) = client.pending.take().expect("a job is pending");
         let done = world.disk.help(&job);
-        world.finish(client, id, Outcome { done, spent: QUEUE })
+        world.finish(client, id, Outcome { spent: QUEUE, ..done.into() })
     };
     world.receive(&mut client, get("/one-window.bin").as_bytes());
     // Ten milliseconds until it is found, twenty for its only window; a helper's own account says seven for each.

@@ -9,14 +9,15 @@ const SLOW_US: u64 = 1_000_000;
 
 pub(super) fn section(snapshot: &Snapshot) -> Section {
     let mut devices: Vec<&DeviceSnapshot> = snapshot.devices.iter().collect();
-    devices.sort_by_key(|device| device.healthy != Some(false));
+    devices.sort_by_key(|device| (device.healthy != Some(false), !device.fails));
     let row = |device: &&DeviceSnapshot| {
         let is_working = device.in_flight > 0;
         vec![
             Cell::new(&*device.mount),
             match device.healthy {
-                Some(true) => Cell::well("well"),
                 Some(false) => Cell::sick("down"),
+                _ if device.fails => Cell::sick("fails"),
+                Some(true) => Cell::well("well"),
                 None if device.oldest_us > SLOW_US => Cell::sick("slow"),
                 None => Cell::new("–"),
             },
@@ -29,7 +30,8 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
     };
     let columns = ["Mount", "State", "Jobs", "#Helpers", "#At work", "#Queued", "#Oldest job"];
     let rows = devices.iter().map(row).collect();
-    let caption = "A device that is down does not answer. Requests for it get 503 until it does. Without helpers, it is slow \
+    let caption = "A device that is down does not answer. Requests for it get 503 until it does. A device \
+                   that fails has had an error within a minute, and the error log says which. Without helpers, it is slow \
                    if a process has waited for it for more than a second.";
     Section { id: "devices", title: "Devices", parts: of_rows(caption, &columns, rows) }
 }

@@ -20,6 +20,7 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     };
     let up_s = snapshot.taken_unix_ms.saturating_sub(snapshot.started_unix_ms) / 1000;
     let down = snapshot.devices.iter().filter(|device| device.healthy == Some(false)).count();
+    let failing = snapshot.devices.iter().filter(|device| device.fails).count();
     let connections = snapshot.open_connections.map(number::count);
     let workers = snapshot.workers.as_ref();
     let pairs = [
@@ -39,8 +40,9 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
             (what, Cell::new(number::share(share)))
         }),
         // With mp nobody knows.
-        snapshot.devices.iter().any(|device| device.healthy.is_some()).then(|| match down {
-            0 => ("Devices", Cell::well("all well")),
+        snapshot.devices.iter().any(|device| device.healthy.is_some()).then(|| match (down, failing) {
+            (0, 0) => ("Devices", Cell::well("all well")),
+            (0, _) => ("Devices", Cell::sick(format!("{failing} with errors"))),
             _ => ("Devices", Cell::sick(format!("{down} down"))),
         }),
         (!snapshot.programs.is_empty()).then(|| {
