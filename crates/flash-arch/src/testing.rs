@@ -11,6 +11,7 @@ use std::time::Duration;
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
+use flash_core::media_types::MediaTypes;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
@@ -39,6 +40,8 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),
             program_folders: Arc::default(),
+            extensions: Vec::new(),
+            types: MediaTypes::default(),
             no_programs: PathRules::default(),
             deny: PathRules::default(),
             user_dirs: None,

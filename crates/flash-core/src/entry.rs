@@ -86,6 +86,17 @@ impl Variants {
         copy.or_else(own).unwrap_or(&self.identity)
     }
 
+    /// What a part is taken from: the representation that the client names, or else the file itself, which no later request of the
+    /// same download finds in another coding.
+    pub(crate) fn of_part(
+        &self,
+        accepts: impl FnOnce() -> Accepts,
+        is_named: impl Fn(&File) -> bool,
+    ) -> &Arc<File> {
+        let chosen = std::iter::once(self.choose(accepts));
+        chosen.chain(&self.compressed.files).find(|file| is_named(file)).unwrap_or(&self.identity)
+    }
+
     /// The coding of the copy beside the file that a client gets.
     pub(crate) fn copy_for(&self, accepts: Accepts) -> Option<Coding> {
         accepts.choose(codings_of(&self.coded))

@@ -66,6 +66,11 @@ impl Fallback {
         !is_users && !self.except.cover(path)
     }
 
+    /// Whether the client's Accept decides what a path without a file leads to.
+    pub(crate) fn reads_accept(&self, path: &SitePath<'_>) -> bool {
+        self.answers == Answers::Pages && path.name().contains(&b'.') && self.covers(path)
+    }
+
     /// Whether it answers this request for a path that it covers.
     pub(crate) fn answers(
         &self,

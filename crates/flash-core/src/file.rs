@@ -14,7 +14,7 @@ use flash_http::etag::EntityTag;
 use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 
-use crate::header::{HeaderBlock, HeaderTemplate};
+use crate::header::{HeaderBlock, HeaderTemplate, vary};
 use crate::memory_budget::BudgetedBytes;
 pub use crate::stamp::Stamp;
 
@@ -145,8 +145,15 @@ impl File {
         content: Content,
     ) -> Self {
         let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
-        let head =
-            HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies, cache_rule);
+        let head = HeaderBlock::of_file(
+            template,
+            &stamp,
+            &media,
+            coding,
+            etag.as_bytes(),
+            vary(varies, false),
+            cache_rule,
+        );
         Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
     }
 
@@ -162,7 +169,15 @@ impl File {
         let stamp = Stamp { size, ..self.stamp };
         let etag = EntityTag::new(stamp.modified_ns, size, &format!("{}{digest:08x}", coding.name()));
         let (media, coding, cache_rule) = (self.media, Some(coding), self.cache_rule);
-        let head = HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), true, cache_rule);
+        let head = HeaderBlock::of_file(
+            template,
+            &stamp,
+            &media,
+            coding,
+            etag.as_bytes(),
+            vary(true, false),
+            cache_rule,
+        );
         Self { stamp, media, coding, varies: true, cache_rule, etag, head, content, kept_as: None }
     }
 
@@ -189,15 +204,16 @@ impl File {
         }
     }
 
-    /// Makes the header block again, without its cache.
-    pub(crate) fn head_anew(&self, template: &HeaderTemplate) -> HeaderBlock {
+    /// Makes the header block again, without its cache. `by_accept` says that other clients may get something else by their
+    /// Accept.
+    pub(crate) fn head_anew(&self, template: &HeaderTemplate, by_accept: bool) -> HeaderBlock {
         HeaderBlock::of_file(
             template,
             &self.stamp,
             &self.media,
             self.coding,
             self.etag.as_bytes(),
-            self.varies,
+            vary(self.varies, by_accept),
             self.cache_rule.or_else(|| template.rule_for_all()),
         )
     }

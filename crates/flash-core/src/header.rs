@@ -111,6 +111,16 @@ impl HeaderTemplate {
     }
 }
 
+/// The value of `Vary`: the fields by which other requests for the same name may get something else.
+pub(crate) fn vary(by_coding: bool, by_accept: bool) -> &'static [u8] {
+    match (by_coding, by_accept) {
+        (true, true) => b"Accept-Encoding, Accept",
+        (true, false) => b"Accept-Encoding",
+        (false, true) => b"Accept",
+        (false, false) => b"",
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct HeaderBlock {
     /// The 200 response's head without its last CRLF; the date's value is blank.
@@ -139,7 +149,7 @@ impl HeaderBlock {
         media: &Media,
         coding: Option<Coding>,
         etag: &[u8],
-        varies: bool,
+        vary: &[u8],
         cache_rule: Option<u8>,
     ) -> Self {
         let mut bytes = Vec::with_capacity(384);
@@ -149,8 +159,8 @@ impl HeaderBlock {
         let validators_start = bytes.len() as u16;
         field(&mut bytes, b"Last-Modified", &date::format(stamp.modified_seconds()));
         field(&mut bytes, b"ETag", etag);
-        if varies {
-            field(&mut bytes, b"Vary", b"Accept-Encoding");
+        if !vary.is_empty() {
+            field(&mut bytes, b"Vary", vary);
         }
         let value = cache_rule.and_then(|rule| template.cache_control.get(usize::from(rule)));
         if let Some((_, value)) = value {
@@ -159,7 +169,7 @@ impl HeaderBlock {
         bytes.extend_from_slice(&template.fields);
         let validators = validators_start..bytes.len() as u16;
         field(&mut bytes, b"Accept-Ranges", b"bytes");
-        if let Some(coding) = coding {
+        if let Some(coding) = coding.or(media.coding) {
             field(&mut bytes, b"Content-Encoding", coding.name().as_bytes());
         }
         let type_start = bytes.len() as u16;

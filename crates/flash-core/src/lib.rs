@@ -34,6 +34,7 @@ pub mod listing;
 pub mod listing_cache;
 pub mod local;
 pub mod login;
+pub mod media_types;
 pub mod memory_budget;
 pub mod methods;
 pub mod network;

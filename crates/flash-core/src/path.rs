@@ -12,20 +12,15 @@ use flash_http::percent;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SitePath<'a>(Cow<'a, [u8]>);
 
-/// Why a request target cannot name anything in a site.
+/// A request target that can name nothing in a site: it has a broken escape, a NUL, or a way up past the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathError {
-    /// A broken escape, a NUL, or a way up past the root: the request is malformed.
-    Malformed,
-    /// An encoded slash: well-formed, but no file's name contains one.
-    Unnameable,
-}
+pub struct Malformed;
 
 impl<'a> SitePath<'a> {
     /// Decodes the path of a request target (RFC 3986 §3.3). Borrows when nothing needs decoding.
-    pub fn parse(raw: &'a [u8]) -> Result<Self, PathError> {
+    pub fn parse(raw: &'a [u8]) -> Result<Self, Malformed> {
         if raw.first() != Some(&b'/') {
-            return Err(PathError::Malformed);
+            return Err(Malformed);
         }
         if is_canonical(raw) { Ok(Self(Cow::Borrowed(raw))) } else { canonicalise(raw) }
     }
@@ -83,7 +78,18 @@ impl<'a> SitePath<'a> {
 
     /// The path of the copy of this file in a coding.
     pub(crate) fn copy_in(&self, coding: Coding) -> SitePath<'static> {
-        SitePath(Cow::Owned([&*self.0, coding.suffix().as_bytes()].concat()))
+        self.extended(coding.suffix().as_bytes())
+    }
+
+    /// The path with this end.
+    pub fn extended(&self, end: &[u8]) -> SitePath<'static> {
+        SitePath(Cow::Owned([&*self.0, end].concat()))
+    }
+
+    /// The path of a name in the folder that this path names, or lies in.
+    pub fn beside(&self, name: &[u8]) -> SitePath<'static> {
+        let end = self.0.len() - if self.names_folder() { 0 } else { self.name().len() };
+        SitePath(Cow::Owned([&self.0[..end], name].concat()))
     }
 
     /// The path up to the end of each of its segments that do not end before `start`.
@@ -117,52 +123,50 @@ fn is_canonical(raw: &[u8]) -> bool {
     plain
 }
 
-fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, PathError> {
-    let mut path = Vec::with_capacity(raw.len());
-    let mut unnameable = false;
-    let mut segments = raw[1..].split(|&byte| byte == b'/').peekable();
+fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, Malformed> {
+    let decoded = decoded(raw)?;
+    let mut path = Vec::with_capacity(decoded.len());
+    let mut segments = decoded[1..].split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
-        let last = segments.peek().is_none();
-        path.push(b'/');
-        let start = path.len();
-        unnameable |= decode(segment, &mut path)?;
+        let is_last = segments.peek().is_none();
         // RFC 3986 §5.2.4, after decoding: `%2e` is a dot (§6.2.2.2).
-        match &path[start..] {
+        match segment {
             b".." => {
-                path.truncate(start - 1);
-                let parent = memchr::memrchr(b'/', &path).ok_or(PathError::Malformed)?;
+                let parent = memchr::memrchr(b'/', &path).ok_or(Malformed)?;
                 path.truncate(parent);
             }
-            b"." | b"" => path.truncate(start - 1),
-            _ => continue,
+            b"." | b"" => {}
+            name => {
+                path.push(b'/');
+                path.extend_from_slice(name);
+                continue;
+            }
         }
-        if last {
+        if is_last {
             path.push(b'/');
         }
     }
-    if unnameable { Err(PathError::Unnameable) } else { Ok(SitePath(Cow::Owned(path))) }
+    Ok(SitePath(Cow::Owned(path)))
 }
 
-/// Appends the decoded segment. Returns whether it holds an encoded slash.
-fn decode(segment: &[u8], path: &mut Vec<u8>) -> Result<bool, PathError> {
-    let mut slash = false;
-    let mut bytes = segment.iter();
+/// An encoded slash is a slash, as with nginx: mirrors of npm's registry ask for `/@scope%2fname`.
+fn decoded(raw: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut bytes = raw.iter();
     while let Some(&byte) = bytes.next() {
-        let decoded = match byte {
+        let byte = match byte {
             b'%' => {
-                let high = bytes.next().and_then(hex).ok_or(PathError::Malformed)?;
-                let low = bytes.next().and_then(hex).ok_or(PathError::Malformed)?;
-                slash |= high << 4 | low == b'/';
-                high << 4 | low
+                let mut digit = || bytes.next().and_then(hex).ok_or(Malformed);
+                digit()? << 4 | digit()?
             }
             plain => plain,
         };
-        if decoded == 0 {
-            return Err(PathError::Malformed);
+        if byte == 0 {
+            return Err(Malformed);
         }
-        path.push(decoded);
+        decoded.push(byte);
     }
-    Ok(slash)
+    Ok(decoded)
 }
 
 fn hex(digit: &u8) -> Option<u8> {
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(raw: &str) -> Result<Vec<u8>, PathError> {
+    fn parsed(raw: &str) -> Result<Vec<u8>, Malformed> {
         SitePath::parse(raw.as_bytes()).map(|path| path.as_bytes().to_vec())
     }
 
@@ -194,6 +198,9 @@ mod tests {
             ("/a/%2e%2E/b", "/b"),
             ("/a%20b", "/a b"),
             ("/%25", "/%"),
+            ("/%2525", "/%25"),
+            ("/@a%2fb", "/@a/b"),
+            ("/a%2F..%2f%2Fb%2f", "/b/"),
             ("/.x", "/.x"),
             ("/...", "/..."),
             ("/a/", "/a/"),
@@ -205,13 +212,23 @@ mod tests {
 
     #[test]
     fn nothing_leads_past_the_root() {
-        for raw in
-            ["/..", "/../a", "/a/../..", "/%2e%2e/a", "/a/%2e./../../b", "/\0", "/%00", "/%", "/%g0", "a", ""]
-        {
-            assert_eq!(parsed(raw), Err(PathError::Malformed), "{raw}");
+        for raw in [
+            "/..",
+            "/../a",
+            "/a/../..",
+            "/%2e%2e/a",
+            "/a/%2e./../../b",
+            "/..%2fb",
+            "/a/..%2F..%2fb",
+            "/\0",
+            "/%00",
+            "/%",
+            "/%g0",
+            "a",
+            "",
+        ] {
+            assert_eq!(parsed(raw), Err(Malformed), "{raw}");
         }
-        assert_eq!(parsed("/a%2fb"), Err(PathError::Unnameable));
-        assert_eq!(parsed("/..%2fb"), Err(PathError::Unnameable));
     }
 
     #[test]

@@ -14,7 +14,6 @@ use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_core::site::WINDOW_BYTES;
-use flash_http::media;
 use flash_http::negotiate::{Coding, CodingSet};
 use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
@@ -140,7 +139,7 @@ impl Disk {
         let known_copies = known.map_or(&[][..], |known| &known.coded);
         let Copies { coded, has_new } = self.copies_of(&open, &found, wanted, known_copies)?;
         let looked_for = if has_copies { wanted } else { CodingSet::ALL };
-        let found_at = index_at(&find.path, &found.name);
+        let found_at = found_at(&find.path, &found.name);
         // Another index file may have taken the place of a known one, by a link to it.
         let is_there = find.known.as_ref().is_some_and(|known| known.found_at() == found_at.as_ref());
         let is_current = |known: &Variants| {
@@ -338,16 +337,16 @@ impl Disk {
 }
 
 fn file_of(site: &SiteRoot, stamp: Stamp, typed_as: &[u8], coding: Option<Coding>, content: Content) -> File {
-    let (settings, media) = (&site.settings, media::of(typed_as));
+    let (settings, media) = (&site.settings, site.settings.media(typed_as));
     let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
     let varies = settings.varies(&media, cache_rule);
     File::new(stamp, media, coding, varies, (&settings.template, cache_rule), content)
 }
 
-/// The path of the file of this name that answers for its folder, if it is one.
-fn index_at(path: &SitePath<'_>, name: &[u8]) -> Option<SitePath<'static>> {
+/// The path of the file of this name, if that is not the one that was asked for.
+fn found_at(path: &SitePath<'_>, name: &[u8]) -> Option<SitePath<'static>> {
     let start = name.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-    path.names_folder().then(|| path.child(&name[start..]))
+    (path.names_folder() || path.name() != &name[start..]).then(|| path.beside(&name[start..]))
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {
@@ -368,7 +367,7 @@ pub(crate) fn not_open(find: &Find, stop: LookupError) -> Result<Done, LookupErr
 
 /// The codings of these in which the file of this name may have a copy.
 fn codings_of(site: &SiteRoot, name: &[u8], codings: CodingSet) -> CodingSet {
-    site.settings.copied(&media::of(name), codings)
+    site.settings.copied(&site.settings.media(name), codings)
 }
 
 fn with_suffix(name: &[u8], coding: Coding) -> Vec<u8> {

@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 use crate::blocking::Blocking;
 use crate::lookup_error::LookupError;
 use crate::root::{Root, Walked, parent};
+use crate::scripts::is_script;
 use crate::site_root::SiteRoot;
 use crate::stat;
 
@@ -51,14 +52,25 @@ impl Place {
             None => None,
         };
         let first = Walk { compares: walk.compares && !path.names_folder(), ..walk };
-        let walked = first.to(root, above.as_ref(), name)?;
-        match (walked.stat.kind, path.names_folder()) {
-            (FileType::RegularFile, false) => {
-                return Ok(Self::File(FoundFile { name: name.to_vec(), walked, folder: above }));
-            }
-            (FileType::Directory, true) => {}
-            (FileType::Directory, false) => return Ok(Self::FolderWithoutSlash),
-            _ => return Err(LookupError::Missing),
+        let walked = first.to(root, above.as_ref(), name);
+        if !path.names_folder() {
+            let is_folder = match walked {
+                Ok(walked) if walked.stat.kind == FileType::RegularFile => {
+                    return Ok(Self::File(FoundFile { name: name.to_vec(), walked, folder: above }));
+                }
+                Ok(walked) => walked.stat.kind == FileType::Directory,
+                Err(LookupError::Missing) => false,
+                Err(stop) => return Err(stop),
+            };
+            return match Self::extended((site, root), path, name, (above, walk))? {
+                Some(file) => Ok(Self::File(file)),
+                None if is_folder => Ok(Self::FolderWithoutSlash),
+                None => Err(LookupError::Missing),
+            };
+        }
+        let walked = walked?;
+        if walked.stat.kind != FileType::Directory {
+            return Err(LookupError::Missing);
         }
         let folder = walked.place;
         for index in &site.settings.index {
@@ -81,6 +93,31 @@ impl Place {
         // A folder that may not be read is refused here, not in the middle of its listing.
         root.check_folder(&folder, name, walk.blocking)?;
         Ok(Self::Folder)
+    }
+}
+
+impl Place {
+    /// The file that has the name with one of the site's extensions. No script answers so.
+    fn extended(
+        (site, root): (&SiteRoot, &Root),
+        path: &SitePath<'_>,
+        name: &[u8],
+        (folder, walk): (Option<OwnedFd>, Walk),
+    ) -> Result<Option<FoundFile>, LookupError> {
+        for end in site.settings.extensions.iter().filter(|_| !name.is_empty()) {
+            let name = [name, end].concat();
+            if is_script(site, &name) || site.settings.deny.cover(&path.extended(end)) {
+                continue;
+            }
+            match walk.to(root, folder.as_ref(), &name) {
+                Ok(walked) if walked.stat.kind == FileType::RegularFile => {
+                    return Ok(Some(FoundFile { name, walked, folder }));
+                }
+                Ok(_) | Err(LookupError::Missing) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use flash_core::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
 use flash_core::file::File;
 use flash_core::header::HeaderTemplate;
+use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_http::media::Media;
@@ -18,6 +19,10 @@ use flash_http::negotiate::CodingSet;
 pub struct SiteSettings {
     /// Names tried in a folder, in order.
     pub index: Vec<Vec<u8>>,
+    /// Ends of names, tried in order where a path has no file: `.html` finds `about.html` at `/about`.
+    pub extensions: Vec<Vec<u8>>,
+    /// Which files have another media type than their names tell.
+    pub types: MediaTypes,
     pub follow_links: FollowLinks,
     /// The suffixes of scripts. A file with such a name is never opened.
     pub scripts: Vec<Vec<u8>>,
@@ -65,6 +70,11 @@ impl SiteSettings {
             false => CodingSet::EMPTY,
         };
         Compressed::possible(possible)
+    }
+
+    /// The media type of the file of this name below the folder.
+    pub(crate) fn media(&self, name: &[u8]) -> Media {
+        self.types.of(&self.path_of(name))
     }
 
     /// The name below the folder that a path of the site leads to, without slashes at its ends.

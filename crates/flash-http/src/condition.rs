@@ -57,15 +57,30 @@ pub fn evaluate(head: &RequestHead<'_>, validators: Option<&Validators<'_>>) -> 
     Outcome::Proceed
 }
 
-/// Whether the value of If-Range matches this representation exactly, so that Flash may send a part of it (RFC 9110 §13.1.5).
-/// `now` is in Unix seconds. A date must equal Last-Modified; a later date is not enough. It must also be strong: a file may
+/// What an If-Range has matched by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Tag,
+    Date,
+}
+
+/// Whether the value of If-Range matches this representation exactly, so that Flash may send a part of it (RFC 9110 §13.1.5), and by
+/// what. `now` is in Unix seconds. A date must equal Last-Modified; a later date is not enough. It must also be strong: a file may
 /// change twice in a second and keep its date (§8.8.2.2).
-pub fn if_range_holds(value: &[u8], validators: &Validators<'_>, now: i64) -> bool {
+pub fn if_range_holds(value: &[u8], validators: &Validators<'_>, now: i64) -> Option<By> {
     match value {
-        [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong),
-        [b'W', b'/', ..] => false,
-        _ => validators.modified < now && date::parse(value) == Some(validators.modified),
+        [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong).then_some(By::Tag),
+        [b'W', b'/', ..] => None,
+        _ => {
+            let holds = validators.modified < now && date::parse(value) == Some(validators.modified);
+            holds.then_some(By::Date)
+        }
     }
+}
+
+/// Whether a condition names this tag (strong, quoted) as that of the representation which the client has a part of.
+pub fn names(head: &RequestHead<'_>, tag: &[u8]) -> bool {
+    head.if_range == Some(tag) || etag::list_names(head.if_match, tag)
 }
 
 #[cfg(test)]
@@ -147,7 +162,8 @@ mod tests {
     #[test]
     fn rfc9110_13_1_5_if_range() {
         let holds_at = |value: &str, now| {
-            if_range_holds(value.as_bytes(), &Validators { etag: b"\"v\"", modified: MODIFIED }, now)
+            let validators = Validators { etag: b"\"v\"", modified: MODIFIED };
+            if_range_holds(value.as_bytes(), &validators, now).is_some()
         };
         let holds = |value| holds_at(value, MODIFIED + 1);
         assert!(holds("\"v\"") && holds(AT));

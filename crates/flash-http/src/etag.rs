@@ -74,6 +74,11 @@ pub fn list_matches(list: Values<'_>, etag: &[u8], comparison: Comparison) -> bo
     list.lines().any(|line| line == b"*" || tags(line).any(|tag| matches(tag, etag, comparison)))
 }
 
+/// Whether a list has the tag itself. `*` names none.
+pub fn list_names(list: Values<'_>, etag: &[u8]) -> bool {
+    list.lines().any(|line| tags(line).any(|tag| tag == etag))
+}
+
 /// Whether a list is `*`, which stands for any tag at all.
 pub fn list_is_any(list: Values<'_>) -> bool {
     list.lines().any(|line| line == b"*")

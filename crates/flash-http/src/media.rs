@@ -4,13 +4,32 @@
 //! for two reasons. Content-Type must come with its charset as one static string. And the table is short: the types of the web,
 //! and a few others that people often serve.
 
+use crate::negotiate::Coding;
+
 /// What a file's name says of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media {
     /// The value of Content-Type, with a charset where the type has one.
     pub content_type: &'static str,
+    /// The coding that the file itself is in.
+    pub coding: Option<Coding>,
     /// Whether a compressed copy is worth having.
     pub compressible: bool,
+}
+
+impl Media {
+    /// The same with another type.
+    #[must_use]
+    pub fn typed(self, content_type: &'static str) -> Self {
+        let compressible = self.coding.is_none() && compresses(content_type.as_bytes());
+        Self { content_type, compressible, ..self }
+    }
+
+    /// The same of a file that is in this coding.
+    #[must_use]
+    pub fn coded(self, coding: Coding) -> Self {
+        Self { coding: Some(coding), compressible: false, ..self }
+    }
 }
 
 /// Extensions with more bytes than this say nothing.
@@ -46,12 +65,12 @@ pub fn compresses(content_type: &[u8]) -> bool {
 
 /// A type that compresses well.
 const fn loose(content_type: &'static str) -> Media {
-    Media { content_type, compressible: true }
+    Media { content_type, coding: None, compressible: true }
 }
 
 /// A type that is compressed already, or may be anything.
 const fn dense(content_type: &'static str) -> Media {
-    Media { content_type, compressible: false }
+    Media { content_type, coding: None, compressible: false }
 }
 
 #[rustfmt::skip] // One line for each type is how this is read.
@@ -89,6 +108,7 @@ const fn by_extension(lower: &[u8]) -> Media {
         | b"f" | b"f90" | b"for" | b"pas" | b"ada" | b"adb" | b"ads" | b"v" | b"vhd" | b"sql" | b"proto"
         | b"graphql" | b"cmake" | b"mk" | b"gradle" | b"dockerfile" | b"lock" | b"tsx" | b"jsx" | b"vue"
         | b"svelte" | b"scss" | b"sass" | b"less" | b"rst" | b"adoc" | b"org" | b"pod" | b"po" | b"pot"
+        | b"md5" | b"sha1" | b"sha224" | b"sha256" | b"sha384" | b"sha512" | b"b2sum"
         | b"bib" | b"srt" | b"nfo" | b"jsonc" | b"json5" | b"gitignore" | b"env" => loose("text/plain; charset=utf-8"),
         b"md" | b"markdown" => loose("text/markdown; charset=utf-8"),
         b"csv" => loose("text/csv; charset=utf-8"),
@@ -105,7 +125,7 @@ const fn by_extension(lower: &[u8]) -> Media {
 
         // Pictures.
         b"svg" => loose("image/svg+xml"),
-        b"svgz" => dense("image/svg+xml"),
+        b"svgz" => Media { coding: Some(Coding::Gzip), ..dense("image/svg+xml") },
         b"png" => dense("image/png"),
         b"apng" => dense("image/apng"),
         b"jpg" | b"jpeg" | b"jpe" | b"jfif" | b"pjpeg" => dense("image/jpeg"),
@@ -260,9 +280,22 @@ mod tests {
             ("a.md", "text/markdown; charset=utf-8"),
             ("a.ts", "video/mp2t"),
             ("a.txt", "text/plain; charset=utf-8"),
+            ("a.iso.sha256", "text/plain; charset=utf-8"),
         ] {
             assert_eq!(of(name.as_bytes()).content_type, content_type, "{name}");
         }
+    }
+
+    #[test]
+    fn files_that_are_in_a_coding_are_compressed_no_further() {
+        let svgz = of(b"a.svgz");
+        assert_eq!(
+            (svgz.content_type, svgz.coding, svgz.compressible),
+            ("image/svg+xml", Some(Coding::Gzip), false)
+        );
+        let script = of(b"a").typed("text/javascript");
+        assert!(script.compressible && !script.coded(Coding::Br).compressible);
+        assert!(!script.coded(Coding::Br).typed("text/css").compressible);
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Coding {
         }
     }
 
+    /// The coding of this name.
+    pub fn of_name(name: &str) -> Option<Coding> {
+        Self::ALL.into_iter().find(|coding| coding.name() == name)
+    }
+
     /// As files are named, with the dot.
     pub const fn suffix(self) -> &'static str {
         match self {

@@ -53,7 +53,7 @@ pub(crate) use choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use explain::{Explain, Url};
-pub(crate) use field::{CacheControl, Field};
+pub(crate) use field::{CONTENT_ENCODING, CONTENT_TYPE, CacheControl, Field, FileType};
 pub(crate) use foreign::instead;
 pub(crate) use helper::Helper;
 pub(crate) use listen::{Listen, Place, UnixPlace};

@@ -10,6 +10,7 @@ use flash_arch::{FileService, HelperKind, HelperLimits, Offload, ServerParts, sa
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
+use flash_core::media_types::MediaTypes;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
@@ -159,6 +160,8 @@ fn open(
         },
         scripts: Vec::new(),
         program_folders: Arc::default(),
+        extensions: Vec::new(),
+        types: MediaTypes::default(),
         no_programs: PathRules::default(),
         deny: PathRules::default(),
         precompressed: !flags.no_precompressed,

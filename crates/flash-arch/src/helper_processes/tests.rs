@@ -14,6 +14,7 @@ use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
 use flash_core::job::{Done, Find};
+use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
@@ -203,6 +204,8 @@ fn settings() -> flash_disk::Settings {
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),
             program_folders: Arc::default(),
+            extensions: Vec::new(),
+            types: MediaTypes::default(),
             no_programs: PathRules::default(),
             deny: PathRules::default(),
             user_dirs: None,

@@ -261,7 +261,9 @@ pub(crate) fn finish(
         (_, Asked::File(path) | Asked::Program(path)) => Some(path),
         _ => None,
     };
-    if let Some(coding) = variants.wanted(accepts) {
+    if head.range.is_none()
+        && let Some(coding) = variants.wanted(accepts)
+    {
         ask_for_coding(entry, coding, site, raw_path(), cx);
     }
     if host.places.as_ref().is_some_and(Places::name_copies)
@@ -276,6 +278,15 @@ pub(crate) fn finish(
         }
     }
     Next::Respond { answer, age_s }
+}
+
+/// Whether another Accept would have led to another response: to the fallback, or to nothing.
+#[inline]
+pub(crate) fn reads_accept(next: &Next, is_fallback: bool, head: &RequestHead<'_>, site: &Site) -> bool {
+    let Some(fallback) = &site.settings.fallback else { return false };
+    let leads_nowhere = |answer: &Answer| answer.is_missing() || matches!(answer, Answer::Missing(_));
+    matches!(next, Next::Respond { answer, .. } if is_fallback || leads_nowhere(answer))
+        && SitePath::parse(head.target.raw_path()).is_ok_and(|path| fallback.reads_accept(&path))
 }
 
 /// Whether the site's own page for missing names may answer here. One that has rules of its own to be passed answers for its own name

@@ -63,6 +63,8 @@ pub(crate) struct Terms {
     pub(crate) body_bytes_max: u64,
     /// The client had to log in, and has.
     has_user: bool,
+    /// Another Accept would have led to another response.
+    pub(crate) reads_accept: bool,
 }
 
 /// Why a request goes no further: what happens instead, and by whose rules.
@@ -71,7 +73,7 @@ type Stop<'s> = (Next, &'s Arc<Site>);
 impl Terms {
     /// Before any log-in.
     pub(crate) fn of(site: &Site) -> Self {
-        Self { body_bytes_max: site.settings.body_bytes_max, has_user: false }
+        Self { body_bytes_max: site.settings.body_bytes_max, has_user: false, reads_accept: false }
     }
 
     /// The request has passed these rules, too.
@@ -145,7 +147,10 @@ fn phases<'s>(
     }
     let answering = match answer::find(asker.head, own, asked, lookup, body_waits, cx) {
         Ok(answering) => answering,
-        Err(next) => return Ok(next),
+        Err(next) => {
+            terms.reads_accept = answer::reads_accept(&next, false, asker.head, own);
+            return Ok(next);
+        }
     };
     let answering = match &host.places {
         None => answering,
@@ -156,7 +161,10 @@ fn phases<'s>(
             Err(stop) => return Err(stop),
         },
     };
-    Ok(answer::finish(answering, asker.head, (host, own), asked, cx))
+    let is_fallback = answering.is_fallback();
+    let next = answer::finish(answering, asker.head, (host, own), asked, cx);
+    terms.reads_accept = answer::reads_accept(&next, is_fallback, asker.head, own);
+    Ok(next)
 }
 
 /// Asks for the rules of what answers, where they are not those of the path.

@@ -12,7 +12,7 @@ use crate::entry::{Entry, Freshness, STALE_AFTER};
 use crate::job::{Done, Failure, Find, Job, List, Listed, Worth};
 use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
-use crate::path::{PathError, SitePath};
+use crate::path::SitePath;
 use crate::server::Server;
 use crate::site::Site;
 use crate::site_id::SiteId;
@@ -184,11 +184,7 @@ pub(crate) fn find_file(
         tally.cache_hits += 1;
         return Found::Entry(entry);
     }
-    let path = match SitePath::parse(raw_path) {
-        Ok(path) => path,
-        Err(PathError::Malformed) => return Found::Refused(Status::BAD_REQUEST),
-        Err(PathError::Unnameable) => return Found::Refused(Status::NOT_FOUND),
-    };
+    let Ok(path) = SitePath::parse(raw_path) else { return Found::Refused(Status::BAD_REQUEST) };
     if site.settings.deny.cover(&path) {
         return Found::Refused(Status::NOT_FOUND);
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flash_http::condition::{self, Outcome, Validators};
+use flash_http::condition::{self, By, Outcome, Validators};
 use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
@@ -23,6 +23,7 @@ use crate::header::HeaderBlock;
 use crate::hosts;
 use crate::listing::Listing;
 use crate::path::SitePath;
+use crate::redirect;
 use crate::refusal::{Refusal, RefusalLog};
 use crate::site::{INLINE_BYTES_MAX, Site};
 
@@ -36,6 +37,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) head_only: bool,
     /// The response is for one user, whatever the site lets caches keep.
     pub(crate) is_private: bool,
+    /// Another Accept would have led to another response.
+    pub(crate) reads_accept: bool,
     /// The value of `Age`: the entry's age in seconds, if the entry is older than it should be.
     pub(crate) age_s: Option<u64>,
 }
@@ -51,7 +54,8 @@ pub(crate) struct Response {
 impl<'a, S: ResponseSink> Responder<'a, S> {
     /// For a response about nothing that is there.
     pub(crate) fn new(site: &'a Site, refusals: &'a RefusalLog, now: &'a Now, sink: &'a mut S) -> Self {
-        Self { site, refusals, now, sink, head_only: false, is_private: false, age_s: None }
+        let (head_only, is_private, reads_accept, age_s) = (false, false, false, None);
+        Self { site, refusals, now, sink, head_only, is_private, reads_accept, age_s }
     }
 
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
@@ -72,10 +76,16 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     }
 
     fn file(&mut self, head: &RequestHead<'_>, variants: &Variants) -> Response {
-        let file = variants.choose(|| Accepts::of(head.accept_encoding));
+        let accepts = || Accepts::of(head.accept_encoding);
         if is_plain(head) {
-            return self.whole(file);
+            return self.whole(variants.choose(accepts));
         }
+        // RFC 9110 §14.2: Range is defined for GET only.
+        let range = head.range.filter(|_| head.method == Method::Get);
+        let file = match range {
+            Some(_) => variants.of_part(accepts, |file| condition::names(head, file.etag.as_bytes())),
+            None => variants.choose(accepts),
+        };
         let (now, modified) = (self.now.unix_seconds(), file.stamp.modified_seconds());
         let validators = Validators { etag: file.etag.as_bytes(), modified: modified.min(now) };
         match condition::evaluate(head, Some(&validators)) {
@@ -83,15 +93,15 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
             Outcome::PreconditionFailed => return self.error(Status::PRECONDITION_FAILED),
             Outcome::Proceed => {}
         }
-        let range = match (head.range, head.if_range) {
-            // RFC 9110 §14.2: Range is defined for GET only.
-            (Some(range), None) if head.method == Method::Get => range,
-            (Some(range), Some(value))
-                if head.method == Method::Get && condition::if_range_holds(value, &validators, now) =>
-            {
-                range
-            }
-            _ => return self.whole(file),
+        // All representations have the same date, so it tells nothing where the client could have had another one.
+        let is_alone = || !file.varies || accepts().codings().is_empty();
+        let holds = |value| match condition::if_range_holds(value, &validators, now) {
+            Some(By::Tag) => true,
+            Some(By::Date) => is_alone(),
+            None => false,
+        };
+        let Some(range) = range.filter(|_| head.if_range.is_none_or(holds)) else {
+            return self.whole(file);
         };
         match range::select(range, file.size()) {
             Ranges::Whole => self.whole(file),
@@ -121,11 +131,11 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     /// The ready-made head of the file, or another one where that does not suit.
     fn head_of<'f>(&self, file: &'f File) -> Cow<'f, HeaderBlock> {
         let template = &self.site.template;
-        match self.is_private {
-            true => Cow::Owned(file.head_anew(&template.private())),
-            false if template.uncached => Cow::Owned(file.head_anew(template)),
-            false => Cow::Borrowed(&file.head),
+        if !(self.is_private || self.reads_accept || template.uncached) {
+            return Cow::Borrowed(&file.head);
         }
+        let private = self.is_private.then(|| template.private());
+        Cow::Owned(file.head_anew(private.as_ref().unwrap_or(template), self.reads_accept))
     }
 
     fn not_modified(&mut self, file: &File) -> Response {
@@ -207,7 +217,9 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
 
     /// To the same target with TLS, by the same method (RFC 9110 §15.4.9).
     pub(crate) fn redirect_to_https(&mut self, head: &RequestHead<'_>) -> Response {
-        let (Some(host), Target::Origin { path, query }) = (head.host, head.target) else {
+        let (Some(host), Target::Origin { path, query }) =
+            (head.host.and_then(redirect::bare_host), head.target)
+        else {
             return self.error(Status::BAD_REQUEST);
         };
         let mut location = [b"https://", hosts::bare(host)].concat();
@@ -270,9 +282,11 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
             return self.error(Status::NOT_FOUND);
         };
         let site = self.site;
+        let vary: &[u8] = if self.reads_accept { b"Vary: Accept\r\n" } else { b"" };
         let head_bytes = self
             .head(Status::NOT_FOUND)
             .lines(&site.template.fields)
+            .lines(vary)
             .field(b"Content-Type", site.template.content_type(&file.media).as_bytes())
             .length(BodyLength::Known(file.size()))
             .end();
@@ -288,6 +302,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         let field = match status {
             Status::METHOD_NOT_ALLOWED => Some((&b"Allow"[..], site.settings.allow())),
             Status::SERVICE_UNAVAILABLE | Status::TOO_MANY_REQUESTS => Some((&b"Retry-After"[..], &b"1"[..])),
+            Status::NOT_FOUND if self.reads_accept => Some((&b"Vary"[..], &b"Accept"[..])),
             _ => None,
         };
         self.page(status, field)

@@ -135,7 +135,7 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer
     // Of a known file this process has the stamp alone.
     let described = files().find(|file| !is_known(file)).unwrap_or(&variants.identity);
     message.u8(FILE);
-    // The index file's name, if it is one.
+    // The name of an index, or with an extension.
     message.bytes(target.found_at().map_or(b"", SitePath::name));
     message.bytes(described.media.content_type.as_bytes());
     message.u8(described.cache_rule.unwrap_or(NO_RULE));
@@ -221,7 +221,7 @@ fn read_found(
             Resource::Script(name)
         }
         (FILE, _) => {
-            found_at = read_index(&site.settings, find, message).ok_or(Malformed)?;
+            found_at = read_found_at(&site.settings, find, message).ok_or(Malformed)?;
             match read_variants(disk, &site.settings, find, message, descriptors)? {
                 Some(variants) => Resource::File(variants),
                 None => return Ok(find.failed(Failure::Overloaded)),
@@ -241,7 +241,7 @@ fn read_variants(
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<Variants>, Malformed> {
-    let media = read_media(settings, find, message).ok_or(Malformed)?;
+    let media = read_media(settings, find, disk.name_of(find), message).ok_or(Malformed)?;
     let rule = message.u8().ok_or(Malformed)?;
     let template = (&settings.template, (rule != NO_RULE).then_some(rule));
     let looked_for = request::codings(message).ok_or(Malformed)?;
@@ -305,25 +305,41 @@ fn read_script(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) -
     (is_script && leads).then(|| name.into())
 }
 
-/// The path of the index file that answers for a folder, and of none for a file.
-fn read_index(
+/// The names of files that may answer in place of the path: those of indexes, or with extensions.
+fn others<'n>(settings: &'n SiteSettings, path: &SitePath<'_>) -> impl Iterator<Item = Vec<u8>> + use<'n> {
+    let (indexes, extensions): (&[Vec<u8>], &[Vec<u8>]) = match path.names_folder() {
+        true => (&settings.index, &[]),
+        false => (&[], &settings.extensions),
+    };
+    let name = path.name().to_vec();
+    let extended = extensions.iter().map(move |end| [&name[..], end].concat());
+    indexes.iter().cloned().chain(extended)
+}
+
+/// The path of the file that answers in place of the path, if one does.
+fn read_found_at(
     settings: &SiteSettings,
     find: &Find,
     message: &mut Reader<'_>,
 ) -> Option<Option<SitePath<'static>>> {
     let name = message.bytes(NAME_BYTES_MAX)?;
-    match find.path.names_folder() {
-        true => settings.index.iter().any(|other| other == name).then(|| Some(find.path.child(name))),
-        false => name.is_empty().then_some(None),
+    match name {
+        b"" if !find.path.names_folder() => Some(None),
+        _ => others(settings, &find.path).any(|other| other == name).then(|| Some(find.path.beside(name))),
     }
 }
 
-/// The media type has to be that of a name that the path can lead to.
-fn read_media(settings: &SiteSettings, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
+/// The media type has to be that of a name that the path can lead to. `name` is that of the path, below its folder.
+fn read_media(settings: &SiteSettings, find: &Find, name: &[u8], message: &mut Reader<'_>) -> Option<Media> {
     let content_type = message.bytes(TYPE_BYTES_MAX)?;
-    let own = std::iter::once(find.path.relative());
-    let names = own.chain(settings.index.iter().map(Vec::as_slice));
-    names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
+    let folder = match find.path.names_folder() {
+        true => name,
+        false => &name[..name.iter().rposition(|&byte| byte == b'/').unwrap_or(0)],
+    };
+    let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+    let others = others(settings, &find.path).map(|other| [folder, slash, &other].concat());
+    let medias = [name.to_vec()].into_iter().chain(others).map(|name| settings.media(&name));
+    medias.chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 
 enum ContentRead {

@@ -58,7 +58,7 @@ pub(super) fn write<'a>(
                 _ => CodingSet::EMPTY,
             };
             message.u8(looked_for.bits());
-            // The index file's name, if it is one.
+            // The name of an index, or with an extension.
             message.bytes(known.and_then(|known| known.found_at()).map_or(b"", SitePath::name));
             let known: Vec<&Arc<File>> = known.into_iter().flat_map(|entry| entry.found_files()).collect();
             message.u32(known.len() as u32);
@@ -109,7 +109,7 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             let worth = Worth { content_bytes_max, free_bytes, open: message.bool()? };
             let (codings, looked_for) = (codings(message)?, codings(message)?);
             let index = message.bytes(NAME_BYTES_MAX)?;
-            let found_at = (!index.is_empty() && !index.contains(&b'/')).then(|| path.child(index));
+            let found_at = (!index.is_empty() && !index.contains(&b'/')).then(|| path.beside(index));
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
             let known = known_entry(disk, known, looked_for, found_at)?;

@@ -26,6 +26,7 @@ use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
+use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
 use flash_core::path_rules::{PathRule, PathRules};
 use flash_core::site_id::SiteId;
@@ -79,6 +80,8 @@ impl Folder {
                 compress: CodingSet::EMPTY,
                 scripts: Vec::new(),
                 program_folders: Arc::default(),
+                extensions: Vec::new(),
+                types: MediaTypes::default(),
                 no_programs: PathRules::default(),
                 deny: PathRules::default(),
                 user_dirs: None,

@@ -12,7 +12,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (&["return", "rewrite"], "write a place: \"/old\" = { redirect = \"/new{rest}\" }"),
     (&["alias"], "write a place: \"/docs\" = { root = \"/srv/docs\", strip-prefix = \"/docs\" }"),
-    (&["try-files"], "write fallback = \"/index.php\", or spa = \"index.html\""),
+    (&["try-files"], "write fallback = \"/index.php\", or spa = \"index.html\", or extensions = [\".html\"]"),
     (&["expires"], "write cache-control = \"max-age=3600\""),
     (&["add-header"], "write header = { \"Name\" = \"value\" }"),
     (&["error-page"], "write error-pages = \"/srv/errors\", a folder with 404.html and the like"),
@@ -36,7 +36,7 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["auth-basic", "auth-basic-user-file"], "write auth = \"/etc/flash/staff.htpasswd\""),
     (&["limit-except"], "write methods = [\"GET\"]"),
     (&["sendfile", "tcp-nopush", "tcp-nodelay"], "leave it out: Flash sends files in the best way by itself"),
-    (&["types", "default-type"], "leave it out: a file's type follows from the end of its name"),
+    (&["default-type"], "write header = { \"Content-Type\" = \"text/plain\" } in a place"),
 ];
 
 /// What to write instead of a directive, if it is one.

@@ -19,7 +19,8 @@ use flash_http::negotiate::CodingSet;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, Listen, LogTo, RouteFlag, Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Listen, LogTo, RouteFlag,
+    Upstream, Words,
 };
 
 mod example;
@@ -31,10 +32,11 @@ pub(super) const ROOT: &str = "root";
 const IN_SITES: [&str; 9] =
     ["user-dirs", "cgi", "cgi-direct", "app", "tls", "client-ca", "client-certificate", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 28] = [
+const IN_PLACES: [&str; 30] = [
     ROOT,
     "list",
     "index",
+    "extensions",
     "spa",
     "fallback",
     "error-pages",
@@ -45,6 +47,7 @@ const IN_PLACES: [&str; 28] = [
     "limit",
     "follow-links",
     "cache-control",
+    "types",
     "header",
     "no-precompressed",
     "compress",
@@ -189,6 +192,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
+        _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[
             TypeId::of::<String>(),
             TypeId::of::<IpAddr>(),

@@ -59,7 +59,7 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 12] = [
+    const NO_PATHS: [&str; 14] = [
         "dir",
         "config",
         "spa",
@@ -68,6 +68,8 @@ mod tests {
         "redirect",
         "cache_control",
         "header",
+        "types",
+        "extensions",
         "user",
         "cgi_user",
         // The program of a command is looked for as a shell does.

@@ -12,8 +12,7 @@ pub(super) fn parse(text: &str) -> Result<CodingSet, String> {
         return Ok(CodingSet::EMPTY);
     }
     text.split(',').map(str::trim).try_fold(CodingSet::EMPTY, |codings, name| {
-        let coding = Coding::ALL.into_iter().find(|coding| coding.name() == name);
-        let coding = coding.ok_or_else(|| format!("write some of {ALL}, or {OFF}"))?;
+        let coding = Coding::of_name(name).ok_or_else(|| format!("write some of {ALL}, or {OFF}"))?;
         Ok(codings.with(coding))
     })
 }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use flash_core::path_rules::PathRule;
+use flash_http::negotiate::Coding;
 
 /// A field for every response, as `--header "Name: value"` gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,52 @@ impl FromStr for Field {
 
     fn from_str(text: &str) -> Result<Field, String> {
         let (name, value) = text.split_once(':').ok_or("write it as \"Name: value\"")?;
-        Ok(Field { name: checked(name)?, value: parse_value(value)? })
+        let value = parse_value(value)?;
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        match () {
+            () if is(CONTENT_TYPE) => Ok(Field { name: name.into(), value: media_type(&value)?.into() }),
+            () if is(CONTENT_ENCODING) => match Coding::of_name(&value) {
+                Some(_) => Ok(Field { name: name.into(), value }),
+                None => Err("files may be in gzip, br or zstd".into()),
+            },
+            () => Ok(Field { name: checked(name)?, value }),
+        }
+    }
+}
+
+impl Field {
+    /// Whether it is about the files themselves, and not about every response.
+    pub(crate) fn is_of_files(&self) -> bool {
+        [CONTENT_TYPE, CONTENT_ENCODING].iter().any(|of_files| self.name.eq_ignore_ascii_case(of_files))
+    }
+}
+
+pub(crate) const CONTENT_TYPE: &str = "Content-Type";
+pub(crate) const CONTENT_ENCODING: &str = "Content-Encoding";
+
+/// A media type, and the files that have it.
+pub(crate) type FileType = (PathRule, MediaType);
+
+/// The value of Content-Type, as in `text/css; charset=utf-8`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MediaType(pub String);
+
+/// `*.js=TYPE`, `NAME=TYPE` or `/assets=TYPE`.
+pub(crate) fn parse_file_type(text: &str) -> Result<FileType, String> {
+    let (rule, value) = text.split_once('=').ok_or("write RULE=TYPE, such as *.wasm=application/wasm")?;
+    Ok((PathRule::parse(rule.trim())?, MediaType(media_type(&parse_value(value)?)?.into())))
+}
+
+/// RFC 9110 §8.3.1.
+fn media_type(text: &str) -> Result<&str, String> {
+    let essence = text.split(';').next().unwrap_or_default().trim_end();
+    let is_one = essence.split_once('/').is_some_and(|(one, other)| token(one).and(token(other)).is_ok());
+    match is_one {
+        true => Ok(text),
+        false => Err(format!(
+            "'{}' is no media type: write one such as text/plain; charset=utf-8",
+            text.escape_debug()
+        )),
     }
 }
 
@@ -111,6 +157,24 @@ mod tests {
         {
             assert!(field(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn types_of_files() {
+        let (rule, of) = parse_file_type("*.br.js = text/javascript; charset=utf-8").unwrap();
+        assert_eq!((rule, &*of.0), (PathRule::parse("*.br.js").unwrap(), "text/javascript; charset=utf-8"));
+        for text in ["*.js", "*.js=", "*.js=text", "*.js=/", "*=text/css", "*.js=text/a b", "a=t/x\ny"] {
+            assert!(parse_file_type(text).is_err(), "{text}");
+        }
+        let field = |text: &str| text.parse::<Field>();
+        assert!(field("content-type: text/css").unwrap().is_of_files());
+        assert!(field("Content-Encoding: gzip").unwrap().is_of_files());
+        for text in
+            ["Content-Type: css", "Content-Encoding: gzip, br", "Content-Encoding: xz", "Content-Encoding:"]
+        {
+            assert!(field(text).is_err(), "{text}");
+        }
+        assert!(parse_name(CONTENT_TYPE).is_err());
     }
 
     #[test]

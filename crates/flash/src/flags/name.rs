@@ -13,6 +13,14 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
     }
 }
 
+/// The end of a name, such as `.html`.
+pub(super) fn parse_extension(text: &str) -> Result<String, String> {
+    match text.strip_prefix('.') {
+        Some(end) if !end.is_empty() => parse(text),
+        _ => Err("write it with its dot, such as .html".into()),
+    }
+}
+
 /// A path below the document root, such as `app/index.html`; a slash before it makes no difference.
 pub(crate) fn parse_path(text: &str) -> Result<SitePath<'static>, String> {
     let path = text.strip_prefix('/').unwrap_or(text);
@@ -41,6 +49,10 @@ mod tests {
         }
         for text in ["", ".", "..", "a/b", "/a"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_extension(".html"), Ok(".html".into()));
+        for text in ["", ".", "..", "html", "./a"] {
+            assert!(parse_extension(text).is_err(), "{text}");
         }
         for text in ["", "/", "../a", "a/../b", "a//b", "a/", "//a"] {
             assert!(parse_path(text).is_err(), "{text}");

@@ -20,7 +20,7 @@ use super::admin::{Administration, LISTENING};
 use super::choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
 use super::codings;
 use super::denial::Denial;
-use super::field::CacheControl;
+use super::field::{CacheControl, FileType};
 use super::value::{Switch, count};
 use super::{
     ErrorLogTo, Experiments, Field, Listen, LogField, LogFormat, LogTo, Place, Programs, Rules, Tls,
@@ -47,6 +47,11 @@ pub(crate) struct Serve {
     /// programs answer for a suffix such as .php, index.php comes before it
     #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
     pub index: Vec<String>,
+
+    /// Answer /about with the file about.html, if the path has no file: the end of names that paths leave out, such as .html. If given
+    /// repeatedly, the first that exists. The file comes before a folder about/
+    #[arg(long, value_name = "END", value_parser = name::parse_extension, help_heading = CONTENT)]
+    pub extensions: Vec<String>,
 
     /// Answer with this file of DIR, and 200, for pages without a file, and for folders without an index: for single-page
     /// applications. A missing name with a dot is 404, unless the client asks for HTML (Accept: text/html)
@@ -90,7 +95,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "[RULE=]VALUE", value_parser = field::parse_cache_control, help_heading = CONTENT)]
     pub cache_control: Vec<CacheControl>,
 
-    /// Send this field with every response. May be given repeatedly, up to 32K in all
+    /// Send files that RULE covers with this Content-Type: *.suffix, a name, or /folder and all below it. May be given repeatedly.
+    /// The longest rule counts. A charset is a part of TYPE
+    #[arg(long, value_name = "RULE=TYPE", value_parser = field::parse_file_type, help_heading = CONTENT)]
+    pub types: Vec<FileType>,
+
+    /// Send this field with every response. May be given repeatedly, up to 32K in all. Content-Type and Content-Encoding are those of
+    /// files alone
     #[arg(long, value_name = "NAME: VALUE", help_heading = CONTENT)]
     pub header: Vec<Field>,
 

@@ -52,10 +52,11 @@ fn of_site(site: &SiteFlags) -> Vec<Wrong> {
 type Paths = fn(&flags::Serve) -> Vec<Vec<u8>>;
 
 /// Keys whose rules name paths.
-const PATHS: [(&str, Paths); 4] = [
+const PATHS: [(&str, Paths); 5] = [
     ("deny", |flags| below(flags.deny.iter().filter_map(Denial::path))),
     ("no-programs", |flags| below(flags.programs.no_programs.iter())),
     ("cache-control", |flags| below(flags.cache_control.iter().filter_map(|(rule, _)| rule.as_ref()))),
+    ("types", |flags| below(flags.types.iter().map(|(rule, _)| rule))),
     ("fastcgi", |flags| {
         let prefix = |route: &flags::RouteFlag<flags::Upstream>| match &route.place {
             RouteMatch::Prefix(prefix) => Some(prefix.to_vec()),

@@ -1,10 +1,12 @@
 //! What the operator adds to responses: fields for all of them, and pages for errors.
 
 use flash_core::header::HeaderTemplate;
+use flash_core::media_types::MediaTypes;
 use flash_core::page::Pages;
+use flash_http::negotiate::Coding;
 
 use crate::failure::{Failure, cannot};
-use crate::flags;
+use crate::flags::{self, CONTENT_ENCODING, CONTENT_TYPE};
 
 /// Fields that say more when there are several of them. A program's own are sent, too.
 const ADDED: [&str; 3] = ["Link", "Set-Cookie", "Vary"];
@@ -12,7 +14,7 @@ const ADDED: [&str; 3] = ["Link", "Set-Cookie", "Vary"];
 pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
     let is_left_out = |name: &str| flags.rules.no_header.iter().any(|other| other.eq_ignore_ascii_case(name));
-    let set = || flags.header.iter().filter(|field| !is_left_out(&field.name));
+    let set = || flags.header.iter().filter(|field| !field.is_of_files() && !is_left_out(&field.name));
     let replaces = |name: &&str| !ADDED.iter().any(|added| name.eq_ignore_ascii_case(added));
     let replaced = set().map(|field| &*field.name).filter(replaces);
     let replaced = replaced.chain(flags.rules.no_header.iter().map(String::as_str));
@@ -29,6 +31,14 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
         uncached: flags.experiments.header_cache == flags::Switch::Off,
     };
     if flags.rules.users().is_some() { template.private() } else { template }
+}
+
+/// The types of files, and the coding that they are in.
+pub(super) fn media_types(flags: &flags::Serve) -> MediaTypes {
+    let set = |name: &str| flags.header.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+    let [of_all, coding] = [CONTENT_TYPE, CONTENT_ENCODING].map(|name| Some(&*set(name)?.value));
+    let types = flags.types.iter().map(|(rule, of)| (rule.clone(), of.0.clone()));
+    MediaTypes::new(types, of_all, coding.and_then(Coding::of_name))
 }
 
 pub(super) fn pages(flags: &flags::Serve) -> Result<Pages, Failure> {

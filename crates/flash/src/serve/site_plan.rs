@@ -476,6 +476,8 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
             flags::FollowLinks::Inside => FollowLinks::Inside,
             flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
         },
+        extensions: flags.extensions.iter().map(|end| end.clone().into_bytes()).collect(),
+        types: response_extras::media_types(flags),
         precompressed: !flags.no_precompressed,
         compress: flags.compress,
         scripts: programs.suffixes(),

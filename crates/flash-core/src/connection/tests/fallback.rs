@@ -109,7 +109,8 @@ fn what_is_there_or_refused_never_reaches_the_front_controller() {
         ("POST", "/secret", 404),
         ("GET", "/config.php.bak", 404),
         ("POST", "/config.php.bak", 405),
-        ("GET", "/a%2fb", 404),
+        ("GET", "/secret%2fx", 404),
+        ("GET", "/a%2f.env", 404),
         ("GET", "/a%00b", 400),
         ("TRACE", "/made/up", 405),
     ] {
@@ -244,4 +245,31 @@ fn found_apart_the_fallback_is_a_job_too() {
         assert_eq!(&*reply(&client.got).body, b"hello");
     }
     assert_eq!(world.disk.done["find"], 3);
+}
+
+#[test]
+fn rfc9110_12_5_5_a_page_that_comes_by_accept_alone_says_so() {
+    const HTML: &str = "Accept: text/html\r\n";
+    for (path, accept, expected) in [
+        ("/none.js", HTML, (200, Some("Accept-Encoding, Accept"))),
+        ("/none.js", "", (404, Some("Accept"))),
+        ("/none", HTML, (200, Some("Accept-Encoding"))),
+        ("/none", "", (200, Some("Accept-Encoding"))),
+        ("/small.txt", HTML, (200, Some("Accept-Encoding"))),
+        ("/dotted.d/", HTML, (200, Some("Accept-Encoding"))),
+        ("/dotted.d", "", (301, None)),
+    ] {
+        for own_page in [false, true] {
+            let mut world = world_of(fallback("/app.html", Answers::Pages));
+            world.disk.put("/404.html", *b"none");
+            world.rules().own_missing_page = own_page;
+            // The second time the caches answer.
+            for _ in 0..2 {
+                let reply = reply(&world.ask(request("GET", path, accept)));
+                assert_eq!((reply.status, reply.field("Vary")), expected, "{path} {accept}");
+            }
+        }
+    }
+    let mut front = front();
+    assert_eq!(reply(&front.ask(get("/small.txt"))).field("Vary"), Some("Accept-Encoding"));
 }

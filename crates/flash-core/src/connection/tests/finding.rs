@@ -178,7 +178,8 @@ fn hidden_and_impossible_names_need_no_disk() {
     for (path, status) in [
         ("/.git/config", 404),
         ("/a/.b", 404),
-        ("/a%2fb", 404),
+        ("/a%2f.b", 404),
+        ("/a%2f..%2f../etc", 400),
         ("/../etc", 400),
         ("/%00", 400),
         ("/%zz", 400),

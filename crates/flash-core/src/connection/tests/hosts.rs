@@ -150,3 +150,13 @@ fn a_programs_redirection_stays_in_the_site_of_its_request() {
         assert_eq!(sites(&client.got), [of(404, "a")], "{request}");
     }
 }
+
+#[test]
+fn rfc9110_7_2_an_empty_host_is_no_place_to_redirect_to() {
+    for (host, status) in [("", 400), (":80", 400), ("a", 308)] {
+        let mut world = world();
+        world.site().https_port = Some(443);
+        let reply = reply(&world.ask(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n")));
+        assert_eq!(reply.status, status, "{host}: {:?}", reply.field("Location"));
+    }
+}

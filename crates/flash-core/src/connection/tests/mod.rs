@@ -23,6 +23,7 @@ mod piped;
 mod places;
 mod programs;
 mod proxied;
+mod ranges;
 mod records;
 mod simulation;
 mod slow_clients;

@@ -94,8 +94,9 @@ impl Http1 {
         let id = PassedId::of(site, &self.transport, head, timing.id, server);
         let sink =
             &mut Sink { output, framing: &mut framing, request_id: id.as_ref().map(PassedId::as_bytes) };
-        let (refusals, is_private) = (&server.refusals, terms.are_private_in(site));
-        let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, is_private, age_s };
+        let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
+        let responder = Responder::new(site, &server.refusals, cx.now, sink);
+        let mut responder = Responder { head_only, is_private, reads_accept, age_s, ..responder };
         let response = responder.answer(head, answer);
         beginning.framing = framing;
         self.answered(head, response, linger, beginning, cx);

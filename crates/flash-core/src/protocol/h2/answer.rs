@@ -111,9 +111,9 @@ impl Http2 {
                 return self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
             }
         };
-        let is_private = terms.are_private_in(site);
+        let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
         self.respond(&arrived, &way, cx, |responder| {
-            Responder { is_private, age_s, ..responder }.answer(head, answer)
+            Responder { is_private, reads_accept, age_s, ..responder }.answer(head, answer)
         });
     }
 

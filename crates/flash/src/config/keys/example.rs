@@ -23,6 +23,7 @@ const VALUES: &[(&str, &str)] = &[
     ("deny", r#"["*.sql", "/private"]"#),
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),
+    ("extensions", r#"[".html"]"#),
     ("fallback", r#""index.php""#),
     ("fastcgi", r#"{ ".php" = "unix:/run/php/php-fpm.sock" }"#),
     ("handshakes-max", "8192"),
@@ -47,6 +48,7 @@ const VALUES: &[(&str, &str)] = &[
     ("spa", r#""index.html""#),
     ("tls", r#"{ certificate = "/etc/tls/fullchain.pem", key = "/etc/tls/privkey.pem" }"#),
     ("trusted-proxies", r#"["127.0.0.1", "10.0.0.0/8"]"#),
+    ("types", r#"{ "*.br.js" = "text/javascript", "README" = "text/plain; charset=utf-8" }"#),
     ("user", r#""www-data""#),
 ];
 
