@@ -232,6 +232,76 @@ fn a_server_can_only_redirect() {
     assert_eq!(server.get("/docs2/a.txt").status, 404);
 }
 
+const TYPES: &str = "
+listen = '127.0.0.1:0'
+types = { '*.js' = 'text/wrong', '*.br.js' = 'text/javascript', README = 'text/plain', apple-app-site-association = 'application/json' }
+extensions = ['.html', '.txt']
+[site.'*']
+root = 'a'
+'*.js.gz' = { header = { Content-Type = 'text/javascript', Content-Encoding = 'gzip' } }
+'/raw' = { types = { README = 'application/x-raw' } }
+'/gone.html' = { gone = true }
+";
+
+#[test]
+fn files_have_the_types_that_are_set_and_need_no_extension() {
+    let names = [
+        "a/x.br.js",
+        "a/README",
+        "a/raw/README",
+        "a/README.d/b.css",
+        "a/apple-app-site-association",
+        "a/b/x.js.gz",
+        "a/icon.svgz",
+        "a/about.html",
+        "a/blog.html",
+        "a/blog/post.txt",
+        "a/both.html",
+        "a/both",
+        "a/bare/x",
+        "a/gone.html",
+    ];
+    for arch in ARCHITECTURES {
+        let (_folder, path) = files(&format!("{}{TYPES}", arch_settings(arch)), &names);
+        let server = Server::start_configured(&path, &[]);
+        for (path, of, content_type, coding) in [
+            ("/x.br.js", "x.br.js", "text/javascript", None),
+            ("/README", "README", "text/plain", None),
+            ("/raw/README", "raw/README", "application/x-raw", None),
+            ("/README.d/b.css", "README.d/b.css", "text/css; charset=utf-8", None),
+            ("/apple-app-site-association", "apple-app-site-association", "application/json", None),
+            ("/b/x.js.gz", "b/x.js.gz", "text/javascript", Some("gzip")),
+            ("/icon.svgz", "icon.svgz", "image/svg+xml", Some("gzip")),
+            ("/about", "about.html", "text/html; charset=utf-8", None),
+            ("/blog", "blog.html", "text/html; charset=utf-8", None),
+            ("/blog/post", "blog/post.txt", "text/plain; charset=utf-8", None),
+            ("/both", "both", "application/octet-stream", None),
+        ] {
+            // The second time the caches answer.
+            for _ in 0..2 {
+                let reply = server.get(path);
+                assert_eq!((reply.status, body(&reply)), (200, format!("of a/{of}")), "{arch}: {path}");
+                assert_eq!(reply.field("Content-Type"), Some(content_type), "{arch}: {path}");
+                assert_eq!(reply.field("Content-Encoding"), coding, "{arch}: {path}");
+            }
+        }
+        for (path, status) in [
+            ("/blog/", 403),
+            ("/bare", 301),
+            ("/about/", 404),
+            ("/none", 404),
+            ("/gone", 410),
+            ("/none.js", 404),
+        ] {
+            let reply = server.get(path);
+            assert_eq!(reply.status, status, "{arch}: {path}");
+            let is_page = reply.field("Content-Type").is_some_and(|of| of.starts_with("text/html"));
+            assert!(is_page, "{arch}: a page about an error has its own type");
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn what_can_have_no_effect_is_an_error_with_its_line() {
     let wrong = "

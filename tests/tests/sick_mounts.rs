@@ -114,7 +114,7 @@ fn a_disk_that_fails_is_named_in_the_log_and_counts_in_the_status() {
             let is_counted = |of: &str| of.starts_with("flash_device_errors_total") && !of.ends_with(" 0");
             assert!(metrics.lines().any(is_counted), "{kind}: {metrics}");
             let (_, status) = admin::ask(&socket, "GET", "/status.json");
-            assert!(status.contains("\"fails\":true"), "{kind}: {status}");
+            assert!(status.contains("\"fails\": true"), "{kind}: {status}");
             site.a.rule("clear").unwrap();
             assert_eq!(server.get(&path).status, 200, "{kind}: {rule}");
             server.stop();

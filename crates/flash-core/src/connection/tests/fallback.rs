@@ -256,7 +256,6 @@ fn rfc9110_12_5_5_a_page_that_comes_by_accept_alone_says_so() {
         ("/none", HTML, (200, Some("Accept-Encoding"))),
         ("/none", "", (200, Some("Accept-Encoding"))),
         ("/small.txt", HTML, (200, Some("Accept-Encoding"))),
-        ("/dotted.d/", HTML, (200, Some("Accept-Encoding"))),
         ("/dotted.d", "", (301, None)),
     ] {
         for own_page in [false, true] {
