@@ -241,7 +241,7 @@ impl Disk {
     pub fn device_name(&self, device: Device) -> String {
         match device {
             Device::SPOOL => "the folder for temporary files".into(),
-            device => self.first().root.mounts().table().name_of(device),
+            device => self.first().root.mounts().name_of(device),
         }
     }
 
@@ -266,6 +266,11 @@ impl Disk {
                 path.map_or_else(|_| b"a file".to_vec(), CString::into_bytes)
             }
         }
+    }
+
+    /// Whether a mount uses the device. Makes no system call, and waits for no lock.
+    pub fn has_device(&self, device: Device) -> bool {
+        [Device::ELSEWHERE, Device::SPOOL].contains(&device) || self.first().root.mounts().has_device(device)
     }
 
     fn device_of(&self, site: SiteId, path: &SitePath<'_>) -> Device {
@@ -296,6 +301,6 @@ impl Disk {
     }
 
     pub(crate) fn device_of_mount(&self, mount: Option<u64>) -> Device {
-        self.first().root.mounts().table().device_of(mount)
+        self.first().root.mounts().device_of(mount)
     }
 }

@@ -10,6 +10,7 @@
 mod device_class;
 mod mount_root;
 mod mountinfo;
+mod namespace;
 mod path;
 mod probe;
 mod registry;
@@ -28,6 +29,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use self::mount_root::MountRoot;
 use self::mountinfo::MountInfo;
+use self::namespace::{Devices, Namespace};
 use self::registry::Registry;
 use self::watch::Watch;
 use crate::closer::Closer;
@@ -42,12 +44,13 @@ const LIST: &str = "/proc/thread-self/mountinfo";
 
 const STACK_BYTES: usize = 64 << 10;
 
+/// What one root reaches of the mounts.
 #[derive(Debug)]
 pub(crate) struct Mounts {
     folder: Arc<OwnedFd>,
     table: ArcSwap<Table>,
+    /// Locked after the state of the list.
     known: Mutex<Registry>,
-    closer: Arc<OnceLock<Arc<Closer>>>,
     list: Arc<MountList>,
 }
 
@@ -57,71 +60,74 @@ struct MountList {
     /// The list, until somebody watches it.
     file: Mutex<Option<File>>,
     watch: OnceLock<Watch>,
-    /// The mounts of each root. Locked while they are told.
-    listeners: Mutex<Vec<Weak<Mounts>>>,
+    closer: Arc<OnceLock<Arc<Closer>>>,
+    devices: ArcSwap<Devices>,
+    /// Never locked by a loop.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    namespace: Namespace,
+    /// The mounts of each root.
+    roots: Vec<Weak<Mounts>>,
 }
 
 impl Mounts {
     /// Reads the mounts as they are now, and probes the root's own. `base` is the real path of the root's folder.
-    pub(crate) fn new(folder: Arc<OwnedFd>, base: &Path) -> io::Result<Self> {
-        // Without a list nothing is certain, and all jobs go to helpers.
-        let mut list = File::open(LIST).ok();
-        let lines = list.as_mut().and_then(|list| mountinfo::read(list).ok()).unwrap_or_default();
+    pub(crate) fn new(folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
+        Self::of(MountList::read(), folder, base)
+    }
+
+    /// The mounts of a root that comes after, or lies beside.
+    pub(crate) fn successor(&self, folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
+        Self::of(Arc::clone(&self.list), folder, base)
+    }
+
+    fn of(list: Arc<MountList>, folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
         let mut known = Registry::new(stat::mount_of(&*folder), base.as_os_str().as_bytes());
-        known.update(lines);
-        let closer = Arc::default();
-        if let Some(own) = known.own_if_local() {
-            let mount_root = MountRoot::new(Arc::clone(&folder), Arc::clone(&closer));
-            known.entered(own, mount_root, probe::probe(&*folder));
+        let own = {
+            let namespace = &list.state().namespace;
+            known.own_if_local(namespace).map(|own| (own.id, namespace.capabilities(own)))
+        };
+        // A probe may wait for the disk, so it holds no lock.
+        let own =
+            own.map(|(own, capabilities)| (own, capabilities.unwrap_or_else(|| probe::probe(&*folder))));
+        let mut state = list.state();
+        if let Some((own, capabilities)) = own {
+            known.entered(own, MountRoot::new(Arc::clone(&folder), Arc::clone(&list.closer)));
+            list.entered(&mut state, own, capabilities);
         }
-        let list = MountList { file: Mutex::new(list), watch: OnceLock::new(), listeners: Mutex::default() };
-        Ok(Self::of(folder, known, closer, Arc::new(list)))
-    }
-
-    fn of(
-        folder: Arc<OwnedFd>,
-        known: Registry,
-        closer: Arc<OnceLock<Arc<Closer>>>,
-        list: Arc<MountList>,
-    ) -> Self {
-        let table = ArcSwap::from_pointee(known.table());
-        Self { folder, table, known: Mutex::new(known), closer, list }
-    }
-
-    /// The mounts of a root that comes after, or lies beside. It hears of changes too. Devices have the same numbers.
-    pub(crate) fn successor(&self, folder: Arc<OwnedFd>, base: &Path) -> io::Result<Arc<Self>> {
-        let mut listeners = self.list.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = self.known().successor(stat::mount_of(&*folder), base.as_os_str().as_bytes());
-        if let Some(own) = known.own_if_local() {
-            let mount_root = MountRoot::new(Arc::clone(&folder), Arc::clone(&self.closer));
-            let capabilities = known.own_capabilities().unwrap_or_else(|| probe::probe(&*folder));
-            known.entered(own, mount_root, capabilities);
+        let reached = known.reached(&state.namespace).numbers();
+        if state.namespace.reach(&reached) {
+            list.devices.store(Arc::new(state.namespace.devices()));
         }
-        let lines = known.lines().to_vec();
-        let mounts = Arc::new(Self::of(folder, known, Arc::clone(&self.closer), Arc::clone(&self.list)));
-        if self.list.watch.get().is_some() {
-            listeners.retain(|listener| listener.strong_count() > 0);
-            listeners.push(Arc::downgrade(&mounts));
-            // What is mounted below the new root, nobody has looked at.
-            mounts.update(lines);
+        let table = ArcSwap::from_pointee(known.table(&state.namespace));
+        let mounts = Arc::new(Self { folder, table, known: Mutex::new(known), list: Arc::clone(&list) });
+        if state.roots.len() == state.roots.capacity() {
+            state.roots.retain(|root| root.strong_count() > 0);
         }
-        Ok(mounts)
+        state.roots.push(Arc::downgrade(&mounts));
+        if list.watch.get().is_some() {
+            mounts.probe_unseen(&state.namespace, &mut mounts.known());
+        }
+        drop(state);
+        mounts
     }
 
     /// From now on threads follow the changes.
-    pub(crate) fn watch(self: &Arc<Self>, closer: Option<Arc<Closer>>) -> io::Result<()> {
+    pub(crate) fn watch(&self, closer: Option<Arc<Closer>>) -> io::Result<()> {
         if let Some(closer) = closer {
-            let _ = self.closer.set(closer);
+            let _ = self.list.closer.set(closer);
         }
         // A second watch would do the same. Without a list there is nothing to watch.
         let file = self.list.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(file) = file {
-            self.list.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(self));
             let list = Arc::downgrade(&self.list);
-            let update = move |lines: Vec<MountInfo>| {
-                let Some(list) = list.upgrade() else { return };
-                let listeners = list.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-                listeners.iter().filter_map(Weak::upgrade).for_each(|mounts| mounts.update(lines.clone()));
+            let update = move |lines| {
+                if let Some(list) = list.upgrade() {
+                    list.update(lines);
+                }
             };
             let _ = self.list.watch.set(Watch::start(file, update)?);
         }
@@ -132,16 +138,28 @@ impl Mounts {
         self.table.load()
     }
 
-    fn update(self: &Arc<Self>, lines: Vec<MountInfo>) {
-        let mut known = self.known();
-        known.update(lines);
-        for line in known.unseen() {
+    /// The device of a mount of this machine.
+    pub(crate) fn device_of(&self, mount: Option<u64>) -> Device {
+        self.list.devices.load().of(mount)
+    }
+
+    /// Whether a mount of this machine uses the device.
+    pub(crate) fn has_device(&self, device: Device) -> bool {
+        self.list.devices.load().has(device)
+    }
+
+    /// The device's name in logs.
+    pub(crate) fn name_of(&self, device: Device) -> String {
+        self.list.devices.load().name_of(device)
+    }
+
+    fn probe_unseen(self: &Arc<Self>, namespace: &Namespace, known: &mut Registry) {
+        for line in known.unseen(namespace) {
             let mounts = Arc::clone(self);
             let builder = thread::Builder::new().name("mount".into()).stack_size(STACK_BYTES);
             // Without a thread, jobs on the mount stay with helpers.
             let _ = builder.spawn(move || mounts.look_at(&line));
         }
-        self.table.store(Arc::new(known.table()));
     }
 
     /// Opens a mount and probes it. May wait for ever.
@@ -149,15 +167,66 @@ impl Mounts {
         let Some(point) = self.known().below_root(line) else { return };
         let Ok(folder) = mount_root::open(&*self.folder, &point, line.id) else { return };
         let capabilities = probe::probe(&folder);
-        let mount_root = MountRoot::new(folder.into(), Arc::clone(&self.closer));
-        let mut known = self.known();
-        known.entered(line.id, mount_root, capabilities);
-        self.table.store(Arc::new(known.table()));
+        let mount_root = MountRoot::new(folder.into(), Arc::clone(&self.list.closer));
+        let mut state = self.list.state();
+        if state.namespace.get(line.id).is_some() {
+            self.known().entered(line.id, mount_root);
+            self.list.entered(&mut state, line.id, capabilities);
+            self.make_table(&state.namespace, &self.known());
+        }
     }
 
-    /// Locks the registry. Never called by a loop.
+    fn make_table(&self, namespace: &Namespace, known: &Registry) {
+        self.table.store(Arc::new(known.table(namespace)));
+    }
+
     fn known(&self) -> MutexGuard<'_, Registry> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MountList {
+    fn read() -> Arc<Self> {
+        // Without a list nothing is certain, and all jobs go to helpers.
+        let mut file = File::open(LIST).ok();
+        let lines = file.as_mut().and_then(|file| mountinfo::read(file).ok()).unwrap_or_default();
+        let namespace = Namespace::new(lines);
+        Arc::new(Self {
+            file: Mutex::new(file),
+            watch: OnceLock::new(),
+            closer: Arc::default(),
+            devices: ArcSwap::from_pointee(namespace.devices()),
+            state: Mutex::new(State { namespace, roots: Vec::new() }),
+        })
+    }
+
+    /// Takes a new list for all roots.
+    fn update(&self, lines: Vec<MountInfo>) {
+        let State { namespace, roots } = &mut *self.state();
+        namespace.update(lines);
+        for mounts in roots.iter().filter_map(Weak::upgrade) {
+            let mut known = mounts.known();
+            known.update(namespace);
+            mounts.probe_unseen(namespace, &mut known);
+            mounts.make_table(namespace, &known);
+            let reached = known.reached(namespace).numbers();
+            namespace.reach(&reached);
+        }
+        self.devices.store(Arc::new(namespace.devices()));
+    }
+
+    /// A mount was probed. Its filesystem may be another root's too.
+    fn entered(&self, state: &mut State, mount: u64, capabilities: Capabilities) {
+        let Some(filesystem) = state.namespace.entered(mount, capabilities) else { return };
+        let roots = state.roots.iter().filter_map(Weak::upgrade);
+        for mounts in roots.filter(|mounts| mounts.table().has(filesystem)) {
+            mounts.make_table(&state.namespace, &mounts.known());
+        }
+        self.devices.store(Arc::new(state.namespace.devices()));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -81,8 +81,8 @@ impl Root {
         }
         let folder = Arc::new(folder);
         let mounts = match before {
-            Some(before) => before.mounts.successor(Arc::clone(&folder), &real_path)?,
-            None => Arc::new(Mounts::new(Arc::clone(&folder), &real_path)?),
+            Some(before) => before.mounts.successor(Arc::clone(&folder), &real_path),
+            None => Mounts::new(Arc::clone(&folder), &real_path),
         };
         let names =
             before.map_or_else(|| Arc::new(NameTables::new(briefly)), |before| Arc::clone(&before.names));
@@ -148,10 +148,9 @@ impl Root {
 
     /// The device that a walk to this name would wait for, symbolic links apart.
     pub(crate) fn device_of(&self, name: &[u8]) -> Device {
-        let table = self.mounts.table();
         match self.kind {
-            Kind::Site { .. } => table.mount_of(name).0.device,
-            Kind::Home { mount, .. } => table.device_of(mount),
+            Kind::Site { .. } => self.mounts.table().mount_of(name).0.device,
+            Kind::Home { mount, .. } => self.mounts.device_of(mount),
         }
     }
 
@@ -340,7 +339,7 @@ impl Root {
             Some((path, place, start.mount_root))
         })?;
         let examined = examine(&open).ok()?;
-        let rule = table.device_of(examined.mount).class.name_rule();
+        let rule = self.mounts.device_of(examined.mount).class.name_rule();
         (rule != NameRule::Ask).then_some((path, Place { open, examined, mount_root, rule }))
     }
 
@@ -371,7 +370,7 @@ impl Root {
                 Some(WalkStart { from: mount_root.as_fd(), name, mount_root: mount_root.number() })
             }
             Kind::Home { mount, .. } => {
-                let looks_now = table.device_of(mount).class.looks_now();
+                let looks_now = self.mounts.device_of(mount).class.looks_now();
                 looks_now.then(|| WalkStart { from: self.folder.as_fd(), name, mount_root: 0 })
             }
         }

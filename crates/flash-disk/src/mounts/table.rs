@@ -1,7 +1,6 @@
 //! The table of mounts: which mount a name below the root belongs to. A new table is made at each change of the list,
 //! and loops read the newest.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::device_class::DeviceClass;
@@ -42,10 +41,6 @@ pub(crate) struct Table {
     root: Mount,
     /// The mounts below the root that a walk can reach, the longest names first.
     below: Vec<Mount>,
-    /// The devices of all mounts, by the mount's number.
-    devices: HashMap<u64, Device>,
-    /// The devices' names in logs, by their numbers.
-    names: HashMap<u32, String>,
 }
 
 /// The mounts of a list that names below the root lead to.
@@ -56,22 +51,20 @@ pub(crate) struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// `own` is the mount that the root's folder was opened on, and `base` its real path.
-    pub(crate) fn new(lines: &'a [MountInfo], own: Option<u64>, base: &[u8]) -> Self {
-        let own = lines.iter().find(|line| Some(line.id) == own);
-        let below =
-            lines.iter().filter(|line| own.is_some_and(|own| reaches(lines, own, base, line))).collect();
-        Self { own, below }
+    /// `own` is the mount that the root's folder was opened on, and `base` its real path. `lines` are the mounts below that.
+    pub(crate) fn new(own: Option<&'a MountInfo>, lines: &[&'a MountInfo], base: &[u8]) -> Self {
+        let is_reached = |line: &&&MountInfo| own.is_some_and(|own| reaches(lines, own, base, line));
+        Self { own, below: lines.iter().filter(is_reached).copied().collect() }
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'a MountInfo> {
-        self.own.into_iter().chain(self.below.iter().copied())
+    /// The numbers of the mounts.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.own.iter().chain(&self.below).map(|line| line.id).collect()
     }
 }
 
 impl Table {
     pub(crate) fn new(
-        lines: &[MountInfo],
         reached: &Reached<'_>,
         base: &[u8],
         device: impl Fn(&MountInfo) -> Device,
@@ -101,17 +94,7 @@ impl Table {
             }
         }
         mounts.reverse();
-        let devices = lines.iter().map(|line| (line.id, device(line))).collect();
-        let mut names = HashMap::new();
-        // A mount point below the root is the preferred name.
-        for line in reached.all().chain(lines) {
-            names.entry(device(line).number).or_insert_with(|| {
-                let (point, kind) =
-                    (String::from_utf8_lossy(&line.point), String::from_utf8_lossy(&line.kind));
-                format!("{point} ({kind})")
-            });
-        }
-        Self { root, below: mounts, devices, names }
+        Self { root, below: mounts }
     }
 
     /// The mount that a name below the root belongs to, without regard to symbolic links, and the name from there on.
@@ -120,26 +103,20 @@ impl Table {
         inner.unwrap_or((&self.root, name))
     }
 
-    pub(crate) fn name_of(&self, device: Device) -> String {
-        self.names.get(&device.number).map_or_else(|| "elsewhere".to_owned(), Clone::clone)
-    }
-
-    pub(crate) fn device_of(&self, mount: Option<u64>) -> Device {
-        mount.and_then(|mount| self.devices.get(&mount).copied()).unwrap_or(Device::ELSEWHERE)
+    /// Whether walks may wait for the filesystem of this number.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.below.iter().chain([&self.root]).any(|mount| mount.device.number == number)
     }
 }
 
 /// Whether a walk from the root reaches this mount, and not one that hides it. It walks as the kernel does, and
-/// crosses at the first mount point on its way.
-fn reaches(lines: &[MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo) -> bool {
-    if below(&wanted.point, base).is_none_or(<[u8]>::is_empty) {
-        // A mount on the root's folder that came after the folder was opened is not visible from it.
-        return false;
-    }
+/// crosses at the first mount point on its way. A mount on the root's folder that came after the folder was opened is not
+/// visible from it, and not among `lines`.
+fn reaches(lines: &[&MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo) -> bool {
     let mut at = own;
     let mut crossed = base;
     // A walk crosses each mount at most once.
-    for _ in 0..lines.len() {
+    for _ in 0..=lines.len() {
         let next = lines
             .iter()
             .rev()
@@ -157,4 +134,4 @@ fn reaches(lines: &[MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::super::device_class::Capabilities;
+use super::super::namespace::Namespace;
 use super::*;
 
 /// `id parent minor point`, one mount per line, and the type if it is not a local one.
-fn lines(text: &str) -> Vec<MountInfo> {
+pub(in super::super) fn lines(text: &str) -> Vec<MountInfo> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         MountInfo {
@@ -27,8 +28,8 @@ fn table_of(lines: &[MountInfo], own: u64, base: &str) -> Table {
         number: line.minor,
         class: if line.kind == b"nfs" { DeviceClass::Remote } else { DeviceClass::Local(Capabilities::ALL) },
     };
-    let base = base.as_bytes();
-    Table::new(lines, &Reached::new(lines, Some(own), base), base, device, |_| None)
+    let (base, namespace) = (base.as_bytes(), Namespace::new(lines.to_vec()));
+    Table::new(&namespace.reached(Some(own), base), base, device, |_| None)
 }
 
 fn table(text: &str, own: u64, base: &str) -> Table {
@@ -92,9 +93,6 @@ fn the_later_of_two_at_one_place() {
 fn without_the_roots_own_mount_nothing_is_certain() {
     let table = table("1 0 1 /\n 2 1 2 /s/a", 9, "/s");
     assert_eq!(table.mount_of(b"a").0.device, Device::ELSEWHERE);
-    assert_eq!(table.device_of(None), Device::ELSEWHERE);
-    assert_eq!(table.device_of(Some(77)), Device::ELSEWHERE);
-    assert_eq!(table.device_of(Some(2)).number, 2);
 }
 
 #[test]
@@ -105,18 +103,8 @@ fn a_walk_waits_for_the_remote_device_that_it_crosses() {
         "/s",
     );
     assert_eq!(devices(&table, &["a", "far", "far/near/b", "far/near/x/c", "y"]), [1, 2, 2, 2, 5]);
-    assert_eq!(table.device_of(Some(3)).number, 3, "but an open file is where it is");
     let all_remote = self::table("1 0 1 / nfs\n 2 1 2 /s/a", 1, "/s");
     assert_eq!(devices(&all_remote, &["a", "b"]), [1, 1]);
-}
-
-#[test]
-fn people_hear_of_the_place_that_the_site_sees() {
-    let table = table("1 0 1 /\n 2 1 2 /far nfs\n 3 1 2 /s/near nfs", 1, "/s");
-    let device = table.mount_of(b"near/x").0.device;
-    assert_eq!(device, table.device_of(Some(2)), "two mounts of one filesystem are one device");
-    assert_eq!(table.name_of(device), "/s/near (nfs)");
-    assert_eq!(table.name_of(Device::ELSEWHERE), "elsewhere");
 }
 
 proptest! {
