@@ -160,8 +160,8 @@ pub(crate) fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
         });
         SiteSnapshot { site, classes: classes.collect() }
     };
-    let all = memory.names.all().into_iter().map(site);
-    all.filter(|site| !site.classes.is_empty()).collect()
+    let all = memory.names.all().into_iter().filter(|(number, _)| memory.has_responses(*number));
+    all.map(site).filter(|site| !site.classes.is_empty()).collect()
 }
 
 fn totals(memory: &MetricsMemory) -> Totals {

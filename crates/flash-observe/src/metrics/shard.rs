@@ -3,8 +3,9 @@
 //! A loop counts in a shard of its own, so it needs no atomic addition. Workers that block, and all rare events, share shards with
 //! atomic additions. The memory is mapped before any fork, so the processes of mp count in it too. A report sums the shards up.
 //!
-//! A shard has a block of counters for each site and class of status. The kernel gives a page of it memory at its first count. So
-//! sites without requests cost nothing, and a shard never takes more than its mapping.
+//! A shard has a block of counters for each site and class of status. The kernel gives a page of it memory at the first access, a
+//! read included. So a shard notes the sites that it has counted, and a report reads the blocks of no others. Sites without
+//! requests cost nothing, and a shard never takes more than its mapping.
 
 use std::io;
 use std::sync::Arc;
@@ -105,8 +106,10 @@ pub enum Count {
     ProgramsHeld,
 }
 
-/// The words before the blocks of sites.
-const HEAD_WORDS: usize = 64;
+/// The words of [`Count`].
+const COUNT_WORDS: usize = 64;
+/// The words before the blocks of sites: counts, and a bit for each site that has a response here.
+const HEAD_WORDS: usize = COUNT_WORDS + SITES_MAX / 64;
 const DURATIONS: usize = DURATION_BOUNDS_US.len() + 1;
 /// Of a site and a class: durations, their sum, bytes, and responses that were cut off.
 const BLOCK_WORDS: usize = DURATIONS + 3;
@@ -218,12 +221,17 @@ impl MetricsMemory {
         self.count_end(end);
     }
 
+    /// Whether a site has any responses.
+    pub fn has_responses(&self, site: u32) -> bool {
+        self.shards_of(site).next().is_some()
+    }
+
     /// The responses of a site, by [`CLASSES`].
     pub fn of_site(&self, site: u32) -> [Responses; CLASSES.len()] {
+        let shards: Vec<_> = self.shards_of(site).collect();
         std::array::from_fn(|class| {
             let at = block(site, class);
-            let sum =
-                |word: usize| self.shards.iter().map(|shard| shard[at + word].load(Ordering::Relaxed)).sum();
+            let sum = |word: usize| shards.iter().map(|shard| shard[at + word].load(Ordering::Relaxed)).sum();
             Responses {
                 durations: (0..DURATIONS).map(sum).collect(),
                 duration_us: sum(DURATIONS),
@@ -231,6 +239,12 @@ impl MetricsMemory {
                 cut: sum(DURATIONS + 2),
             }
         })
+    }
+
+    /// The shards in which a site has responses.
+    fn shards_of(&self, site: u32) -> impl Iterator<Item = &Arc<SharedWords>> {
+        let (word, bit) = mark(site);
+        self.shards.iter().filter(move |shard| shard[word].load(Ordering::Relaxed) & bit != 0)
     }
 }
 
@@ -272,6 +286,10 @@ impl Shard {
             500..=599 => 3,
             _ => 4,
         };
+        let (word, bit) = mark(end.site);
+        if self.words[word].load(Ordering::Relaxed) & bit == 0 {
+            self.words[word].fetch_or(bit, Ordering::Relaxed);
+        }
         let at = block(end.site, class);
         let duration = DURATION_BOUNDS_US.iter().position(|bound| end.duration_us <= *bound);
         self.add_at(at + duration.unwrap_or(DURATION_BOUNDS_US.len()), 1);
@@ -296,7 +314,16 @@ impl Shard {
 
 /// Where the counters of a site and a class begin.
 fn block(site: u32, class: usize) -> usize {
-    HEAD_WORDS + (site as usize).min(SITES_MAX - 1) * SITE_WORDS + class * BLOCK_WORDS
+    HEAD_WORDS + place(site) * SITE_WORDS + class * BLOCK_WORDS
+}
+
+/// The word and the bit that say whether a site has responses.
+fn mark(site: u32) -> (usize, u64) {
+    (COUNT_WORDS + place(site) / 64, 1 << (place(site) % 64))
+}
+
+fn place(site: u32) -> usize {
+    (site as usize).min(SITES_MAX - 1)
 }
 
 #[cfg(test)]

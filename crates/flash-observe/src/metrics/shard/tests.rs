@@ -1,5 +1,7 @@
 //! What shards count adds up, whoever counts.
 
+use std::sync::atomic::AtomicU64;
+
 use super::*;
 
 fn end(site: u32, status: u16, duration_us: u64) -> ResponseEnd {
@@ -50,4 +52,32 @@ fn all_sites_fit_into_a_shard() {
     let memory = MetricsMemory::for_loops(1).unwrap();
     memory.shard().response(&end(u32::MAX, 999, u64::MAX));
     assert_eq!(memory.of_site(u32::MAX)[4].count(), 1);
+}
+
+/// Of the mapping that holds this word.
+fn resident_kb(word: &AtomicU64) -> u64 {
+    let address = std::ptr::from_ref(word).addr();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let range = |line: &str| {
+        let (first, end) = line.split_whitespace().next()?.split_once('-')?;
+        Some(usize::from_str_radix(first, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+    };
+    let mut lines = maps.lines().skip_while(|line| !range(line).is_some_and(|of| of.contains(&address)));
+    let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_report_takes_no_memory_for_what_nobody_has_counted() {
+    let memory = MetricsMemory::for_loops(2).unwrap();
+    let (one, _other) = (memory.shard(), memory.shard());
+    let sites: Vec<u32> = (0..3000).map(|site| memory.names.number(&format!("{site}.example"))).collect();
+    one.response(&end(sites[7], 200, 1));
+    for site in &sites {
+        assert_eq!(memory.has_responses(*site), *site == sites[7]);
+        assert_eq!(memory.of_site(*site)[0].count(), u64::from(*site == sites[7]));
+    }
+    // The head, and the one site that was visited.
+    let resident: Vec<u64> = memory.shards.iter().map(|shard| resident_kb(&shard[0])).collect();
+    assert!(resident.iter().all(|kb| *kb <= 16), "{resident:?} KB");
 }
