@@ -125,11 +125,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 
     pub(crate) fn spawn(mut self, number: usize) -> io::Result<JoinHandle<()>> {
-        thread::Builder::new().name(format!("loop-{number}")).spawn(move || {
-            if let Err(error) = self.run() {
-                self.worker.shared.error_log.log(format_args!("loop {number} ends: {error}"));
-            }
-        })
+        let shared = Arc::clone(&self.worker.shared);
+        let name = format!("loop-{number}");
+        thread::Builder::new().name(name.clone()).spawn(move || shared.run_vital(&name, || self.run()))
     }
 
     fn run(&mut self) -> io::Result<()> {
@@ -461,6 +459,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 }
 
+#[cfg(test)]
+mod ends;
 #[cfg(test)]
 mod handshakes;
 #[cfg(test)]

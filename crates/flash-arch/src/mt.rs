@@ -72,7 +72,7 @@ pub(crate) fn serve(
     shared.listen(listeners)?;
     pool.poller.watch(&shared.listeners.load())?;
     let watching = Arc::clone(&pool);
-    spawn("deadlines", move || watching.poller.watch_deadlines(&watching.shared))?;
+    spawn(&shared, "deadlines", move || watching.poller.watch_deadlines(&watching.shared))?;
     for _ in 0..threads {
         pool.start_thread()?;
     }
@@ -125,7 +125,8 @@ impl Pool {
         self.threads.start(|| {
             let number = self.started.fetch_add(1, Ordering::Relaxed);
             let waiter = Waiter { pool: Arc::clone(self), number, waits: true, is_in_vain: false };
-            spawn("worker", move || Blocking::new(Arc::clone(&waiter.pool.shared), waiter).run())
+            let shared = Arc::clone(&self.shared);
+            spawn(&self.shared, "worker", move || Blocking::new(shared, waiter).run())
         })
     }
 }
@@ -249,6 +250,17 @@ impl Source for Waiter {
     }
 }
 
-fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn(
+    shared: &Arc<ServerState>,
+    name: &'static str,
+    life: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    let life = move || {
+        shared.run_vital(name, || {
+            life();
+            Ok(())
+        });
+    };
     thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(life).map(drop)
 }

@@ -204,12 +204,9 @@ impl Accept {
         let mut acceptor = Acceptor::new(&shared, |listener| listener as u64)?;
         acceptor.open(&mut poller)?;
         let (to_read, unfinished) = (Arc::clone(to_read), Arc::clone(unfinished));
+        let state = Arc::clone(&shared);
         let mut accept = Self { shared, clock: Clock::new(), poller, acceptor, to_read, unfinished };
-        thread::Builder::new().name(name.clone()).spawn(move || {
-            if let Err(error) = accept.run() {
-                accept.shared.error_log.log(format_args!("{name} ends: {error}"));
-            }
-        })
+        thread::Builder::new().name(name.clone()).spawn(move || state.run_vital(&name, || accept.run()))
     }
 
     fn run(&mut self) -> io::Result<()> {

@@ -1,6 +1,8 @@
 //! The state of one process that serves, shared by its loops or workers.
 
+use std::any::Any;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock, Weak};
@@ -89,6 +91,8 @@ pub struct ServerState {
     reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.
     pub(crate) upgrades: OnceLock<UpgradeQueue>,
+    /// What the server lacks since a thread has ended that it cannot do without.
+    failure: OnceLock<String>,
     /// What has started the server. Processes of mp have none.
     manager: OnceLock<ServiceManager>,
     /// Finish requests under way, and accept nothing new.
@@ -140,6 +144,7 @@ impl ServerState {
             loops: OnceLock::new(),
             reloads: OnceLock::new(),
             upgrades: OnceLock::new(),
+            failure: OnceLock::new(),
             manager: OnceLock::new(),
             draining: AtomicBool::new(false),
             has_successor: AtomicBool::new(false),
@@ -369,14 +374,38 @@ impl ServerState {
     }
 
     /// Logs a panic, which ends one connection and no other.
-    pub(crate) fn panicked(&self, panic: &(dyn std::any::Any + Send)) {
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) {
         static PANICS: RateLimit = RateLimit::every(Duration::from_secs(1));
-        let what = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("unknown");
         self.metrics.add(Count::Panics, 1);
+        let what = text_of(panic);
         self.error_log.log_limited(&PANICS, format_args!("internal error, one connection closed: {what}"));
     }
+
+    /// The body of a thread that the server cannot do without. If it fails or panics, the server logs that, and stops in order.
+    pub(crate) fn run_vital(&self, name: &str, body: impl FnOnce() -> io::Result<()>) {
+        let why = match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => {
+                self.metrics.add(Count::Panics, 1);
+                format!("internal error: {}", text_of(&*panic))
+            }
+        };
+        let failure = format!("{name} has ended ({why}), so the server stops");
+        self.error_log.log(format_args!("{failure}"));
+        let _ = self.failure.set(failure);
+        // Wakes the thread that waits for signals.
+        self.upgrades.get().into_iter().for_each(UpgradeQueue::wake);
+    }
+
+    /// Why the server has to stop.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
+/// What a panic says.
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }

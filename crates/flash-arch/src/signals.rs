@@ -107,10 +107,10 @@ impl Signals {
         }
     }
 
-    /// Waits until a signal to stop comes, a needed process has ended, or another server has taken this one's place.
+    /// Waits until a signal to stop comes, a needed process or thread has ended, or another server has taken this one's place.
     ///
     /// # Errors
-    /// If a needed process has ended. The server then stops in order, and reports the error.
+    /// If a needed process or thread has ended. The server then stops in order, and reports the error.
     pub(crate) fn wait_for_stop(
         mut self,
         shared: &ServerState,
@@ -126,6 +126,11 @@ impl Signals {
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 upgrades.abandon();
                 return Err(lost.into());
+            }
+            if let Some(failure) = shared.failure() {
+                self.stopping();
+                upgrades.abandon();
+                return Err(io::Error::other(failure.to_owned()));
             }
             let queue = shared.upgrades.get();
             let others = [queue.map(|queue| queue.eventfd()), upgrades.events()];

@@ -61,6 +61,11 @@ impl UpgradeQueue {
         self.0.eventfd().as_fd()
     }
 
+    /// Wakes the thread that upgrades for another reason.
+    pub(crate) fn wake(&self) {
+        self.0.wake();
+    }
+
     pub(crate) fn take(&self) -> impl Iterator<Item = Asked> {
         // Before the queue is looked at, so that no request is missed.
         let _ = rustix::io::read(self.0.eventfd(), &mut [0; 8][..]);

@@ -103,11 +103,8 @@ impl<W: Work + Send + 'static> Stage<W> {
             leaving: VecDeque::new(),
             retry_at_ms: 0,
         };
-        thread::Builder::new().name(name.clone()).spawn(move || {
-            if let Err(error) = stage.run() {
-                stage.worker.shared.error_log.log(format_args!("{name} ends: {error}"));
-            }
-        })
+        let shared = Arc::clone(&stage.worker.shared);
+        thread::Builder::new().name(name.clone()).spawn(move || shared.run_vital(&name, || stage.run()))
     }
 
     fn run(&mut self) -> io::Result<()> {
