@@ -144,6 +144,25 @@ fn files_that_hang_one_by_one_do_not_make_their_mount_sick() {
 }
 
 #[test]
+fn mounts_that_are_gone_leave_no_helpers_behind() {
+    let Some(site) = Site::mount() else { return };
+    let server = site.serve(&[]);
+    let point = site.root.path().join("c");
+    fs::create_dir(&point).unwrap();
+    assert_eq!(server.get("/near.txt").status, 200);
+    let before = threads(&server);
+    for n in 0..12 {
+        let mounted = SlowDisk::mount(site.behind.path(), &point, "lookup delay fixed:1ms").unwrap();
+        wait_for("the mount", || server.get(&format!("/c/{n}.txt")).status == 200);
+        drop(mounted);
+        // So that the next one is another.
+        thread::sleep(Duration::from_millis(200));
+    }
+    wait_for("helpers of a mount that is gone end", || threads(&server) <= before + 1);
+    server.stop();
+}
+
+#[test]
 fn a_full_queue_refuses_at_once() {
     let Some(site) = Site::mount() else { return };
     let flags = ["--disk-deadline", "15s", "--helpers-max", "1", "--helper-queue-max", "2"];

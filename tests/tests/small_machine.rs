@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -328,4 +329,27 @@ fn an_idle_server_needs_little_memory_of_its_own() {
     let used = server.resident_kb();
     assert!(used < KB_MAX, "{used} KiB");
     server.stop();
+}
+
+#[test]
+fn a_lack_of_threads_is_said_once_for_many_requests() {
+    need("prlimit", "util-linux");
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("NOT TESTED: changing users takes the superuser");
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // A user that nobody else is, because the limit is the user's.
+    let user = ["setpriv", "--reuid=64321", "--clear-groups"];
+    let server = Server::start_under(&user, "amped", site.path(), &["--offload", "always"]);
+    let pid = server.pid().to_string();
+    let mut limit = Command::new(user[0]);
+    limit.args(&user[1..]).args(["prlimit", "--pid", &pid, "--nproc=1:1"]);
+    assert!(limit.status().unwrap().success());
+    for number in 0..50 {
+        assert_eq!(server.get(&format!("/{number}.none")).status, 404);
+    }
+    let said = server.stop();
+    let lines = said.matches("cannot start a helper").count();
+    assert!((1..=3).contains(&lines), "{lines} lines: {said}");
 }

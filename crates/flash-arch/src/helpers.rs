@@ -1,7 +1,7 @@
 //! Helpers: threads that do the jobs that would make a loop wait (Flash §3.4), in a pool for each device.
 //!
 //! A loop submits a job without a lock, and without a system call that could sleep. A device that hangs blocks the
-//! helpers of its own pools at most. Listings have a pool of their own.
+//! helpers of its own pools at most. Listings have a pool of their own. Pools end when their device is no longer mounted.
 
 mod device_breaker;
 mod limits;
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use flash_core::job::Job;
@@ -38,9 +38,8 @@ pub(crate) struct Helpers {
     /// A reload changes it.
     helpers_max: AtomicUsize,
     shared: Arc<ServerState>,
-    /// For devices without pools of their own. These pools always exist.
-    common: Pools,
-    others: ArcSwap<Vec<Pools>>,
+    /// The first always exist, and are for devices without pools of their own.
+    pools: ArcSwap<Vec<Pools>>,
     /// Devices that jobs have named and that have no pool yet.
     met: mpsc::Queue<Device>,
     watchdog: Arc<Watchdog>,
@@ -54,25 +53,30 @@ struct Pools {
     listings: Option<Arc<Pool>>,
 }
 
-/// More devices than these share the common pools, because each pool keeps a helper for ever.
-const DEVICES_MAX: usize = 32;
+/// More devices than these do not have pools at once, because each pool keeps a helper. An idle one gives way to another. If none is
+/// idle, the others share the common pools.
+const DEVICES_MAX: usize = 256;
 /// Two, so that one long listing does not hold up all others.
 const LISTERS_MAX: usize = 2;
 const STACK_BYTES: usize = 256 << 10;
 
 impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<ServerState>) -> io::Result<Arc<Self>> {
-        let watchdog = Arc::new(Watchdog::new(shared.configuration().server.settings.disk_deadline_ms));
-        let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
-        let (others, met, shared_state) = (ArcSwap::default(), mpsc::Queue::new(), Arc::clone(&shared));
-        let helpers_max = AtomicUsize::new(limits.helpers_max);
-        let helpers = Arc::new(Self { limits, helpers_max, shared, common, others, met, watchdog });
+        let helpers = Arc::new(Self::new(limits, shared)?);
         let known: Arc<dyn KnowsDevices> = helpers.clone();
-        shared_state.helpers.lock().push(Arc::downgrade(&known));
+        helpers.shared.helpers.lock().push(Arc::downgrade(&known));
         let watching = Arc::clone(&helpers);
         let builder = thread::Builder::new().name("pools".into()).stack_size(STACK_BYTES);
-        builder.spawn(move || watching.watch_pools())?;
+        builder.spawn(move || watching.shared.run_vital("pools", || watching.watch_pools()))?;
         Ok(helpers)
+    }
+
+    fn new(limits: HelperLimits, shared: Arc<ServerState>) -> io::Result<Self> {
+        let watchdog = Arc::new(Watchdog::new(shared.configuration().server.settings.disk_deadline_ms));
+        let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
+        let helpers_max = AtomicUsize::new(limits.helpers_max);
+        let (pools, met) = (ArcSwap::from_pointee(vec![common]), mpsc::Queue::new());
+        Ok(Self { limits, helpers_max, shared, pools, met, watchdog })
     }
 
     /// Submits a job, or returns why it was refused. Never waits.
@@ -93,66 +97,94 @@ impl Helpers {
     /// Does something with the pool of the job's device.
     fn with_pool<T>(&self, job: Job, then: impl FnOnce(&Pool, Job) -> T) -> T {
         let device = self.shared.disk.device_for(&job);
-        let others = self.others.load();
-        if let Some(pools) = others.iter().find(|pools| pools.are_of(device)) {
-            return then(pools.of(&job), job);
-        }
-        if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.push(device) {
+        let pools = self.pools.load();
+        let own = pools.iter().find(|pools| pools.are_of(device));
+        if own.is_none() && self.met.push(device) {
             self.watchdog.notify();
         }
-        then(self.common.of(&job), job)
+        then(own.unwrap_or(&pools[0]).of(&job), job)
     }
 
-    /// The body of the thread that opens pools and looks whether devices answer. No loop may do that, because it
+    /// The body of the thread that opens and closes pools and looks whether devices answer. No loop may do that, because it
     /// takes memory, starts threads and waits for locks.
-    fn watch_pools(&self) {
+    fn watch_pools(&self) -> io::Result<()> {
         loop {
             self.watchdog.wait(|now| {
-                let pools = self.others.load();
-                let pools = [&self.common].into_iter().chain(pools.iter()).flat_map(Pools::all);
                 let watch =
                     |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns(), CpuClock::is_runnable);
                 // Watches each pool; `any` would stop at the first.
-                pools.map(watch).fold(false, |any, at_work| any | at_work)
+                let pools = self.pools.load();
+                pools.iter().flat_map(Pools::all).map(watch).fold(false, |any, at_work| any | at_work)
             });
-            self.open_pools();
+            self.update_pools(|device| self.shared.disk.has_device(device));
         }
     }
 
-    fn open_pools(&self) {
+    /// Opens the pools of devices that jobs have named, and closes those of devices that are gone.
+    fn update_pools(&self, is_there: impl Fn(Device) -> bool) {
+        let mut next = Vec::clone(&self.pools.load());
+        let mut closed: Vec<Pools> = next.extract_if(1.., |pools| !is_there(pools.files.device)).collect();
+        let mut is_changed = !closed.is_empty();
         for device in self.met.drain() {
-            let others = self.others.load();
-            if others.len() == DEVICES_MAX || others.iter().any(|pools| pools.are_of(device)) {
+            if !is_there(device) || next.iter().any(|pools| pools.are_of(device)) {
                 continue;
             }
-            match Pools::start(device, self.limits, &self.shared, &self.watchdog, Some(&self.common)) {
-                Ok(pools) => {
-                    self.others.store(Arc::new(others.iter().cloned().chain([pools.clone()]).collect()));
-                    pools.set_helpers_max(self.helpers_max.load(Ordering::SeqCst));
+            if next.len() > DEVICES_MAX {
+                let Some(idle) = next[1..].iter().position(Pools::are_idle) else { continue };
+                closed.push(next.remove(1 + idle));
+            }
+            let pools = Pools::start(device, self.limits, &self.shared, &self.watchdog, Some(&next[0]));
+            next.extend(self.started(pools));
+            is_changed = true;
+        }
+        if self.shared.configuration().server.lists() {
+            for place in 0..next.len() {
+                if next[place].listings.is_some() {
+                    continue;
                 }
-                Err(error) => {
-                    self.shared.error_log.log(format_args!("cannot start a helper: {error}"));
-                }
+                let (device, common) = (next[place].files.device, (place > 0).then_some(&next[0]));
+                let pool = Pools::start_listings(device, self.limits, &self.shared, &self.watchdog, common);
+                next[place].listings = self.started(pool);
+                is_changed = true;
             }
         }
+        if !is_changed {
+            return;
+        }
+        let before = self.pools.swap(Arc::new(next));
+        self.set_limits();
+        // A loop that has found a pool in the list may still submit a job to it.
+        while !closed.is_empty() && Arc::strong_count(&before) > 1 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        closed.iter().flat_map(Pools::all).for_each(|pool| pool.close());
+    }
+
+    fn started<T>(&self, result: io::Result<T>) -> Option<T> {
+        result.inspect_err(|error| pool::log_unstarted(&self.shared, error)).ok()
+    }
+
+    fn set_limits(&self) {
+        let helpers_max = self.helpers_max.load(Ordering::SeqCst);
+        self.pools.load().iter().for_each(|pools| pools.set_helpers_max(helpers_max));
     }
 }
 
 impl KnowsDevices for Helpers {
     fn devices(&self) -> Vec<DeviceSnapshot> {
-        let others = self.others.load();
         let of = |pools: &Pools| {
             let listings = pools.listings.as_ref().map(|pool| pool.snapshot("listings"));
             [pools.files.snapshot("files")].into_iter().chain(listings).collect::<Vec<_>>()
         };
-        [&self.common].into_iter().chain(others.iter()).flat_map(of).collect()
+        self.pools.load().iter().flat_map(of).collect()
     }
 
-    fn set_helpers_max(&self, helpers_max: usize) {
+    fn reloaded(&self, helpers_max: usize) {
         // Before the pools are looked at: one that is opened meanwhile sees it.
         self.helpers_max.store(helpers_max, Ordering::SeqCst);
-        let others = self.others.load();
-        [&self.common].into_iter().chain(others.iter()).for_each(|pools| pools.set_helpers_max(helpers_max));
+        self.set_limits();
+        // Sites may have listings now.
+        self.watchdog.notify();
     }
 }
 
@@ -165,19 +197,31 @@ impl Pools {
         watchdog: &Arc<Watchdog>,
         elsewhere: Option<&Self>,
     ) -> io::Result<Self> {
-        let start = |helpers_max: usize, elsewhere: Option<&Arc<Pool>>| {
-            let limits = HelperLimits { helpers_max, ..limits };
-            Pool::start(device, limits, Arc::clone(shared), Arc::clone(watchdog), elsewhere.cloned())
-        };
-        let files = start(limits.helpers_max, elsewhere.map(|pools| &pools.files))?;
-        let listings = match shared.configuration().server.lists() {
-            true => {
-                let elsewhere = elsewhere.and_then(|pools| pools.listings.as_ref());
-                Some(start(limits.helpers_max.min(LISTERS_MAX), elsewhere)?)
-            }
-            false => None,
-        };
-        Ok(Self { files, listings })
+        let files = Pool::start(
+            device,
+            limits,
+            Arc::clone(shared),
+            Arc::clone(watchdog),
+            elsewhere.map(|pools| Arc::clone(&pools.files)),
+        )?;
+        let mut pools = Self { files, listings: None };
+        if shared.configuration().server.lists() {
+            let listings = Self::start_listings(device, limits, shared, watchdog, elsewhere);
+            pools.listings = Some(listings.inspect_err(|_| pools.files.close())?);
+        }
+        Ok(pools)
+    }
+
+    fn start_listings(
+        device: Device,
+        limits: HelperLimits,
+        shared: &Arc<ServerState>,
+        watchdog: &Arc<Watchdog>,
+        elsewhere: Option<&Self>,
+    ) -> io::Result<Arc<Pool>> {
+        let limits = HelperLimits { helpers_max: limits.helpers_max.min(LISTERS_MAX), ..limits };
+        let elsewhere = elsewhere.and_then(|pools| pools.listings.clone());
+        Pool::start(device, limits, Arc::clone(shared), Arc::clone(watchdog), elsewhere)
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
@@ -187,6 +231,10 @@ impl Pools {
     fn set_helpers_max(&self, helpers_max: usize) {
         self.files.set_helpers_max(helpers_max);
         self.listings.iter().for_each(|pool| pool.set_helpers_max(helpers_max.min(LISTERS_MAX)));
+    }
+
+    fn are_idle(&self) -> bool {
+        self.all().all(|pool| pool.is_idle())
     }
 
     fn are_of(&self, device: Device) -> bool {

@@ -232,10 +232,6 @@ impl Reloader {
             log.redirect(sink);
         }
         shared.permits.set_connections_max(next.limits.connections_max);
-        if let Some(helpers_max) = next.helpers_max {
-            let helpers: Vec<_> = shared.helpers.lock().iter().filter_map(Weak::upgrade).collect();
-            helpers.iter().for_each(|helpers| helpers.set_helpers_max(helpers_max));
-        }
         shared.disk.replace_sites(next.sites);
         let before = shared.listeners.swap(Arc::clone(&listeners));
         let is_left =
@@ -258,6 +254,10 @@ impl Reloader {
             limits: next.limits,
             endpoints: next.endpoints,
         });
+        if let Some(helpers_max) = next.helpers_max {
+            let helpers: Vec<_> = shared.helpers.lock().iter().filter_map(Weak::upgrade).collect();
+            helpers.iter().for_each(|helpers| helpers.reloaded(helpers_max));
+        }
         // A root that was replaced meanwhile was told to the configuration before.
         document_root::tell_all(&shared.disk, &shared.configuration().server.hosts);
         if let Err(error) = compressor::start(shared) {

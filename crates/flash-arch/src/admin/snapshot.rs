@@ -169,8 +169,8 @@ pub struct BlockCause {
 pub(crate) trait KnowsDevices: Send + Sync {
     fn devices(&self) -> Vec<DeviceSnapshot>;
 
-    /// From now on each device may have so many helpers.
-    fn set_helpers_max(&self, helpers_max: usize);
+    /// Another configuration serves. Each device may have so many helpers from now on.
+    fn reloaded(&self, helpers_max: usize);
 }
 
 /// The helpers of a device for one kind of jobs.

@@ -6,7 +6,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,8 @@ pub(super) struct Pool {
     waiting: AtomicUsize,
     /// Posted once for each submission.
     work: Semaphore,
+    /// No more jobs will be submitted.
+    is_closed: AtomicBool,
     breaker: DeviceBreaker,
     /// Jobs in which the device has failed, and when the last one was. Zero stands for never.
     errors: AtomicU64,
@@ -92,6 +94,7 @@ impl Pool {
             submissions: mpsc::Queue::new(),
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
+            is_closed: AtomicBool::new(false),
             breaker: DeviceBreaker::new(deadline),
             errors: AtomicU64::new(0),
             failed_us: AtomicU64::new(0),
@@ -136,6 +139,17 @@ impl Pool {
         if let Some(number) = another {
             self.start_another(number);
         }
+    }
+
+    /// Nobody submits jobs any more: the helpers end as soon as none is left.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.work.post();
+    }
+
+    /// Whether it has no job, and its device answers.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.has_waiting() && !self.breaker.is_open() && self.state.lock().in_flight.is_empty()
     }
 
     /// Whether jobs wait for a helper.
@@ -237,6 +251,10 @@ impl Pool {
                 if self.state.lock().may_leave() {
                     return;
                 }
+                if !self.shared.disk.has_device(self.device) {
+                    // Then the pool is to be closed.
+                    self.watchdog.notify();
+                }
             } else if let Some((task, begun, another)) = self.take(executor.clock(), Instant::now) {
                 if let Some(number) = another {
                     self.start_another(number);
@@ -244,6 +262,11 @@ impl Pool {
                 if self.perform(task, begun, &executor) {
                     return;
                 }
+            } else if self.is_closed.load(Ordering::SeqCst) {
+                self.state.lock().remove_helper();
+                // For the next helper.
+                self.work.post();
+                return;
             }
         }
     }
@@ -327,11 +350,10 @@ impl Pool {
     }
 
     fn start_another(self: &Arc<Self>, number: usize) {
-        static NONE: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let Err(error) = self.spawn(number) {
             // The existing helpers will do the job.
             self.state.lock().remove_helper();
-            self.shared.error_log.log_limited(&NONE, format_args!("cannot start a helper: {error}"));
+            log_unstarted(&self.shared, &error);
         }
     }
 
@@ -446,6 +468,12 @@ impl Pool {
                 .push(token, Completion::Done(exchange, Outcome::from(known.failed(refusal.failure()))));
         }
     }
+}
+
+/// Logs why there can be no helper. Each job may try again.
+pub(super) fn log_unstarted(shared: &ServerState, error: &io::Error) {
+    static NONE: RateLimit = RateLimit::every(Duration::from_secs(5));
+    shared.error_log.log_limited(&NONE, format_args!("cannot start a helper: {error}"));
 }
 
 #[cfg(test)]
