@@ -127,8 +127,9 @@ struct Earlier {
 }
 
 const REMOVALS_MAX: u8 = 20;
-/// How often earlier configurations are looked at, while there are any.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How soon earlier configurations are looked at again, while there are any. Each look without a result doubles the pause.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(2);
 
 /// Starts the thread. `wake` makes the loops look for listeners and for the configuration.
 pub(crate) fn start(
@@ -152,17 +153,22 @@ pub(crate) fn start(
 
 impl Reloader {
     fn run(mut self, requests: &Receiver<ReloadRequest>) {
+        let mut pause = LOOK_AFTER;
         loop {
             let request = match self.earlier.is_empty() && self.dropped.is_empty() {
                 true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => requests.recv_timeout(LOOK_EVERY),
+                false => requests.recv_timeout(pause),
             };
+            let is_reloaded = request.is_ok();
             match request {
                 Ok(request) => self.handle(&request),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.forget_unused();
+            pause = match self.forget_unused(is_reloaded) {
+                true => LOOK_AFTER,
+                false => (2 * pause).min(LOOK_AFTER_MAX),
+            };
         }
     }
 
@@ -273,8 +279,8 @@ impl Reloader {
         Ok(number)
     }
 
-    /// Frees what no loop and no exchange holds any more.
-    fn forget_unused(&mut self) {
+    /// Frees what no loop and no exchange holds any more. Returns whether more may soon be free.
+    fn forget_unused(&mut self, is_reloaded: bool) -> bool {
         self.dropped.retain_mut(|dropped| {
             if dropped.listener.strong_count() > 0 {
                 return true;
@@ -285,7 +291,7 @@ impl Reloader {
             dropped.tries_left > 0 && dropped.name.exists()
         });
         if self.earlier.is_empty() {
-            return;
+            return !self.dropped.is_empty();
         }
         let mut has_freed = false;
         for earlier in &mut self.earlier {
@@ -299,11 +305,17 @@ impl Reloader {
         if has_freed {
             self.forget_unused_endpoints();
         }
+        let before = self.earlier.len();
         self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
         let Self { shared, .. } = self;
         shared.disk.forget_unused_sites();
         shared.helper_kind.retire_helpers();
-        shared.configuration().server.paths.retain_sites(|site| shared.disk.is_present(site));
+        let is_over = self.earlier.len() < before;
+        // A look at all paths is for those of sites that are gone, and of requests that went on with them.
+        if is_reloaded || is_over {
+            shared.configuration().server.paths.retain_sites(|site| shared.disk.is_present(site));
+        }
+        is_reloaded || is_over || has_freed || !self.dropped.is_empty()
     }
 
     fn forget_unused_endpoints(&self) {
