@@ -47,7 +47,7 @@ pub(super) struct ClientFlags {
     /// Accept-Encoding of the requests, or of a part of them as in 'gzip, br=0.8'; may be repeated
     #[arg(long, value_name = "VALUE[=PART]", value_parser = encoding)]
     accept_encoding: Vec<(String, f64)>,
-    /// A further field of every request, as 'Name: value'; may be repeated
+    /// A field of every request, as 'Name: value', in place of the one that it would have; may be repeated
     #[arg(long, short = 'H', value_name = "FIELD", value_parser = field)]
     header: Vec<String>,
     /// Send HEAD requests
