@@ -176,7 +176,7 @@ impl<'a> Rig<'a> {
             program: self.place.flash.filter(|_| spec.is_flash()),
             connections_max: usual
                 .connections_max
-                .max((clients.count + self.beside(&cell.at)) as usize + 256),
+                .max((clients.connections_max() + self.beside(&cell.at)) as usize + 256),
             ..usual
         };
         let measured = self.measured(cell, &spec, &setup, site, &clients);

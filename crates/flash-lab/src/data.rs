@@ -1,7 +1,7 @@
 //! Measurements as they are looked at: medians with their spread, ratios taken within rounds.
 
 use crate::plan::At;
-use crate::record::{Measurement, Outcome, RecordError, Run, Store};
+use crate::record::{Measurement, RecordError, Run, Store};
 
 /// A run's circumstances and everything measured so far.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Spread {
     pub high: f64,
     /// How many repeats it is made of.
     pub count: usize,
+    /// Some would be larger if clients had waited for all answers.
+    pub at_least: bool,
 }
 
 impl Spread {
@@ -31,14 +33,15 @@ impl Spread {
             0 => (values[middle - 1] + values[middle]) / 2.0,
             _ => values[middle],
         };
-        Some(Spread { median, low, high, count: values.len() })
+        Some(Spread { median, low, high, count: values.len(), at_least: false })
     }
 
     /// `0.93 (0.91–0.96)`.
     pub fn words(&self) -> String {
+        let median = number(self.median);
         match self.count {
-            1 => format!("{} (once)", number(self.median)),
-            _ => format!("{} ({}–{})", number(self.median), number(self.low), number(self.high)),
+            1 => format!("{median} (once)"),
+            _ => format!("{median} ({}–{})", number(self.low), number(self.high)),
         }
     }
 }
@@ -51,21 +54,21 @@ impl Data {
 
     /// A figure of a server at a place, over the repeats.
     pub fn spread(&self, server: &str, at: &At, figure: &str) -> Option<Spread> {
-        Spread::of(self.at(server, at).filter_map(|one| one.figure(figure)).collect())
+        let spread = Spread::of(self.at(server, at).filter_map(|one| one.figure(figure)).collect())?;
+        Some(Spread { at_least: self.at(server, at).any(|one| is_at_least(one, figure)), ..spread })
     }
 
-    /// A figure in one round.
+    /// A figure in one round. None of which only a lower bound is known, because it decides nothing.
     pub fn in_round(&self, server: &str, at: &At, figure: &str, repeat: u32) -> Option<f64> {
-        self.at(server, at).find(|one| one.repeat == repeat)?.figure(figure)
+        let one = self.at(server, at).find(|one| one.repeat == repeat && !is_at_least(one, figure))?;
+        one.figure(figure)
     }
 
     /// A distribution of a server at a place, all repeats together, in ascending order.
     pub fn distribution(&self, server: &str, at: &At, name: &str) -> Vec<(f64, u64)> {
         let mut all: Vec<(f64, u64)> = Vec::new();
         for one in self.at(server, at) {
-            if let Outcome::Done(done) = &one.outcome {
-                all.extend(done.distributions.get(name).into_iter().flatten());
-            }
+            all.extend(one.result().and_then(|done| done.distributions.get(name)).into_iter().flatten());
         }
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|next, kept| {
@@ -85,6 +88,10 @@ impl Data {
     fn at<'a>(&'a self, server: &'a str, at: &'a At) -> impl Iterator<Item = &'a Measurement> {
         self.measurements.iter().filter(move |one| one.server == server && one.x == *at)
     }
+}
+
+fn is_at_least(one: &Measurement, figure: &str) -> bool {
+    one.result().is_some_and(|done| done.at_least.contains(figure))
 }
 
 /// Three significant digits or so.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use flash_load::Invalid;
+
 use crate::experiment::Experiment;
 use crate::plan::{At, Plan};
 use crate::record::{Figures, Measurement, Outcome};
@@ -33,22 +35,24 @@ fn figures(experiment: &Experiment) -> String {
     let figures = names(experiment, |done| done.figures.keys());
     let errors = names(experiment, |done| done.errors.keys());
     let mut head = identity(&experiment.plan);
-    head.extend(["began_unix_seconds", "took_seconds", "failed"].map(str::to_owned));
+    head.extend(["began_unix_seconds", "took_seconds", "failed", "invalid", "at_least"].map(str::to_owned));
     head.extend(figures.iter().map(|name| name.to_string()));
     head.extend(errors.iter().map(|kind| format!("errors_{kind}")));
     let rows = experiment.data.measurements.iter().map(|one| {
         let mut row = identify(experiment, one);
         row.extend([one.began_unix.to_string(), one.took_seconds.to_string()]);
-        row.push(match &one.outcome {
-            Outcome::Done(_) => String::new(),
-            Outcome::Failed(why) => why.clone(),
-        });
-        row.extend(figures.iter().map(|name| one.figure(name).map(number).unwrap_or_default()));
+        let (done, why) = match &one.outcome {
+            Outcome::Done(done) => (Some(done), ""),
+            Outcome::Failed(why) => (None, &**why),
+        };
+        row.push(why.to_owned());
+        row.push(done.and_then(|done| done.invalid).map_or("", Invalid::name).to_owned());
+        row.push(done.map(|done| Vec::from_iter(done.at_least.clone()).join(" ")).unwrap_or_default());
+        let of = |name: &&str| done.and_then(|done| done.figures.get(*name)).copied();
+        row.extend(figures.iter().map(|name| of(name).map(number).unwrap_or_default()));
         // What no client met with is not recorded.
-        row.extend(errors.iter().map(|kind| match &one.outcome {
-            Outcome::Done(done) => done.errors.get(*kind).copied().unwrap_or(0).to_string(),
-            Outcome::Failed(_) => String::new(),
-        }));
+        let count = |kind: &&str| done.map(|done| done.errors.get(*kind).copied().unwrap_or(0).to_string());
+        row.extend(errors.iter().map(|kind| count(kind).unwrap_or_default()));
         row
     });
     csv(head, rows)
@@ -132,6 +136,8 @@ mod tests {
         let Outcome::Done(done) = &mut with_waits.outcome else { panic!("it is done") };
         done.figures.insert("latency_p99_ms".into(), f64::NAN);
         done.errors.insert("timeout".into(), 3);
+        done.invalid = Some(Invalid::Full);
+        done.at_least = ["latency_p99_ms", "latency_p999_ms"].map(str::to_owned).into();
         done.distributions.insert("hot.latency_ms".into(), vec![(0.5, 7), (1.5, 1)]);
         let mut failed = fixtures::measurement("1999", 1.0, 0, 0.0);
         failed.outcome = Outcome::Failed("it said \"no\", and left".into());
@@ -140,11 +146,11 @@ mod tests {
         let tables = tables(&Experiment { plan, data: Data { run, measurements } });
         assert_eq!(
             tables[0].csv,
-            "plan,run,reduced,server,clients,round,began_unix_seconds,took_seconds,failed,latency_p99_ms,requests_per_second,\
+            "plan,run,reduced,server,clients,round,began_unix_seconds,took_seconds,failed,invalid,at_least,latency_p99_ms,requests_per_second,\
              errors_timeout\n\
-             made-up,full,,amped,1,1,0,1,,,100,0\n\
-             made-up,full,,amped,10,2,0,1,,,250.5,3\n\
-             made-up,full,,1999,1,1,0,1,\"it said \"\"no\"\", and left\",,,\n"
+             made-up,full,,amped,1,1,0,1,,,,,100,0\n\
+             made-up,full,,amped,10,2,0,1,,full,latency_p999_ms latency_p99_ms,,250.5,3\n\
+             made-up,full,,1999,1,1,0,1,\"it said \"\"no\"\", and left\",,,,,\n"
         );
         assert_eq!(
             tables[1].csv,

@@ -71,7 +71,10 @@ impl Progress {
             at => format!(" at {at}"),
         };
         let what = match &measurement.outcome {
-            Outcome::Done(figures) => summary(&figures.figures),
+            Outcome::Done(done) => {
+                let invalid = done.invalid.map(|invalid| format!("NOT A RESULT: {}: ", invalid.name()));
+                invalid.unwrap_or_default() + &summary(&done.figures)
+            }
             Outcome::Failed(why) => format!("FAILED: {}", why.trim_end()),
         };
         let line = format!("  {}{place}: {what}", measurement.server);
@@ -80,7 +83,7 @@ impl Progress {
             let at = self.left.all - self.left.cells + self.left.done;
             flash_cli::say(format_args!("{line}  [{at}/{}, {left} left]", self.left.all));
         } else {
-            if matches!(measurement.outcome, Outcome::Failed(_)) {
+            if measurement.result().is_none() {
                 self.bar.println(line);
             }
             self.bar.inc(1);

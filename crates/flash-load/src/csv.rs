@@ -1,6 +1,7 @@
 //! A report as a table (RFC 4180): the numbers of `--json`, each in a column that names its unit. The first row is the run,
 //! and each class of requests has a row below it. The steps of a search or a sweep follow in the same way.
 
+use crate::Invalid;
 use crate::report::{ClassReport, Latency, Report};
 use crate::tally::{Fault, STREAM_RESET};
 
@@ -66,6 +67,10 @@ impl Row<'_> {
         cells.add("received_bytes", whole.map(|run| run.received_bytes));
         cells.add("asked", whole.map(|run| run.asked));
         cells.add("unanswered", whole.map(|run| run.unanswered));
+        cells.add("unanswered_percent", whole.map(|run| run.unanswered_percent));
+        cells.add("queued", whole.map(|run| run.queued));
+        cells.add("clients_busy_percent", whole.map(|run| run.clients_busy_percent));
+        cells.add("invalid", whole.and_then(|run| run.invalid).map(Invalid::name));
         cells.add("connections", whole.map(|run| run.connections));
         cells.add("handshakes_full", whole.map(|run| run.handshakes_full));
         cells.add("handshakes_resumed", whole.map(|run| run.handshakes_resumed));
@@ -101,6 +106,7 @@ impl Cells {
     /// Waits that did not happen have no times.
     fn latency(&mut self, what: &str, waits: Option<&Latency>) {
         self.add(&format!("{what}_count"), waits.map(|waits| waits.count));
+        self.add(&format!("{what}_unanswered"), waits.map(|waits| waits.unanswered));
         let waits = waits.filter(|waits| waits.count > 0);
         for (name, us) in [
             ("mean", waits.map(|waits| waits.mean)),
@@ -152,7 +158,9 @@ mod tests {
                 Some(parts) => {
                     for part in parts.keys() {
                         let column = match name.strip_suffix("_us") {
-                            Some(waits) if part == "count" => format!("{waits}_count"),
+                            Some(waits) if ["count", "unanswered"].contains(&&**part) => {
+                                format!("{waits}_{part}")
+                            }
                             Some(waits) => format!("{waits}_{part}_us"),
                             None => format!("{name}_{part}"),
                         };

@@ -60,7 +60,7 @@ impl Output {
             Until::Time(time) => Whole::Time(load.warm_up + time),
             Until::Requests(requests) => Whole::Requests(requests),
         };
-        Progress::new(whole, load.warm_up, self.quiet)
+        Progress::new(whole, self.quiet)
     }
 
     pub(crate) fn report(self, report: &Report) -> Result<(), Failure> {
@@ -78,7 +78,18 @@ impl Output {
         if !is_quiet && !to_stdout {
             flash_cli::print(page(report))?;
         }
-        Ok(())
+        worth(report)
+    }
+}
+
+/// Requests that failed, and runs that are not results, are a failure of the whole. Steps of a search may go too far.
+fn worth(report: &Report) -> Result<(), Failure> {
+    let runs = || std::iter::once(report).chain(report.steps.iter().filter(|step| step.clients.is_none()));
+    let errors = runs().map(|run| run.errors_total).max().unwrap_or_default();
+    match runs().find_map(|run| run.invalid) {
+        Some(invalid) => Err(Failure::Run(format!("this is not a result: {invalid}"))),
+        None if errors > 0 => Err(Failure::Run(format!("{} requests failed", thousands(errors)))),
+        None => Ok(()),
     }
 }
 
@@ -90,7 +101,6 @@ enum Whole {
 /// How far it is, for those who watch.
 pub(crate) struct Progress {
     whole: Whole,
-    warm_up: Duration,
     show: Show,
     last: Live,
 }
@@ -102,7 +112,7 @@ enum Show {
 }
 
 impl Progress {
-    fn new(whole: Whole, warm_up: Duration, quiet: bool) -> Progress {
+    fn new(whole: Whole, quiet: bool) -> Progress {
         let show = match (quiet, io::stderr().is_terminal()) {
             (true, _) => Show::Nothing,
             (false, false) => Show::Lines,
@@ -112,7 +122,7 @@ impl Progress {
                 Show::Bar(bar)
             }
         };
-        Progress { whole, warm_up, show, last: Live::default() }
+        Progress { whole, show, last: Live::default() }
     }
 
     pub(crate) fn show(&mut self, live: Live) {
@@ -140,7 +150,7 @@ impl Progress {
         if live.errors > 0 {
             text.push_str(&format!("  {} errors", thousands(live.errors)));
         }
-        if live.elapsed < self.warm_up {
+        if !live.is_measuring {
             text.push_str("  warming up");
         }
         match &self.show {
@@ -169,6 +179,9 @@ impl Progress {
 fn page(report: &Report) -> String {
     let mut page = format!("{}\n\n", report.load);
     let mut line = |name: &str, text: String| page.push_str(&format!("{name:<12}{text}\n"));
+    if let Some(invalid) = report.invalid {
+        line("NO RESULT", invalid.to_string());
+    }
     let ended = if report.interrupted { ", ended early" } else { "" };
     line("requests", format!("{} in {:.2} s{ended}", thousands(report.requests), report.seconds));
     line("rate", format!("{}/s", thousands(report.requests_per_second.round() as u64)));
@@ -180,7 +193,14 @@ fn page(report: &Report) -> String {
         line("handshakes", format!("{full} full, {resumed} resumed (p50 {p50}, p99 {p99})"));
     }
     if report.unanswered > 0 {
-        line("unanswered", format!("{} at the end", thousands(report.unanswered)));
+        let [unanswered, asked] = [report.unanswered, report.asked].map(thousands);
+        line(
+            "unanswered",
+            format!("{unanswered} of {asked} at the end ({:.2} %)", report.unanswered_percent),
+        );
+    }
+    if report.queued > 0 {
+        line("queued", format!("{} found all connections busy", thousands(report.queued)));
     }
     if report.errors_total > 0 {
         let kinds: Vec<String> =
@@ -203,8 +223,18 @@ fn page(report: &Report) -> String {
     page.push_str("\nlatency          mean       p50       p90       p99     p99.9    p99.99       max\n");
     let mut rates = String::new();
     let mut row = |name: &str, waits: &Latency| {
-        let times = [waits.mean, waits.p50, waits.p90, waits.p99, waits.p999, waits.p9999, waits.max];
-        let times: String = times.iter().map(|us| format!("{:>10}", time(*us))).collect();
+        // The mean has all of them in it, as the longest has.
+        let times = [
+            (waits.mean, 1.0),
+            (waits.p50, 0.5),
+            (waits.p90, 0.9),
+            (waits.p99, 0.99),
+            (waits.p999, 0.999),
+            (waits.p9999, 0.9999),
+            (waits.max, 1.0),
+        ];
+        let cell = |(us, part)| format!("{}{}", if waits.is_bound(part) { "≥ " } else { "" }, time(us));
+        let times: String = times.map(|figure| format!("{:>10}", cell(figure))).concat();
         page.push_str(&format!("{name:<11}{times}\n"));
     };
     row("all", &report.latency_us);
@@ -222,10 +252,12 @@ fn page(report: &Report) -> String {
         row(&format!("{what:<11}"), &step.latency_us);
         let rate = thousands(step.requests_per_second.round() as u64);
         let kept = step.conformance.as_ref().map(|kept| format!(", {} conform", thousands(kept.conforming)));
+        let invalid = step.invalid.map(|invalid| format!(", no result: {}", invalid.name()));
         rates.push_str(&format!(
-            "{what:<14}{rate}/s, {} errors{}\n",
+            "{what:<14}{rate}/s, {} errors{}{}\n",
             step.errors_total,
-            kept.unwrap_or_default()
+            kept.unwrap_or_default(),
+            invalid.unwrap_or_default()
         ));
     }
     if !rates.is_empty() {

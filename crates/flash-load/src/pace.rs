@@ -5,6 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
+/// Connections of an open loop at most, where nothing else is said. So many are busy at once if a server that is asked 10,000
+/// times a second needs a tenth of a second. They are opened as they are needed.
+pub const CONNECTIONS_MAX: u32 = 1024;
+
 /// When the clients of a group ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -26,6 +30,11 @@ pub enum Arrivals {
 }
 
 impl Pace {
+    /// Whether requests are due at their times, with or without responses.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Pace::Closed { .. })
+    }
+
     /// How many connections it may hold at once.
     pub fn connections_max(&self) -> u32 {
         match *self {
@@ -40,13 +49,16 @@ impl fmt::Display for Pace {
         match self {
             Pace::Closed { clients, think } if think.is_zero() => write!(f, "closed loop of {clients}"),
             Pace::Closed { clients, think } => write!(f, "closed loop of {clients}, who think for {think:?}"),
-            Pace::Open { per_second, arrivals: Arrivals::Constant, .. } => {
-                write!(f, "open loop at {per_second:.0} a second")
+            Pace::Open { per_second, arrivals, connections_max } => {
+                let arrivals = if *arrivals == Arrivals::Poisson { ", Poisson" } else { "" };
+                write!(
+                    f,
+                    "open loop at {per_second:.0} a second{arrivals}, on up to {connections_max} connections"
+                )
             }
-            Pace::Open { per_second, arrivals: Arrivals::Poisson, .. } => {
-                write!(f, "open loop at {per_second:.0} a second, Poisson")
+            Pace::Recorded { speed_up, connections_max } => {
+                write!(f, "as recorded, {speed_up} times as fast, on up to {connections_max} connections")
             }
-            Pace::Recorded { speed_up, .. } => write!(f, "as recorded, {speed_up} times as fast"),
         }
     }
 }

@@ -5,13 +5,15 @@
 mod answers;
 mod client_shard;
 mod connection;
+mod course;
 mod http2;
 mod requests;
+mod settle;
 mod share;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_traffic::Part;
@@ -29,6 +31,7 @@ use crate::verify::Originals;
 use crate::{Load, Pace};
 use client_shard::ClientShard;
 use connection::Connection;
+pub(crate) use course::Course;
 use share::share;
 
 /// Bytes taken from a socket at once.
@@ -41,17 +44,11 @@ const OPENING_MAX: usize = 100;
 const EARLY: Duration = Duration::from_micros(50);
 /// How soon a thread sees that it shall stop.
 const NAP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The same, where all threads wait for the last one to settle.
+const SETTLING_NAP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const NO_NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What epoll calls the clock. No connection has this place.
 const CLOCK: u64 = u64::MAX;
-
-/// What all threads of a run have in common.
-pub(crate) struct Course {
-    pub(crate) start: Instant,
-    /// The end of the warm-up.
-    pub(crate) counted_from: Instant,
-    pub(crate) stop: AtomicBool,
-}
 
 /// What a thread shows while it runs: totals since the start.
 #[derive(Default)]
@@ -86,6 +83,14 @@ pub(crate) struct Player<'a> {
     /// What bodies are compared with, by crew.
     originals: Vec<Originals>,
     end: Option<Instant>,
+    /// What the times of open loops' requests are counted from.
+    origin: Instant,
+    /// This thread has nothing of the warm-up under way, in open loops.
+    is_settled: bool,
+    /// When the measured time begins is known.
+    knows_begin: bool,
+    /// How long it has waited in the measured time, with nothing to do.
+    idle: Duration,
     /// Requests that may still be sent; none where time is the end.
     budget: Option<u64>,
     /// When the next request is due, over all crews; between events this is all that is looked at.
@@ -96,8 +101,12 @@ pub(crate) struct Player<'a> {
 pub(crate) fn play(load: &Load, part: Part, course: &Course, gauge: &Gauge) -> Result<Tally, Errno> {
     // The kernel may wake sleepers 50 µs late to save power; here, that would be in every wait.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let mut player = Player::new(load, part, course, gauge)?;
-    player.play()?;
+    let player = Player::new(load, part, course, gauge);
+    let mut player = player.inspect_err(|_| course.settled(Instant::now()))?;
+    let played = player.play();
+    player.has_settled(Instant::now());
+    played?;
+    player.tally.busy = player.busy(Instant::now());
     let of_closed_loops = player.connections.iter().filter(|one| player.shards[one.shard].is_closed_loop());
     player.tally.clients = of_closed_loops.map(|one| one.client).collect();
     Ok(player.tally)
@@ -107,23 +116,23 @@ impl<'a> Player<'a> {
     fn new(load: &'a Load, part: Part, course: &'a Course, gauge: &'a Gauge) -> Result<Player<'a>, Errno> {
         let mut shards = Vec::new();
         let mut connections = Vec::new();
-        let mut classes = 0;
+        let mut classes = Vec::new();
         let mut random =
             fastrand::Rng::with_seed(load.seed.wrapping_mul(65_537).wrapping_add(part.index.into()));
         // Numbers tell connections apart over all threads.
         let mut number = part.index as usize;
         for group in &load.groups {
-            let shard = ClientShard::new(load, group, part, connections.len(), classes, &mut random);
-            classes += group.workload.catalogue().classes.len();
+            let shard = ClientShard::new(load, group, part, connections.len(), classes.len(), &mut random);
+            classes.extend(group.workload.catalogue().classes.iter().map(|_| group.pace.is_open()));
             for _ in shard.places.clone() {
                 connections.push(Connection::new(shards.len(), number, course.start));
                 number += part.of as usize;
             }
             shards.push(shard);
         }
-        let (end, budget) = match load.until {
-            Until::Time(time) => (Some(course.counted_from + time), None),
-            Until::Requests(all) => (None, Some(share(all, part))),
+        let budget = match load.until {
+            Until::Time(_) => None,
+            Until::Requests(all) => Some(share(all, part)),
         };
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let clock =
@@ -144,9 +153,13 @@ impl<'a> Player<'a> {
             buffer: vec![0; BUFFER_BYTES].into(),
             scratch: vec![0; if load.server.tls.is_some() { BUFFER_BYTES } else { 0 }].into(),
             out: Vec::new(),
-            tally: Tally::new(classes, course.start),
+            tally: Tally::new(&classes, course.start),
             originals: load.groups.iter().map(|_| Originals::default()).collect(),
-            end,
+            end: None,
+            origin: course.start,
+            is_settled: false,
+            knows_begin: false,
+            idle: Duration::ZERO,
             budget,
             next_due: Some(course.start),
         })
@@ -161,15 +174,20 @@ impl<'a> Player<'a> {
                 self.give_up(self.end.unwrap_or(now).min(now));
                 return Ok(());
             }
+            self.settle(now);
             self.ring(now);
             self.send_due(now);
             if self.has_finished() {
                 return Ok(());
             }
             // Within that time it looks and does not sleep.
-            let soon =
-                self.next_due.is_some_and(|due| due.saturating_duration_since(Instant::now()) <= EARLY);
-            let nap = if soon { NO_NAP } else { NAP_MAX };
+            let idle_from = Instant::now();
+            let soon = self.next_due.is_some_and(|due| due.saturating_duration_since(idle_from) <= EARLY);
+            let nap = match soon {
+                true => NO_NAP,
+                false if self.is_settling(now) => SETTLING_NAP_MAX,
+                false => NAP_MAX,
+            };
             if !soon {
                 self.set_clock()?;
             }
@@ -179,6 +197,9 @@ impl<'a> Player<'a> {
                 Err(error) => return Err(error),
             }
             let mut now = Instant::now();
+            if self.course.is_measured(idle_from) {
+                self.idle += now - idle_from;
+            }
             for event in events.iter().filter(|event| event.data.u64() != CLOCK) {
                 now = self.event(event.data.u64(), event.flags, now);
                 if self.next_due.is_some_and(|due| due <= now) {
@@ -192,7 +213,8 @@ impl<'a> Player<'a> {
     fn set_clock(&mut self) -> Result<(), Errno> {
         // A sleeper wakes up some time after it is called, so for a request that is due it is called early.
         let due = self.next_due.map(|due| due.checked_sub(EARLY).unwrap_or(due));
-        let wake = [self.timers.next(), due, self.end].into_iter().flatten().min();
+        let warm = Some(self.course.warm).filter(|_| !self.knows_begin);
+        let wake = [self.timers.next(), due, self.end, warm].into_iter().flatten().min();
         let Some(wake) = wake.filter(|_| wake != self.rings_at) else { return Ok(()) };
         self.rings_at = Some(wake);
         // 0 would be never.
@@ -231,21 +253,31 @@ impl<'a> Player<'a> {
                 self.connections[place].is_listed = false;
                 self.go(place, now);
             }
-            let next = self.shards[shard].next_due(self.course.start);
+            if self.knows_begin {
+                self.tally.queued += self.shards[shard].newly_waiting();
+            }
+            let next = self.due(shard);
             self.next_due = self.next_due.into_iter().chain(next).min();
         }
     }
 
+    /// When a group's next request is due. Behind the warm-up there is none until the measured time begins.
+    fn due(&self, shard: usize) -> Option<Instant> {
+        let due = self.shards[shard].next_due(self.origin)?;
+        (self.knows_begin || due < self.course.warm).then_some(due)
+    }
+
     /// Moves the requests that are due to the queue, and takes those out that have waited there for too long.
     fn queue_due(&mut self, shard: usize, now: Instant) {
-        while let Some(due) = self.shards[shard].next_due(self.course.start).filter(|due| *due <= now) {
-            let counted = due >= self.course.counted_from;
+        while let Some(due) = self.due(shard).filter(|due| *due <= now) {
+            let counted = self.course.is_measured(due);
             if !take_from(&mut self.budget, counted) {
                 self.shards[shard].exhaust();
                 return;
             }
             self.shards[shard].queue(due, &mut self.random);
             self.tally.asked += u64::from(counted);
+            self.tally.due += u64::from(counted);
         }
         while let Some((ask, due)) = self.shards[shard].overdue(now, self.load.timeout) {
             self.fault(shard, ask.file, due, now, Fault::Timeout);
@@ -262,6 +294,15 @@ impl<'a> Player<'a> {
             }
             _ => self.go(place, now),
         }
+    }
+
+    /// The part of its measured time, up to now, in which it had something to do.
+    fn busy(&self, now: Instant) -> f64 {
+        let measured =
+            self.course.measured_from().map(|from| now.saturating_duration_since(from).as_secs_f64());
+        measured
+            .filter(|seconds| *seconds > 0.0)
+            .map_or(0.0, |seconds| 1.0 - self.idle.as_secs_f64() / seconds)
     }
 
     /// Everything has been asked, and answered.
@@ -286,7 +327,7 @@ impl<'a> Player<'a> {
     }
 
     fn unanswered(&mut self, shard: usize, file: u32, due: Instant, end: Instant) {
-        if due < self.course.counted_from || due > end {
+        if !self.course.is_measured(due) || due > end {
             return;
         }
         self.tally.unanswered += 1;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Conformance;
 use crate::tally::{Tally, histogram};
+use crate::validity::Invalid;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
@@ -33,6 +34,17 @@ pub struct Report {
     pub asked: u64,
     /// Those of them that were under way or waiting when it ended.
     pub unanswered: u64,
+    #[serde(default)]
+    pub unanswered_percent: f64,
+    /// Requests of an open loop that waited because all connections were busy.
+    #[serde(default)]
+    pub queued: u64,
+    /// The percentage of the measured time in which the busiest thread of clients had something to do.
+    #[serde(default)]
+    pub clients_busy_percent: f64,
+    /// Why the run is not a result. None for one that is.
+    #[serde(default)]
+    pub invalid: Option<Invalid>,
     /// Connections opened since the start.
     pub connections: u64,
     /// Handshakes of TLS since the start: whole ones, and those that brought a session back.
@@ -90,6 +102,10 @@ pub struct ClassReport {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
     pub count: u64,
+    /// Those of them that never were answered, each with the time that it waited. The percentiles that lie among them are
+    /// lower bounds.
+    #[serde(default)]
+    pub unanswered: u64,
     pub mean: f64,
     pub min: f64,
     pub p50: f64,
@@ -102,7 +118,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn new(waits: &Histogram<u64>) -> Latency {
+    fn new(waits: &Histogram<u64>, unanswered: u64) -> Latency {
         if waits.is_empty() {
             return Latency::default();
         }
@@ -110,6 +126,7 @@ impl Latency {
         let quantile = |part: f64| us(waits.value_at_quantile(part).min(waits.max()));
         Latency {
             count: waits.len(),
+            unanswered,
             mean: waits.mean() / 1000.0,
             min: us(waits.min()),
             p50: quantile(0.5),
@@ -120,6 +137,11 @@ impl Latency {
             p9999: quantile(0.9999),
             max: us(waits.max()),
         }
+    }
+
+    /// Whether the quantile of this part, 0 to 1, is a lower bound: so many were not answered that it is among them.
+    pub fn is_bound(&self, part: f64) -> bool {
+        self.unanswered as f64 > (1.0 - part) * self.count as f64
     }
 }
 
@@ -132,22 +154,26 @@ impl Report {
         seconds: f64,
         interrupted: bool,
     ) -> Report {
-        let mut all = histogram();
+        let [mut all, mut open] = [histogram(), histogram()];
         let mut by_name: BTreeMap<&String, (ClassReport, Histogram<u64>)> = BTreeMap::new();
         for (name, class) in names.iter().zip(&tally.classes) {
             all.add(&class.waits).expect("all histograms have the same bounds");
+            if class.is_open {
+                open.add(&class.waits).expect("all histograms have the same bounds");
+            }
             let (report, waits) =
                 by_name.entry(name).or_insert_with(|| (ClassReport::default(), histogram()));
             waits.add(&class.waits).expect("all histograms have the same bounds");
             report.requests += class.requests;
             report.errors += class.errors;
             report.body_bytes += class.body_bytes;
+            report.latency_us.unanswered += class.given_up;
         }
         let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let classes = by_name.into_iter().map(|(name, (mut report, waits))| {
             report.requests_per_second = per_second(report.requests);
             report.megabits_per_second = per_second(report.body_bytes) * 8.0 / 1e6;
-            report.latency_us = Latency::new(&waits);
+            report.latency_us = Latency::new(&waits, report.latency_us.unanswered);
             report.waits_us = steps(&waits);
             (name.clone(), report)
         });
@@ -162,18 +188,22 @@ impl Report {
             megabits_per_second: per_second(body_bytes) * 8.0 / 1e6,
             body_bytes,
             received_bytes: tally.received_bytes,
-            latency_us: Latency::new(&all),
+            latency_us: Latency::new(&all, classes.values().map(|class| class.latency_us.unanswered).sum()),
             errors: tally.faults.iter().map(|(fault, count)| (fault.name().to_owned(), *count)).collect(),
             errors_total: tally.faults.values().sum(),
             statuses: tally.statuses.clone(),
             asked: tally.asked,
             unanswered: tally.unanswered,
+            unanswered_percent: 100.0 * tally.unanswered as f64 / tally.asked.max(1) as f64,
+            queued: tally.queued,
+            clients_busy_percent: 100.0 * tally.busy,
+            invalid: Invalid::of(tally, &open),
             connections: tally.connections,
             handshakes_full: tally.handshakes_full,
             handshakes_resumed: tally.handshakes_resumed,
-            handshake_us: Latency::new(&tally.handshakes),
+            handshake_us: Latency::new(&tally.handshakes, 0),
             retries: tally.retries,
-            lateness_us: Latency::new(&tally.lateness),
+            lateness_us: Latency::new(&tally.lateness, 0),
             service_inversion: tally.windows.inversion(),
             interrupted,
             classes,

@@ -24,6 +24,8 @@ pub struct Live {
     pub requests: u64,
     pub body_bytes: u64,
     pub errors: u64,
+    /// The warm-up is over.
+    pub is_measuring: bool,
 }
 
 /// Runs a load until its end, or until `stop` is set. `look` is called a few times a second.
@@ -31,7 +33,7 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
     check(load)?;
     raise_descriptors(load)?;
     let start = Instant::now() + RUN_UP;
-    let course = Course { start, counted_from: start + load.warm_up, stop: AtomicBool::new(false) };
+    let course = Course::new(load, start);
     let gauges: Vec<Gauge> = (0..load.threads).map(|_| Gauge::default()).collect();
     let running = AtomicUsize::new(gauges.len());
     let tally = thread::scope(|scope| {
@@ -52,7 +54,7 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
             if stop.load(Ordering::Relaxed) {
                 course.stop.store(true, Ordering::Relaxed);
             }
-            look(live(&gauges, start));
+            look(live(&gauges, &course));
         }
         let mut tallies = players.into_iter().map(|player| match player.join() {
             Ok(played) => played.map_err(|error| Error::Run(format!("a thread of clients failed: {error}"))),
@@ -66,7 +68,8 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
     })?;
     let names: Vec<String> =
         load.groups.iter().flat_map(|group| group.workload.catalogue().classes.clone()).collect();
-    let seconds = tally.ended.saturating_duration_since(course.counted_from).as_secs_f64();
+    let measured = |from| tally.ended.saturating_duration_since(from).as_secs_f64();
+    let seconds = course.measured_from().map_or(0.0, measured);
     let interrupted = course.stop.load(Ordering::Relaxed);
     let mut report = Report::new(load.to_string(), &tally, &names, seconds, interrupted);
     report.conformance = load.bits_per_second_min.map(|min| Conformance::of(&tally.clients, seconds, min));
@@ -131,12 +134,13 @@ fn raise_descriptors(load: &Load) -> Result<(), Error> {
     )))
 }
 
-fn live(gauges: &[Gauge], start: Instant) -> Live {
+fn live(gauges: &[Gauge], course: &Course) -> Live {
     let sum = |number: fn(&Gauge) -> u64| gauges.iter().map(number).sum();
     Live {
-        elapsed: start.elapsed(),
+        elapsed: course.start.elapsed(),
         requests: sum(|gauge| gauge.requests.load(Ordering::Relaxed)),
         body_bytes: sum(|gauge| gauge.body_bytes.load(Ordering::Relaxed)),
         errors: sum(|gauge| gauge.errors.load(Ordering::Relaxed)),
+        is_measuring: course.is_measured(Instant::now()),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flash_traffic::Workload;
 
+use crate::pace::CONNECTIONS_MAX;
 use crate::{Arrivals, Error, Live, Load, Pace, Report, run};
 
 /// Clients of the first step of a search.
@@ -14,8 +15,6 @@ const CLIENTS_FIRST: u32 = 4;
 const CONFORMING_FIRST: u32 = 64;
 /// A step must bring so much more than the best before to be worth another one.
 const WORTH: f64 = 1.02;
-/// Connections of an open loop beside those that its rate needs.
-const CONNECTIONS_MAX: u32 = 1024;
 
 /// Measures a closed loop with ever more clients, twice as many in each step, until two steps in a row bring less than 2 %.
 /// The report is that of the best step, with all of them under `steps`. Only the first group grows.

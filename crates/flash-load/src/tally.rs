@@ -102,6 +102,10 @@ pub(crate) struct ClassTally {
     pub(crate) body_bytes: u64,
     /// Waits in nanoseconds: of answers, and of requests that were given up.
     pub(crate) waits: Histogram<u64>,
+    /// How many of them were given up. They would have waited longer.
+    pub(crate) given_up: u64,
+    /// They are those of an open loop.
+    pub(crate) is_open: bool,
 }
 
 pub(crate) struct Tally {
@@ -119,8 +123,13 @@ pub(crate) struct Tally {
     pub(crate) retries: u64,
     /// Under way or due when the run ended.
     pub(crate) unanswered: u64,
-    /// Requests that came due.
+    /// Requests that came due, and those of them that open loops asked.
     pub(crate) asked: u64,
+    pub(crate) due: u64,
+    /// Those of open loops that found all connections busy.
+    pub(crate) queued: u64,
+    /// The part of the measured time in which the busiest thread had something to do.
+    pub(crate) busy: f64,
     /// From when a request of an open loop was due until it was sent, in nanoseconds.
     pub(crate) lateness: Histogram<u64>,
     pub(crate) windows: Windows,
@@ -130,10 +139,18 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(classes: usize, start: Instant) -> Tally {
-        let class = || ClassTally { requests: 0, errors: 0, body_bytes: 0, waits: histogram() };
+    /// `classes` says of each whether it is an open loop's.
+    pub(crate) fn new(classes: &[bool], start: Instant) -> Tally {
+        let class = |&is_open| ClassTally {
+            requests: 0,
+            errors: 0,
+            body_bytes: 0,
+            waits: histogram(),
+            given_up: 0,
+            is_open,
+        };
         Tally {
-            classes: (0..classes).map(|_| class()).collect(),
+            classes: classes.iter().map(class).collect(),
             faults: BTreeMap::new(),
             statuses: BTreeMap::new(),
             received_bytes: 0,
@@ -144,6 +161,9 @@ impl Tally {
             retries: 0,
             unanswered: 0,
             asked: 0,
+            due: 0,
+            queued: 0,
+            busy: 0.0,
             lateness: histogram(),
             windows: Windows::default(),
             clients: Vec::new(),
@@ -168,6 +188,7 @@ impl Tally {
     /// A request that nobody waits for any longer. Left out, those that a stalled server never answers would make it look
     /// better than it is.
     pub(crate) fn given_up(&mut self, class: usize, wait: Duration) {
+        self.classes[class].given_up += 1;
         self.classes[class].waits.saturating_record(nanoseconds(wait));
     }
 
@@ -189,6 +210,7 @@ impl Tally {
             class.errors += other.errors;
             class.body_bytes += other.body_bytes;
             class.waits.add(&other.waits).expect("all histograms have the same bounds");
+            class.given_up += other.given_up;
         }
         for (fault, count) in other.faults {
             *self.faults.entry(fault).or_default() += count;
@@ -204,6 +226,9 @@ impl Tally {
         self.retries += other.retries;
         self.unanswered += other.unanswered;
         self.asked += other.asked;
+        self.due += other.due;
+        self.queued += other.queued;
+        self.busy = self.busy.max(other.busy);
         self.lateness.add(&other.lateness).expect("all histograms have the same bounds");
         self.windows.merge(other.windows);
         self.clients.extend(other.clients);

@@ -86,6 +86,41 @@ fn a_run_is_a_table_of_csv() {
 }
 
 #[test]
+fn a_run_that_went_wrong_ends_with_a_failure() {
+    let broken = answer(|visitor, _| visitor.say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"));
+    let output = run(&[&format!("http://{broken}/"), "-n", "5", "-q"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), &*said), (Some(1), "flash load: 5 requests failed\n"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("errors      5 (status_5xx 5)"), "{output:?}");
+
+    let slow = answer(|visitor, _| {
+        thread::sleep(Duration::from_millis(50));
+        visitor.ok("hello");
+    });
+    let url = format!("http://{slow}/");
+    let words = [&*url, "--rate", "200", "--connections", "2", "-d", "1s", "-q"];
+    let full = |more: &[&str]| -> String {
+        let output = run(&[&words, more].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("this is not a result: full"), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let page = full(&[]);
+    for part in [
+        "up to 2 connections",
+        "NO RESULT   full",
+        " of 200 at the end (",
+        " found all connections busy",
+        "≥ ",
+    ] {
+        assert!(page.contains(part), "no {part}: {page}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&full(&["--json", "-"])).expect("JSON");
+    assert_eq!(report["invalid"], "full");
+    assert!(full(&["--csv", "-"]).contains(",full,"));
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_failure() {
     let url = format!("http://{}/", answer(|visitor, _| visitor.ok("hello")));
     let folder = tempfile::tempdir().expect("a folder");

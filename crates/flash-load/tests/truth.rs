@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{answer, closed, load, run};
-use flash_load::{Arrivals, ClientOptions, Link, Load, Pace, Until};
+use common::{answer, closed, load, run, serve};
+use flash_load::{Arrivals, CONNECTIONS_MAX, ClientOptions, Invalid, Link, Load, Pace, Until};
 
 /// Each test measures time, and has the machine for itself meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
@@ -93,6 +93,66 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
 }
 
 #[test]
+fn an_open_loop_has_the_connections_that_a_slow_server_needs() {
+    let _alone = alone();
+    let server = || {
+        answer(|visitor, _| {
+            thread::sleep(Duration::from_millis(50));
+            visitor.ok("hello");
+        })
+    };
+    // Twenty are busy at a time.
+    let with = |connections_max| {
+        let pace = Pace::Open { per_second: 400.0, arrivals: Arrivals::Constant, connections_max };
+        run(&load(server(), pace, ClientOptions::default(), seconds(2.0)))
+    };
+    let report = with(CONNECTIONS_MAX);
+    let [p50_ms, p90_ms] = [report.latency_us.p50, report.latency_us.p90].map(|us| us / 1000.0);
+    assert!(p50_ms < 75.0 && p90_ms < 150.0, "{p50_ms} {p90_ms}");
+    assert_eq!((report.queued, report.invalid), (0, None), "{report:?}");
+    // Four answer 80 a second: the other requests wait for ever longer.
+    let report = with(4);
+    assert!(report.latency_us.p50 > 500_000.0 && report.queued > 600, "{report:?}");
+    assert_eq!(report.invalid, Some(Invalid::Full));
+    assert!(report.unanswered > 600 && report.unanswered_percent > 75.0, "{report:?}");
+    assert!(report.latency_us.is_bound(0.5) && !report.latency_us.is_bound(0.1), "{report:?}");
+}
+
+#[test]
+fn the_measured_time_begins_with_an_empty_queue() {
+    let _alone = alone();
+    let began = Instant::now();
+    // A cold server, and its first two connections never get an answer at all.
+    let server = serve(move |mut visitor| {
+        let cold = Duration::from_millis(700).saturating_sub(began.elapsed());
+        thread::sleep(if visitor.number < 2 { Duration::from_secs(30) } else { cold });
+        while visitor.head().is_some() {
+            visitor.ok("hello");
+        }
+    });
+    let pace = Pace::Open { per_second: 200.0, arrivals: Arrivals::Constant, connections_max: 8 };
+    let mut load = load(server, pace, ClientOptions::default(), seconds(1.0));
+    load.warm_up = Duration::from_millis(500);
+    load.threads = 2;
+    let report = run(&load);
+    assert!((190..=210).contains(&report.asked) && (report.seconds - 1.0).abs() < 0.01, "{report:?}");
+    assert!(report.latency_us.p99 < 100_000.0, "{report:?}");
+    assert_eq!((report.queued, report.errors_total), (0, 0), "{report:?}");
+    assert!(began.elapsed() < Duration::from_secs(4), "a lost request holds nothing up");
+}
+
+#[test]
+fn clients_that_cannot_keep_their_rate_have_no_result() {
+    let _alone = alone();
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let report = run(&load(server, open(1e6, Arrivals::Constant), ClientOptions::default(), seconds(0.5)));
+    assert!(report.invalid.is_some() && report.clients_busy_percent > 20.0, "{report:?}");
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let report = run(&load(server, open(50.0, Arrivals::Constant), ClientOptions::default(), seconds(1.0)));
+    assert!(report.clients_busy_percent < 50.0, "{report:?}");
+}
+
+#[test]
 fn what_is_never_answered_counts_with_its_age() {
     let _alone = alone();
     let server = answer(|_, _| thread::sleep(Duration::from_secs(30)));
@@ -103,6 +163,7 @@ fn what_is_never_answered_counts_with_its_age() {
     );
     let p50_ms = report.latency_us.p50 / 1000.0;
     assert!((450.0..550.0).contains(&p50_ms), "{p50_ms}");
+    assert!(report.unanswered_percent == 100.0 && report.latency_us.is_bound(0.5), "{report:?}");
 }
 
 #[test]

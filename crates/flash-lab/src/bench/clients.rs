@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flash_load::{
-    Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Tls, Until, Url, Urls,
+    Arrivals, CONNECTIONS_MAX, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Tls,
+    Until, Url, Urls,
 };
 use flash_rig::{Cgroup, Cpus, Php, Running, Steal, Usage, interrupt};
 
@@ -17,8 +18,6 @@ use crate::plan::{self, Connections, Protocol, SETTLE};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The hot file's clients, who are never so many that they disturb.
-const HOT_CONNECTIONS: u32 = 16;
 /// More threads of clients than this are never needed. They share processors with no other thread.
 const THREADS_MAX: usize = 4;
 
@@ -55,6 +54,12 @@ pub(super) struct Watching {
 }
 
 impl Clients {
+    /// How many connections they open at most.
+    pub(super) fn connections_max(&self) -> u32 {
+        let open_loops = self.rate.iter().chain(&self.load.hot_per_second).count() as u32;
+        self.count + open_loops * CONNECTIONS_MAX
+    }
+
     /// Sends requests, on this thread's processors, until the time is up or the run is interrupted. `slow_down` ends the
     /// warm-up.
     pub(super) fn ask(
@@ -102,7 +107,7 @@ impl Clients {
             {
                 slow_down();
             }
-            if live.elapsed >= load.warm_up {
+            if live.is_measuring {
                 if before.is_none() {
                     before = usage().ok().zip(cpus.steal().ok());
                 }
@@ -146,7 +151,7 @@ impl Clients {
         let pace = match self.rate {
             None => Pace::Closed { clients: self.count, think: Duration::ZERO },
             Some(per_second) => {
-                Pace::Open { per_second, arrivals: Arrivals::Poisson, connections_max: self.count }
+                Pace::Open { per_second, arrivals: Arrivals::Poisson, connections_max: CONNECTIONS_MAX }
             }
         };
         let keep = match self.load.connections {
@@ -166,10 +171,13 @@ impl Clients {
         let options = ClientOptions { keep, link, protocol, ..ClientOptions::default() };
         let mut groups = vec![ClientGroup { workload: site.workload.clone(), pace, options }];
         if let Some(per_second) = self.load.hot_per_second {
-            let connections_max = HOT_CONNECTIONS;
             groups.push(ClientGroup {
                 workload: Arc::new(Urls::new(vec![HOT_TARGET.into()], "hot")),
-                pace: Pace::Open { per_second, arrivals: Arrivals::Constant, connections_max },
+                pace: Pace::Open {
+                    per_second,
+                    arrivals: Arrivals::Constant,
+                    connections_max: CONNECTIONS_MAX,
+                },
                 options: ClientOptions { protocol, ..ClientOptions::default() },
             });
         }

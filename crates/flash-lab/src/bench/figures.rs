@@ -37,6 +37,7 @@ pub(super) fn of(
     put("requests", answered as f64);
     put("requests_per_second", answered as f64 / report.seconds);
     put("unanswered", report.unanswered as f64);
+    put("unanswered_percent", report.unanswered_percent);
     put("megabits_per_second", report.megabits_per_second);
     if seen.answers > 0 {
         if let Some(reads) = seen.disk_reads {
@@ -60,8 +61,9 @@ pub(super) fn of(
         put("conforming_clients", f64::from(clients));
     }
     put("stolen_percent", seen.stolen_percent);
+    put("clients_busy_percent", report.clients_busy_percent);
+    put("clients_late_p99_ms", report.lateness_us.p99 / 1e3);
     put("memory_mb", memory.pss_bytes as f64 / 1e6);
-    latency(&mut put, "", &report.latency_us);
     if let Some(inversion) = report.service_inversion {
         put("service_inversion", inversion);
     }
@@ -70,9 +72,17 @@ pub(super) fn of(
             let prefix = format!("{name}.");
             put(&format!("{prefix}requests_per_second"), class.requests_per_second);
             put(&format!("{prefix}megabits_per_second"), class.megabits_per_second);
-            latency(&mut put, &prefix, &class.latency_us);
+            let waits = &class.latency_us;
+            let part = waits.unanswered as f64 / waits.count.max(1) as f64;
+            put(&format!("{prefix}unanswered_percent"), 100.0 * part);
         }
     }
+    latency(&mut all, "", &report.latency_us);
+    for (name, class) in report.classes.iter().filter(|_| report.classes.len() > 1) {
+        latency(&mut all, &format!("{name}."), &class.latency_us);
+    }
+    all.invalid = report.invalid;
+    let mut put = |name: &str, value: f64| _ = all.figures.insert(name.to_owned(), value);
     if let Some(metrics) = metrics {
         for name in ["loop_blocks", "helper_jobs"] {
             if let Some(count) = metrics.count(name) {
@@ -109,21 +119,25 @@ fn errors(all: &mut Figures, report: &Report, answers: Answers) {
 }
 
 /// Without answers there are no waits.
-fn latency(put: &mut impl FnMut(&str, f64), prefix: &str, latency: &Latency) {
+fn latency(all: &mut Figures, prefix: &str, latency: &Latency) {
     if latency.count == 0 {
         return;
     }
     let figures = [
-        ("mean", latency.mean),
-        ("p50", latency.p50),
-        ("p90", latency.p90),
-        ("p95", latency.p95),
-        ("p99", latency.p99),
-        ("p999", latency.p999),
-        ("max", latency.max),
+        ("mean", latency.mean, 1.0),
+        ("p50", latency.p50, 0.5),
+        ("p90", latency.p90, 0.9),
+        ("p95", latency.p95, 0.95),
+        ("p99", latency.p99, 0.99),
+        ("p999", latency.p999, 0.999),
+        ("max", latency.max, 1.0),
     ];
-    for (name, us) in figures {
-        put(&format!("{prefix}latency_{name}_ms"), us / 1e3);
+    for (name, us, part) in figures {
+        let name = format!("{prefix}latency_{name}_ms");
+        if latency.is_bound(part) {
+            all.at_least.insert(name.clone());
+        }
+        all.figures.insert(name, us / 1e3);
     }
 }
 

@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 33] = [
+const FIGURES: [(&str, &str, &str, Better); 36] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -31,6 +31,7 @@ const FIGURES: [(&str, &str, &str, Better); 33] = [
     ("latency_max_ms", "response time, longest", "ms", Less),
     ("requests", "requests", "", More),
     ("errors", "errors", "", Less),
+    ("unanswered_percent", "requests without an answer at the end", "%", Less),
     ("processor_us_per_request", "processor time per request", "µs", Less),
     ("server_us_per_request", "processor time of the server alone per request", "µs", Less),
     ("php_us_per_request", "processor time of php-fpm per request", "µs", Less),
@@ -49,6 +50,8 @@ const FIGURES: [(&str, &str, &str, Better); 33] = [
     ("runnable_p90", "runnable threads of the server, 90 %", "", Less),
     ("memory_mb", "memory of the server", "MB", Less),
     ("stolen_percent", "processor time that the hypervisor took", "%", Less),
+    ("clients_busy_percent", "time in which the busiest thread of clients had something to do", "%", Less),
+    ("clients_late_p99_ms", "delay of the clients before they sent, 99 %", "ms", Less),
     ("bytes_per_connection", "memory per connection", "B", Less),
     ("latency_ms", "response time", "ms", Less),
     ("ready_events", "ready events per turn", "", Less),

@@ -1,7 +1,8 @@
 //! A run and its measurements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use flash_load::Invalid;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{At, Extent};
@@ -26,6 +27,9 @@ pub struct Run {
     /// What readers must know: a made-up site instead of a log, a disk that could not be throttled.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The commands that measured it, as they were given.
+    #[serde(default)]
+    pub commands: Vec<String>,
     /// What was left out because the user was not root. Empty in a whole run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reduced: Vec<String>,
@@ -98,14 +102,25 @@ pub struct Figures {
     /// What clients met with, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
+    /// Figures that would be larger if clients had waited for all answers.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub at_least: BTreeSet<String>,
+    /// Why these numbers are not a result, if they are none: the clients could not ask when they should have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<Invalid>,
 }
 
 impl Measurement {
-    /// None for one that failed.
-    pub fn figure(&self, name: &str) -> Option<f64> {
+    /// Its numbers, if they are a result.
+    pub fn result(&self) -> Option<&Figures> {
         match &self.outcome {
-            Outcome::Done(done) => done.figures.get(name).copied(),
-            Outcome::Failed(_) => None,
+            Outcome::Done(done) if done.invalid.is_none() => Some(done),
+            Outcome::Done(_) | Outcome::Failed(_) => None,
         }
+    }
+
+    /// None if there is no result.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.result()?.figures.get(name).copied()
     }
 }

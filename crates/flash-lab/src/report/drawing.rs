@@ -68,7 +68,9 @@ impl Quantity {
         let Some(spread) = spread else { return Cell { median: "–".into(), spread: None } };
         let shown = |value: f64| bare(value * self.factor, self.unit);
         let lowest_to_highest = || format!("{} – {}", shown(spread.low), shown(spread.high));
-        Cell { median: shown(spread.median), spread: (spread.count > 1).then(lowest_to_highest) }
+        let at_least = if spread.at_least { "≥ " } else { "" };
+        let median = format!("{at_least}{}", shown(spread.median));
+        Cell { median, spread: (spread.count > 1).then(lowest_to_highest) }
     }
 }
 

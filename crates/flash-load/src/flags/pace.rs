@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use flash_load::{Arrivals, Error, Pace};
+use flash_load::{Arrivals, CONNECTIONS_MAX, Error, Pace};
 use flash_traffic::Workload;
 
 use super::units::{bits, positive, span};
@@ -32,8 +32,9 @@ pub(super) struct PaceFlags {
     /// Send requests at the times of the log, FACTOR times as fast
     #[arg(long, value_name = "FACTOR", value_parser = positive, num_args = 0..=1, default_missing_value = "1")]
     recorded: Option<f64>,
-    /// Connections that an open loop may have; if all are busy, a request waits, and that time counts
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    /// Connections that an open loop may have; it opens one if none is free. If all are busy, a request waits, and that time
+    /// counts; if one in a hundred waits, the run is not a result
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX)]
     connections: u32,
     /// Find the server's capacity: double the clients until the rate stops rising
     #[arg(long)]

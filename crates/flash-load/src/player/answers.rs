@@ -291,7 +291,7 @@ impl Player<'_> {
     /// otherwise slow ones that began before would be lost. In an open loop the requests count that came due in it.
     fn counts(&self, shard: usize, due: Instant, now: Instant) -> bool {
         let moment = if self.shards[shard].is_closed_loop() { now } else { due };
-        moment >= self.course.counted_from && self.end.is_none_or(|end| now <= end)
+        self.course.is_measured(moment) && self.end.is_none_or(|end| now <= end)
     }
 
     /// The client has an answer, or knows that there will be none: it thinks, if that is its way, and asks again.
@@ -315,5 +315,5 @@ impl Player<'_> {
 
 /// Whether a moment falls into the measured time.
 pub(super) fn is_measured(course: &Course, end: Option<Instant>, moment: Instant) -> bool {
-    moment >= course.counted_from && end.is_none_or(|end| moment <= end)
+    course.is_measured(moment) && end.is_none_or(|end| moment <= end)
 }

@@ -44,6 +44,8 @@ pub(super) struct ClientShard<'a> {
     next: Next,
     /// Requests that are due and have no connection yet.
     queue: VecDeque<(Ask, Instant)>,
+    /// Those of them that are known to wait because all connections are busy.
+    waiting: usize,
     /// Connections that have room for a request; the one that was busy last is on top, so that no more are opened than needed.
     idle: Vec<usize>,
     /// Requests queued or pending.
@@ -104,6 +106,7 @@ impl<'a> ClientShard<'a> {
             places,
             next,
             queue: VecDeque::new(),
+            waiting: 0,
             under_way: 0,
             validators: HashMap::new(),
         }
@@ -131,16 +134,16 @@ impl<'a> ClientShard<'a> {
     }
 
     /// When the next request of an open loop is due.
-    pub(super) fn next_due(&self, start: Instant) -> Option<Instant> {
+    pub(super) fn next_due(&self, origin: Instant) -> Option<Instant> {
         if self.exhausted {
             return None;
         }
         match &self.next {
             Next::Never => None,
-            Next::Due(due) => Some(start + due.next()),
+            Next::Due(due) => Some(origin + due.next()),
             Next::Recorded { ask, speed_up } => {
                 let at = ask.as_ref()?.at.unwrap_or_default();
-                Some(start + at.div_f64(*speed_up))
+                Some(origin + at.div_f64(*speed_up))
             }
         }
     }
@@ -170,7 +173,18 @@ impl<'a> ClientShard<'a> {
     /// Takes a request out of the queue that has waited there for so long.
     pub(super) fn overdue(&mut self, now: Instant, timeout: Duration) -> Option<(Ask, Instant)> {
         let (_, due) = self.queue.front()?;
-        if *due + timeout > now { None } else { self.queue.pop_front() }
+        if *due + timeout > now { None } else { self.dequeue() }
+    }
+
+    fn dequeue(&mut self) -> Option<(Ask, Instant)> {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.queue.pop_front()
+    }
+
+    /// Requests that wait since the last call because all connections are busy.
+    pub(super) fn newly_waiting(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.waiting, self.queue.len());
+        (self.waiting - before) as u64
     }
 
     /// A connection for the request at the head of the queue, if there are both.
@@ -186,7 +200,7 @@ impl<'a> ClientShard<'a> {
     /// What the client at a place, who may ask now, asks: what is due, or in a closed loop the next request of all.
     pub(super) fn take(&mut self, place: usize, now: Instant) -> Option<(Ask, Instant)> {
         if !self.is_closed_loop() {
-            return self.queue.pop_front();
+            return self.dequeue();
         }
         if self.exhausted {
             return None;

@@ -92,14 +92,14 @@ impl Player<'_> {
         let shard = &mut self.shards[connection.shard];
         let concurrency = shard.options.concurrency() as usize;
         while connection.pending.len() < concurrency {
-            let counted = now >= self.course.counted_from;
+            let counted = self.course.is_measured(now);
             if shard.is_closed_loop() && !shard.is_exhausted() && !take_from(&mut self.budget, counted) {
                 shard.exhaust();
             }
             let Some((ask, due)) = shard.take(place, now) else { break };
             if shard.is_closed_loop() {
                 self.tally.asked += u64::from(counted);
-            } else if due >= self.course.counted_from {
+            } else if self.course.is_measured(due) {
                 self.tally.late(now.saturating_duration_since(due));
             }
             connection.pending.push_back(shard.draw(ask, due, &mut self.random));
