@@ -37,6 +37,7 @@ pub(crate) fn run(plan: &Plan, extent: Extent) -> Run {
         servers: servers.collect(),
         missing: Vec::new(),
         notes: Vec::new(),
+        commands: Vec::new(),
         reduced: Vec::new(),
     }
 }

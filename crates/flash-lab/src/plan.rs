@@ -9,6 +9,7 @@ mod check;
 mod contents;
 mod drawing;
 mod load;
+mod measurable;
 mod read;
 mod reduced;
 mod workload;

@@ -53,7 +53,12 @@ pub fn open(store: &mut Store, new: Run, fresh: bool) -> Result<(Run, Vec<Measur
         return Err(RunError::Other { folder: store.folder().display().to_string(), what });
     }
     store.resume()?;
-    Ok((old, done))
+    let mut run = old;
+    if !new.commands.iter().all(|command| run.commands.contains(command)) {
+        run.commands.extend(new.commands);
+        store.write_run(&run)?;
+    }
+    Ok((run, done))
 }
 
 /// In what an earlier run differs from this one, so that their measurements must not be mixed.

@@ -97,7 +97,8 @@ fn results_are_exported_as_csv() {
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(code, Some(0));
     assert!(
-        lines[0].starts_with("plan,run,reduced,server,") && lines[0].ends_with(",failed,memory_mb"),
+        lines[0].starts_with("plan,run,reduced,server,")
+            && lines[0].ends_with(",failed,invalid,at_least,memory_mb"),
         "{table}"
     );
     assert!(lines.len() == 3 && lines[1].ends_with(",1.5") && lines[2].ends_with(",2.5"), "{table}");
@@ -137,6 +138,7 @@ fn store(out: &std::path::Path, plan: &str, memory_mb: &[f64]) {
         servers: vec![Measured { name: server.clone(), version: None }],
         missing: Vec::new(),
         notes: Vec::new(),
+        commands: Vec::new(),
         reduced: Vec::new(),
     };
     store.begin(&run).unwrap();

@@ -81,6 +81,7 @@ fn a_plan_runs_without_root_and_says_what_is_left_out() {
     assert!(report.status.success(), "{report:?}");
     let page = fs::read_to_string(folder.path().join("lab/report.html")).unwrap();
     assert_eq!(page.matches("no memory limit of 64 MB").count(), 2, "above the plan and at its figure");
+    assert!(page.contains("flash lab run small.toml</code>"), "the command, as it was given");
     let table = lab(folder.path(), &["export", "--csv"]).stdout;
     assert!(String::from_utf8_lossy(&table).contains("no memory limit of 64 MB"));
 }

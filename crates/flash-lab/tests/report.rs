@@ -57,6 +57,7 @@ fn made_up(out: &Path, name: &str, text: &str, extent: Extent) {
         servers: measured.collect(),
         missing: vec![Missing { name: ODD.into(), why: "is not installed".into() }],
         notes: vec!["The site is made up: a log is missing.".into()],
+        commands: vec!["flash lab run 'my <plan>.toml' --servers amped".into()],
         reduced: vec![REDUCED.into()],
     };
     store.begin(&run).expect("records can be written");
@@ -141,7 +142,8 @@ fn the_page_says_everything_and_asks_for_nothing() {
         "is not installed",
         "Linux 6.1.0",
         "0123456789ab",
-        "--seed 1999",
+        "flash lab run 'my &lt;plan&gt;.toml' --servers amped",
+        "seed 1999",
         "1.2.3",
     ] {
         assert!(page.contains(word), "the page lacks {word}");

@@ -22,42 +22,38 @@ pub(super) fn judge(plan: &Plan, check: &Check, data: &Data) -> Judgement {
             all(order.windows(2).map(pair).collect())
         }
         Check::Change { figure, server, after, bounds } => {
+            let (late, early) = (asked.xs(|x| x > *after), asked.xs(|x| x <= *after));
             let change = asked.in_rounds(|round| {
-                let mean = |late: bool| {
-                    mean(
-                        asked
-                            .curve(server, figure, round)
-                            .filter(|(x, _)| (*x > *after) == late)
-                            .map(|(_, y)| y),
-                    )
-                };
-                Some(mean(true)? / mean(false)?)
+                let mean = |xs: &[f64]| mean(&asked.curve(server, figure, xs, round)?);
+                Some(mean(&late)? / mean(&early)?)
             });
-            let words = format!("{server} beyond {after}, in parts of what it is up to there:");
+            let words = format!("{server} at {}, in parts of what it is at {}:", list(&late), list(&early));
             one(change, bounds, &words).judgement
         }
         Check::Steady { figure, server, from, to, within } => {
+            let xs = asked.xs(|x| (*from..=*to).contains(&x));
             let steady = asked.in_rounds(|round| {
-                let within = asked.curve(server, figure, round).filter(|(x, _)| x >= from && x <= to);
-                let values: Vec<f64> = within.map(|(_, y)| y).collect();
+                let values = asked.curve(server, figure, &xs, round)?;
                 let spread = Spread::of(values).filter(|spread| spread.count > 1)?;
                 Some(spread.high / spread.low)
             });
             let bounds = Bounds { at_least: None, at_most: Some(*within) };
-            one(steady, &bounds, &format!("{server} from {from} to {to}, highest ÷ lowest:")).judgement
+            one(steady, &bounds, &format!("{server} at {}, highest ÷ lowest:", list(&xs))).judgement
         }
         Check::Crossing { figure, of, to, bounds } => {
+            let xs = asked.xs(|_| true);
             let crossing = asked.in_rounds(|round| {
-                let ratios = asked.data_places().into_iter().filter_map(|place| {
-                    let ratio =
-                        asked.pick(of, figure, &place, round)? / asked.pick(to, figure, &place, round)?;
-                    Some((place.value()?, ratio))
-                });
-                let ratios: Vec<_> = ratios.collect();
-                let below = ratios.iter().find(|(_, ratio)| *ratio < 1.0).map(|(x, _)| *x);
-                (!ratios.is_empty()).then(|| below.unwrap_or(f64::INFINITY))
+                for x in &xs {
+                    let side = |term| asked.pick(term, figure, &At::Value(*x), round);
+                    // Where nothing was measured, it may have fallen below.
+                    if side(of)? / side(to)? < 1.0 {
+                        return Some(*x);
+                    }
+                }
+                (!xs.is_empty()).then_some(f64::INFINITY)
             });
-            one(crossing, bounds, &format!("{} falls below {} at", of.words(), to.words())).judgement
+            let words = format!("of {}, {} falls below {} at", list(&xs), of.words(), to.words());
+            one(crossing, bounds, &words).judgement
         }
     }
 }
@@ -93,13 +89,14 @@ impl Asked<'_> {
         Spread::of((0..self.data.rounds()).filter_map(figure).collect())
     }
 
-    fn curve(&self, server: &str, figure: &str, round: u32) -> impl Iterator<Item = (f64, f64)> {
-        let places = self.data_places();
-        let points: Vec<_> = places
-            .iter()
-            .filter_map(|at| Some((at.value()?, self.data.in_round(server, at, figure, round)?)))
-            .collect();
-        points.into_iter()
+    /// Those of the sweep's values that a run of this extent measures.
+    fn xs(&self, is_wanted: impl Fn(f64) -> bool) -> Vec<f64> {
+        self.data_places().iter().filter_map(At::value).filter(|x| is_wanted(*x)).collect()
+    }
+
+    /// The figure at each of these. None where one is missing, since a part of a curve says nothing about the rest.
+    fn curve(&self, server: &str, figure: &str, xs: &[f64], round: u32) -> Option<Vec<f64>> {
+        xs.iter().map(|x| self.data.in_round(server, &At::Value(*x), figure, round)).collect()
     }
 
     /// The figure of a term in a round. Which of several servers counts is decided by the medians of all rounds.
@@ -198,8 +195,8 @@ fn one(number: Option<Spread>, bounds: &Bounds, words: &str) -> Answer {
 fn all(answers: Vec<Answer>) -> Judgement {
     let rank = |verdict| match verdict {
         Verdict::DoesNotHold => 0,
-        Verdict::CannotTell => 1,
         Verdict::Holds => 2,
+        _ => 1,
     };
     let worst = answers.into_iter().min_by(|a, b| {
         rank(a.judgement.verdict).cmp(&rank(b.judgement.verdict)).then(a.margin.total_cmp(&b.margin))
@@ -232,7 +229,11 @@ impl Spread {
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// `1, 10, 100`.
+fn list(xs: &[f64]) -> String {
+    xs.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -20,8 +20,30 @@ pub struct Judgement {
 pub enum Verdict {
     Holds,
     DoesNotHold,
+    /// The same of a quick run, which is too short to decide.
+    SeemsToHold,
+    SeemsNotToHold,
     /// Repeats disagree, or something was not measured.
     CannotTell,
+}
+
+impl Verdict {
+    pub const ALL: [Verdict; 5] = [
+        Verdict::Holds,
+        Verdict::DoesNotHold,
+        Verdict::SeemsToHold,
+        Verdict::SeemsNotToHold,
+        Verdict::CannotTell,
+    ];
+
+    /// What a quick run says in place of it.
+    pub(crate) fn as_indication(self) -> Verdict {
+        match self {
+            Verdict::Holds => Verdict::SeemsToHold,
+            Verdict::DoesNotHold => Verdict::SeemsNotToHold,
+            other => other,
+        }
+    }
 }
 
 impl std::fmt::Display for Verdict {
@@ -29,6 +51,8 @@ impl std::fmt::Display for Verdict {
         f.write_str(match self {
             Verdict::Holds => "holds",
             Verdict::DoesNotHold => "does not hold",
+            Verdict::SeemsToHold => "indication: holds",
+            Verdict::SeemsNotToHold => "indication: does not hold",
             Verdict::CannotTell => "cannot tell",
         })
     }

@@ -6,7 +6,7 @@ use crate::fixtures::{measurement, plan, run};
 use crate::plan::Extent;
 use crate::record::{Measurement, Outcome};
 
-use Verdict::{CannotTell, DoesNotHold, Holds};
+use Verdict::{CannotTell, DoesNotHold, Holds, SeemsNotToHold, SeemsToHold};
 
 /// Rates of amped and 1999 at 1, 10 and 100 clients, a line for each repeat.
 type Rates = [([f64; 3], [f64; 3])];
@@ -92,6 +92,56 @@ fn what_is_steady_stays_within_a_factor() {
     assert_eq!(ask(check, &[([1.0, 10.0, 20.0], [1.0; 3])]), (DoesNotHold, Some(2.0)));
 }
 
+/// What is said of a curve of amped from 1 to 100, of which these places were measured by a run of this extent.
+fn said(check: &str, extent: Extent, xs: &[f64]) -> (Verdict, String) {
+    let plan = plan(&format!("[[finding]]\nclaim = 'c'\nsource = 's'\ncheck = {check}\n"));
+    let mut all = measurements(&[([10.0; 3], [5.0; 3])]);
+    all.retain(|one| one.x.value().is_some_and(|x| xs.contains(&x)));
+    let (_, judgement) = judge(&plan, &Data { run: run(&plan, extent), measurements: all }).remove(0);
+    (judgement.verdict, judgement.measured)
+}
+
+#[test]
+fn a_curve_is_said_to_be_what_was_measured_of_it() {
+    let steady = "{ kind = 'steady', figure = 'requests_per_second', server = 'amped', from = 0, to = 1000, \
+                  within = 1.2 }";
+    let change = "{ kind = 'change', figure = 'requests_per_second', server = 'amped', after = 1, \
+                  bounds = { at_most = 0.8 } }";
+    let crossing = "{ kind = 'crossing', figure = 'requests_per_second', of = { servers = ['amped'] }, \
+                    to = { servers = ['1999'] }, bounds = { at_least = 200 } }";
+    let full = |check| said(check, Extent::Full, &[1.0, 10.0, 100.0]);
+    assert_eq!(full(steady), (Holds, "amped at 1, 10, 100, highest ÷ lowest: 1.00 (once)".into()));
+    assert_eq!(full(change).1, "amped at 10, 100, in parts of what it is at 1: 1.00 (once)");
+    assert_eq!(full(crossing).1, "of 1, 10, 100, amped falls below 1999 at nowhere (once)");
+    for check in [steady, change, crossing] {
+        assert_eq!(said(check, Extent::Full, &[1.0, 10.0]).0, CannotTell, "a place is missing: {check}");
+    }
+    let quick = |check| said(check, Extent::Quick, &[1.0, 100.0]);
+    assert_eq!(quick(steady), (SeemsToHold, "amped at 1, 100, highest ÷ lowest: 1.00 (once)".into()));
+    assert_eq!((quick(change).0, quick(crossing).0), (SeemsNotToHold, SeemsToHold));
+}
+
+#[test]
+fn what_is_no_result_or_only_a_lower_bound_decides_nothing() {
+    let check = "[[finding]]\nclaim = 'c'\nsource = 's'\ncheck = { kind = 'ratio', figure = 'requests_per_second', \
+                 of = { servers = ['amped'] }, to = { servers = ['1999'] }, bounds = { at_least = 1 } }";
+    let plan = plan(check);
+    let judged = |spoil: fn(&mut crate::record::Figures)| {
+        let mut all = measurements(&[([2.0; 3], [1.0; 3])]);
+        let Outcome::Done(done) = &mut all[2].outcome else { panic!("it is done") };
+        spoil(done);
+        let data = Data { run: run(&plan, Extent::Full), measurements: all };
+        (
+            judge(&plan, &data)[0].1.verdict,
+            data.spread("amped", &crate::plan::At::Value(10.0), "requests_per_second"),
+        )
+    };
+    assert_eq!(judged(|_| {}).0, Holds);
+    assert_eq!(judged(|done| done.invalid = Some(flash_load::Invalid::Full)), (CannotTell, None));
+    let (verdict, shown) = judged(|done| _ = done.at_least.insert("requests_per_second".into()));
+    assert!(verdict == CannotTell && shown.is_some_and(|spread| spread.at_least));
+}
+
 #[test]
 fn a_crossing_is_the_first_place_where_one_falls_below_the_other() {
     let check = "{ kind = 'crossing', figure = 'requests_per_second', of = { servers = ['amped'] }, \
@@ -109,7 +159,7 @@ fn a_quick_run_decides_on_the_places_that_it_has() {
     let mut all = measurements(&[([2.0; 3], [1.0; 3])]);
     all.retain(|one| one.x.value() != Some(10.0));
     let mut data = Data { run: run(&plan, Extent::Quick), measurements: all };
-    assert_eq!(judge(&plan, &data)[0].1.verdict, Holds);
+    assert_eq!(judge(&plan, &data)[0].1.verdict, SeemsToHold);
     // A full run without them has not measured what it is asked for.
     data.run.extent = Extent::Full;
     assert_eq!(judge(&plan, &data)[0].1.verdict, CannotTell);

@@ -163,6 +163,7 @@ impl Plan {
                     self.finding_nonsense(finding).map(|what| format!("finding '{}': {what}", finding.claim))
                 })
             })
+            .or_else(|| self.unmeasurable())
     }
 
     fn load_nonsense(&self) -> Option<String> {

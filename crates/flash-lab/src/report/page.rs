@@ -46,7 +46,7 @@ fn tally(verdicts: &[Verdict]) -> Markup {
     let count = |verdict: Verdict| verdicts.iter().filter(|one| **one == verdict).count();
     html! {
         ul.tally {
-            @for verdict in [Verdict::Holds, Verdict::DoesNotHold, Verdict::CannotTell] {
+            @for verdict in Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0) {
                 li { b { (count(verdict)) } " " (badge(verdict)) }
             }
         }

@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use super::drawing::{Table, has_reference};
 use crate::experiment::Experiment;
 use crate::finding::Verdict;
-use crate::plan::{Drawing, Extent, built_in};
+use crate::plan::{Drawing, Extent};
 use crate::record::{Missing, Outcome};
 
 pub(super) fn section(experiment: &Experiment) -> Markup {
@@ -98,9 +98,13 @@ fn table(table: &Table, title: &str) -> Markup {
 
 /// What the plan asks for and the machine does not have, and what went wrong.
 fn missing(missing: &[Missing], experiment: &Experiment) -> Markup {
-    let mut failed: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut failed: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for one in &experiment.data.measurements {
-        if let Outcome::Failed(why) = &one.outcome {
+        let why = match &one.outcome {
+            Outcome::Failed(why) => Some(format!("failed: {why}")),
+            Outcome::Done(done) => done.invalid.map(|invalid| format!("gave no result: {invalid}")),
+        };
+        if let Some(why) = why {
             *failed.entry((&one.server, why)).or_default() += 1;
         }
     }
@@ -111,7 +115,7 @@ fn missing(missing: &[Missing], experiment: &Experiment) -> Markup {
             ul {
                 @for Missing { name, why } in missing { li { b { (name) } ": " (why) } }
                 @for ((server, why), count) in &failed {
-                    li { b { (server) } ": " (counted(*count, "measurement")) " failed: " (why) }
+                    li { b { (server) } ": " (counted(*count, "measurement")) " " (why) }
                 }
                 @for note in notes { li { (note) } }
             }
@@ -120,7 +124,7 @@ fn missing(missing: &[Missing], experiment: &Experiment) -> Markup {
 }
 
 fn circumstances(experiment: &Experiment) -> Markup {
-    let (plan, run) = (&experiment.plan, &experiment.data.run);
+    let run = &experiment.data.run;
     let machine = &run.machine;
     let began = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(run.began_unix));
     let rounds = counted(experiment.data.rounds() as usize, "round");
@@ -138,7 +142,7 @@ fn circumstances(experiment: &Experiment) -> Markup {
         ("Kernel", machine.kernel.clone()),
         ("Disk", machine.disk.clone()),
         ("Lab", format!("{}, commit {}", machine.lab, machine.commit.as_deref().unwrap_or("unknown"))),
-        ("Begun", format!("{began}; {measurements} in {rounds} ({} run)", run.extent)),
+        ("Begun", format!("{began}; {measurements} in {rounds} ({} run), seed {}", run.extent, run.seed)),
     ];
     html! {
         h3 { "Circumstances" }
@@ -152,22 +156,19 @@ fn circumstances(experiment: &Experiment) -> Markup {
                     }
                 }
             }
-            dt { "Again" }
-            dd { code.run { (command(&plan.name, run.extent, run.seed)) } }
+            @if !run.commands.is_empty() {
+                dt { "Again" }
+                dd { @for command in &run.commands { code.run { (command) } " " } }
+            }
         }
     }
-}
-
-fn command(plan: &str, extent: Extent, seed: u64) -> String {
-    let own = if built_in().iter().any(|known| known.name == plan) { "" } else { ".toml" };
-    let quick = if extent == Extent::Quick { " --quick" } else { "" };
-    format!("flash lab run {plan}{own}{quick} --seed {seed} && flash lab report")
 }
 
 pub(super) fn badge(verdict: Verdict) -> Markup {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", "✓"),
         Verdict::DoesNotHold => ("fails", "✗"),
+        Verdict::SeemsToHold | Verdict::SeemsNotToHold => ("untold", "~"),
         Verdict::CannotTell => ("untold", "?"),
     };
     html! { span.badge.(class) { span aria-hidden="true" { (sign) } " " (verdict.to_string()) } }

@@ -1,6 +1,7 @@
 //! `flash lab run`: each plan in turn, from the servers that are there to what its findings come to.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -134,6 +135,7 @@ fn one(
         servers,
         missing,
         notes: rig.notes(),
+        commands: vec![command()],
         reduced,
     };
     let mut store = Store::new(&flags.out, &plan.name);
@@ -144,6 +146,23 @@ fn one(
         tell(plan, &flags.out)?;
     }
     Ok(ending)
+}
+
+/// The command as it was given, for a shell, behind the variables that it follows.
+fn command() -> String {
+    let set = |name: &str| Some(format!("{name}={} ", quoted(&env::var_os(name)?)));
+    let variables: String = ["FLASH_BIN", "FLASH_TRACES"].into_iter().filter_map(set).collect();
+    let words: String = env::args_os().skip(1).map(|word| format!(" {}", quoted(&word))).collect();
+    format!("{variables}flash lab{words}")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// What the findings come to.
