@@ -25,6 +25,8 @@ pub struct Output {
     segments: VecDeque<Segment>,
     /// Bytes sent since the end of the last response.
     response_bytes_sent: u64,
+    /// How often something was sent.
+    sends: u64,
     /// When the socket was first shown the output.
     since_us: Option<u64>,
 }
@@ -45,6 +47,13 @@ enum Segment {
     End(Option<RecordBuilder>),
     /// One of several responses ends here, whose body had this many bytes.
     StreamEnd(RecordBuilder, u64),
+}
+
+/// Where a response begins in an output of which nothing has been sent since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    written_bytes: usize,
+    sends: u64,
 }
 
 /// The bytes at the front of an output, and how to send them.
@@ -130,6 +139,20 @@ impl Output {
         taken
     }
 
+    /// What is written next begins here.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { written_bytes: self.bytes.len(), sends: self.sends }
+    }
+
+    /// Takes back what was written behind the mark, if nothing has been sent since. Returns whether it has.
+    pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
+        let is_here = mark.sends == self.sends;
+        if is_here {
+            self.take_behind(mark.written_bytes);
+        }
+        is_here
+    }
+
     pub(crate) fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>) {
         if !range.is_empty() {
             self.segments.push_back(Segment::Memory(Arc::clone(file), range));
@@ -187,6 +210,7 @@ impl Output {
 
     /// Takes `sent` bytes off the front, and records the responses that end there.
     pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, tally: &mut Tally) {
+        self.sends += u64::from(sent > 0);
         while let Some(segment) = self.segments.front_mut() {
             let (taken, gone) = match segment {
                 Segment::Bytes(length) => {

@@ -27,6 +27,7 @@ use crate::context::Context;
 use crate::exchange::decide::Terms;
 use crate::exchange::sink::ResponseSink;
 use crate::exchange_id::ExchangeId;
+use crate::output::Mark;
 use crate::record::Timing;
 use crate::routes::Routes;
 use crate::site::Site;
@@ -75,6 +76,8 @@ pub(crate) struct UpstreamExchange {
     spooled: Option<Box<SpoolQueue>>,
     outgoing: Outgoing,
     pub(crate) reply: ResponseState,
+    /// Where the response begins in the output, and where its head ended when that was written.
+    pub(crate) head_at: Option<(Mark, Mark)>,
     /// What is ready to be sent of the response.
     front: Watermark,
     /// What follows, if the client is behind.
@@ -146,6 +149,7 @@ impl UpstreamExchange {
         Self {
             id,
             reply: ResponseState::new(),
+            head_at: None,
             request,
             stage: if body == RequestBodyLength::None { Stage::Pending } else { Stage::Spooling },
             body,

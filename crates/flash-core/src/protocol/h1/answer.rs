@@ -298,8 +298,14 @@ impl Http1 {
         if upstream.is_safe() {
             return self.abandon_upstream(cx);
         }
-        if upstream.reply.has_begun() {
-            return self.abort(cx);
+        let has_begun = upstream.reply.has_begun();
+        if has_begun {
+            // What the client has not received can be another response.
+            let head_at = upstream.head_at;
+            let output = self.output.as_mut();
+            if !head_at.zip(output).is_some_and(|((begins_at, _), output)| output.take_back(begins_at)) {
+                return self.abort(cx);
+            }
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
         let Current { exchange, mut body, mut framing, .. } = *current;
@@ -326,6 +332,8 @@ impl Http1 {
         }
         let beginning = Beginning { host: site.host(), site: &site, terms, passed, framing, timing };
         self.answered(&head, response, linger, beginning, cx);
+        // The response that was taken back was counted, too.
+        cx.tally.responses -= u64::from(has_begun);
     }
 
     /// The whole response is in the output. The exchange is over once that is sent.

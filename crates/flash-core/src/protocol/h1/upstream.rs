@@ -189,6 +189,7 @@ impl Http1 {
         let mut new_framing = *framing;
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let id = upstream.request.id.clone();
+        let begins_at = output.mark();
         let sink = &mut Sink { output, framing: &mut new_framing, request_id: id.as_deref() };
         let mut writer = Writer {
             site,
@@ -204,6 +205,7 @@ impl Http1 {
         let heard = what(upstream, &mut writer);
         if let Some(written) = writer.head {
             *framing = new_framing;
+            upstream.head_at = Some((begins_at, output.mark()));
             cx.tally.responses += 1;
             let head = upstream.request.parse();
             let begun = recording::record(&head, (site, &self.transport), written, *timing, cx);

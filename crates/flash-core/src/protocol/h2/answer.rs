@@ -9,6 +9,7 @@ use flash_http::head::{self, Body, Expect, Head, Limits, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use super::pieces::Pieces;
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
 use crate::context::{Context, UpstreamError};
@@ -276,8 +277,17 @@ impl Http2 {
             cx.tally.released.extend(upstream.released());
             return self.upstream_done(id, cx);
         }
-        if upstream.reply.has_begun() {
-            return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
+        let has_begun = upstream.reply.has_begun();
+        if has_begun {
+            // A head that is the last of what waits can be another one. Its body is in the pieces.
+            let last =
+                upstream.head_at.filter(|(_, end)| self.output.as_ref().is_some_and(|of| of.mark() == *end));
+            let output = self.output.as_mut();
+            if !last.zip(output).is_some_and(|((begins_at, _), output)| output.take_back(begins_at)) {
+                return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
+            }
+            stream.user.pieces = Pieces::default();
+            stream.user.record = None;
         }
         let Some(Exchange {
             site, terms, state: ExchangeState::Upstream(upstream), timing, redirects, ..
@@ -291,6 +301,8 @@ impl Http2 {
         let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
         let way = Way { host: site.host(), site: &site, terms, timing, redirects };
         self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
+        // The response that was taken back was counted, too.
+        cx.tally.responses -= u64::from(has_begun);
     }
 
     /// A program has redirected to another path (RFC 3875 §6.2.2): `text` is the head of that request.

@@ -14,7 +14,7 @@ use crate::clock::Now;
 use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
 use crate::file::File;
 use crate::header;
-use crate::output::Output;
+use crate::output::{Mark, Output};
 use crate::request_id;
 
 pub(super) struct Sink<'a> {
@@ -83,6 +83,11 @@ impl<'a> Sink<'a> {
         let start = self.begin(|out| encoder::status(out, status.0));
         frame::end_headers(self.output.opened(), start);
         self.output.close(start);
+    }
+
+    /// What is written next begins here.
+    pub(super) fn mark(&self) -> Mark {
+        self.output.mark()
     }
 
     /// The response has no body after all: its head ends the stream. Called before anything else is written.

@@ -156,6 +156,7 @@ impl Http2 {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let waiting_bytes = state.pieces.bytes();
         let request_id = upstream.request.id.clone();
+        let (begins_at, empties_table) = (output.mark(), self.empties_table);
         let mut sink = Sink::new(output, &mut state.pieces, id.stream(), &mut self.empties_table, 0)
             .tells(request_id.as_deref());
         let mut writer = Writer {
@@ -174,6 +175,8 @@ impl Http2 {
         let is_written = upstream.reply.is_written();
         if let Some((status, _)) = written {
             cx.tally.responses += 1;
+            // A response that empties the client's table stays, because later ones build on that.
+            upstream.head_at = (!empties_table).then(|| (begins_at, sink.mark()));
             let head = upstream.request.parse();
             let record = recording::record(&head, (site, &self.transport), (status, 0), *timing, cx);
             state.record = Some(record.by(|| terms.user_of(&head)));

@@ -308,6 +308,28 @@ fn failures_of_programs_are_answered_or_reset() {
     assert_eq!(statuses, [502, 200, 504, 200, 200]);
 }
 
+#[test]
+fn an_answer_that_is_shorter_than_promised_is_a_bad_gateway_until_something_is_sent() {
+    let mut world = world_with_programs(UpstreamProtocol::FastCgi, 1 << 20);
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    let short = [record(6, b"Content-Length: 100\n\nshort"), end_record()].concat();
+    // The first block of a connection empties the client's table, and stays.
+    client.get(&mut world, 1, "/small.txt");
+    for (stream, path) in [(3, "/app/a"), (5, "/app/b")] {
+        client.get(&mut world, stream, path);
+        client.hear(&mut world, stream, |program| program.say(&short));
+        assert_eq!(
+            (client.answer(stream).status(), client.answers[&stream].reset),
+            ("502", None),
+            "{stream}"
+        );
+    }
+    assert_eq!((world.tally.responses, world.tally.upstream_errors.len()), (3, 2));
+    assert_eq!(world.tally.begun, world.tally.abandoned + world.tally.ended.len() as u64);
+    client.get(&mut world, 7, "/small.txt");
+    assert_eq!(client.answer(7).body, text(100), "the connection goes on");
+}
+
 /// A program of FastCGI has written its whole response, and closes its connection, goes on in silence, or writes nonsense.
 #[test]
 fn a_response_that_is_complete_is_sent_whatever_its_program_does_then() {
