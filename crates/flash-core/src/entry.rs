@@ -86,8 +86,8 @@ impl Variants {
         copy.or_else(own).unwrap_or(&self.identity)
     }
 
-    /// What a part is taken from: the representation that the client names, or else the file itself, which no later request of the
-    /// same download finds in another coding.
+    /// What a part is taken from: the representation that the client names, or else the file itself. No later request of the same
+    /// download finds that in another coding.
     pub(crate) fn of_part(
         &self,
         accepts: impl FnOnce() -> Accepts,

@@ -23,8 +23,8 @@ pub struct MediaTypes {
 static KEPT: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 
 impl MediaTypes {
-    /// `default` and `coding` are of all files. Of the rules that cover a file the most special one counts, in whatever order they
-    /// come: the longest path, then a name, then the longest suffix.
+    /// `default` and `coding` are of all files. The rules come in any order. Of those that cover a file the most special one counts: the
+    /// longest path, then a name, then the longest suffix.
     pub fn new(
         rules: impl IntoIterator<Item = (PathRule, String)>,
         default: Option<&str>,

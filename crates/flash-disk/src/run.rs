@@ -94,6 +94,8 @@ impl Disk {
     ///
     /// # Errors
     /// What becomes of the job.
+    // What comes back is an outcome, not an error that travels far.
+    #[allow(clippy::result_large_err)]
     pub fn open_root(&self, job: &Job, device: Device) -> Result<Arc<SiteRoot>, Option<Outcome>> {
         // Other jobs begin with what was found, or open the site themselves.
         let Job::Find(find) = job else { return Ok(self.root_of(job)) };
