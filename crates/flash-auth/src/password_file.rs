@@ -61,6 +61,8 @@ impl PasswordFile {
     fn parse(text: &[u8], path: &Path, successes: Successes) -> Result<Self, Vec<Wrong>> {
         let challenge = challenge(path);
         let (mut users, mut hashes, mut wrong) = (HashMap::new(), Vec::new(), Vec::new());
+        // Some editors begin a text with a mark of its byte order.
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {

@@ -37,6 +37,9 @@ use crate::users::user_of;
 /// After this many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
 
+/// A tool that copies a folder may write a file this long after its compressed copy.
+const COPY_OLDER_NS_MAX: i64 = 2_000_000_000;
+
 /// How a name is opened, and its compressed copies.
 struct Opening<'a> {
     site: &'a SiteRoot,
@@ -174,7 +177,7 @@ impl Disk {
                 let stat = &walked.stat;
                 match known {
                     _ if stat.kind != FileType::RegularFile => Err(LookupError::Missing),
-                    _ if stat.stamp.modified_ns < found.walked.stat.stamp.modified_ns => {
+                    _ if stat.stamp.modified_ns + COPY_OLDER_NS_MAX < found.walked.stat.stamp.modified_ns => {
                         Err(LookupError::Missing)
                     }
                     Some(known) if known.stamp == stat.stamp => Ok(Arc::clone(known)),

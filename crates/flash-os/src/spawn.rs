@@ -219,6 +219,9 @@ impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = io::Error::from_raw_os_error(self.errno);
         match self.step {
+            Step::Clone if self.errno == libc::EAGAIN => {
+                f.write_str("no process for it: there are as many as its user, container or service may have (ulimit -u, pids.max)")
+            }
             Step::Clone => write!(f, "no process for it: {error}"),
             Step::Group => write!(f, "no process group for it: {error}"),
             Step::Descriptors => write!(f, "its descriptors: {error}"),

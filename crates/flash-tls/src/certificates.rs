@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::names;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, crypto};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 
 /// Where a certificate and its key are, both as PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,12 +52,9 @@ impl Certificate {
         let of_certificate = |why: String| format!("{}: {why}", files.certificate.display());
         let of_key = |why: String| format!("{}: {why}", files.key.display());
         let (pem, certificate_stamp) = read(&files.certificate, open).map_err(of_certificate)?;
-        let chain = CertificateDer::pem_slice_iter(&pem)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| of_certificate(format!("no certificate in the form of PEM: {error}")))?;
+        let chain = certificates_in(&pem).map_err(of_certificate)?;
         let leaf = chain.first().ok_or_else(|| of_certificate("there is no certificate in it".into()))?;
-        let names = names_of(leaf).map_err(of_certificate)?;
-        let not_after_unix_s = not_after(leaf).map_err(of_certificate)?;
+        let (names, not_after_unix_s) = read_leaf(leaf).map_err(of_certificate)?;
         let (pem, key_stamp) = read(&files.key, open).map_err(of_key)?;
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
             of_key(match pem.windows(ENCRYPTED.len()).any(|text| text == ENCRYPTED) {
@@ -71,10 +68,11 @@ impl Certificate {
         match key.keys_match() {
             // A kind of key that does not tell its public half.
             Ok(()) | Err(Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-            Err(_) => {
+            Err(Error::InconsistentKeys(_)) => {
                 let certificate = files.certificate.display();
                 return Err(of_key(format!("this is not the key of the certificate in {certificate}")));
             }
+            Err(error) => return Err(of_certificate(format!("a certificate that cannot be used: {error}"))),
         }
         let stamps = [certificate_stamp, key_stamp];
         Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps })
@@ -140,17 +138,36 @@ fn stamp(found: &Metadata) -> FileStamp {
 }
 
 /// When a certificate expires. One that expired before 1970 counts as expired then.
-fn not_after(leaf: &CertificateDer<'_>) -> Result<u64, String> {
-    let (_, leaf) =
-        X509Certificate::from_der(leaf).map_err(|error| format!("no certificate of X.509: {error}"))?;
-    Ok(u64::try_from(leaf.validity().not_after.timestamp()).unwrap_or_default())
+/// The certificates of a file in the form of PEM, which may be none.
+pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| {
+        let why = match error {
+            // The library tells the line in numbers.
+            pem::Error::IllegalSectionStart { .. } | pem::Error::MissingSectionEnd { .. } => {
+                "a line that begins with ----- has to be one marker and no more, and has to have its end"
+                    .into()
+            }
+            error => error.to_string(),
+        };
+        format!("no certificate in the form of PEM: {why}")
+    })
 }
 
-/// The names that a certificate is for (RFC 9525 §4.1).
-fn names_of(leaf: &CertificateDer<'_>) -> Result<Vec<String>, String> {
+/// The names that a certificate is for (RFC 9525 §4.1), and when it expires.
+fn read_leaf(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, u64), String> {
     let (_, leaf) =
         X509Certificate::from_der(leaf).map_err(|error| format!("no certificate of X.509: {error}"))?;
-    let Ok(Some(alternatives)) = leaf.subject_alternative_name() else { return Ok(Vec::new()) };
+    if leaf.version() != X509Version::V3 {
+        let version = leaf.version().0 + 1;
+        return Err(format!(
+            "a certificate of version {version}, which no client takes: make one of version 3, such as with openssl req -x509 -addext"
+        ));
+    }
+    Ok((names_of(&leaf), u64::try_from(leaf.validity().not_after.timestamp()).unwrap_or_default()))
+}
+
+fn names_of(leaf: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(alternatives)) = leaf.subject_alternative_name() else { return Vec::new() };
     let name = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
         GeneralName::IPAddress(bytes) => match bytes.len() {
@@ -162,5 +179,5 @@ fn names_of(leaf: &CertificateDer<'_>) -> Result<Vec<String>, String> {
         },
         _ => None,
     };
-    Ok(alternatives.value.general_names.iter().filter_map(name).collect())
+    alternatives.value.general_names.iter().filter_map(name).collect()
 }

@@ -36,9 +36,7 @@ impl ClientAuthorities {
         let of_file = |why: String| format!("{}: {why}", path.display());
         let (pem, stamp) = certificates::read(path, open).map_err(of_file)?;
         let mut roots = RootCertStore::empty();
-        for root in CertificateDer::pem_slice_iter(&pem) {
-            let root =
-                root.map_err(|error| of_file(format!("no certificate in the form of PEM: {error}")))?;
+        for root in certificates::certificates_in(&pem).map_err(of_file)? {
             roots
                 .add(root)
                 .map_err(|error| of_file(format!("a certificate that cannot be used: {error}")))?;

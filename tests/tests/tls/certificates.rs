@@ -161,6 +161,19 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// As `openssl x509 -req` makes them without extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBJTCBywIUZf3vlqyQmUScgQgw+VYXfI8S89AwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNzIxMDYyMVoYDzIxMDkwMTE2MjEwNjIx
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAR8bA4TIh8GcnXg0Rk4Yulhy4Lo1OeRWMWMf5V7RYXpyywMF5U+hVxKnL/k41N5
+FfPKZzpz5PMc2667X62fPX4SMAoGCCqGSM49BAMCA0kAMEYCIQDIufbaGARx3W5l
+RJ6b2LdcAQT7vmDXBJL/zIoCV1JOQwIhAPrMdTD5A8cp3l/H1dCybBc2BnB9m8u8
+851W3Dub8Tu6
+-----END CERTIFICATE-----
+";
+
 #[test]
 fn a_certificate_that_cannot_be_used_is_an_error_with_its_path() {
     let folder = site::make();
@@ -178,7 +191,11 @@ fn a_certificate_that_cannot_be_used_is_an_error_with_its_path() {
         "sealed.pem",
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0=\n-----END ENCRYPTED PRIVATE KEY-----\n",
     );
+    let one_line = fs::read_to_string(&good).expect("a certificate").replace('\n', "");
+    let (one_line, version_1) = (file("one-line.pem", &one_line), file("version-1.pem", VERSION_1));
     for (certificate, key, why) in [
+        (&*one_line, &*key, "a line that begins with ----- has to be one marker"),
+        (&version_1, &key, "a certificate of version 1"),
         (&*good, &*other_key, "this is not the key of the certificate"),
         (&nonsense, &key, "there is no certificate in it"),
         (&good, &nonsense, "there is no private key in it"),
@@ -198,8 +215,9 @@ fn a_certificate_that_cannot_be_used_is_an_error_with_its_path() {
         ]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains(why), "{why}: {}", said(&output));
-        let path =
-            if why.contains("certificate in it") || why.contains("No such") { certificate } else { key };
+        let is_of_key =
+            ["not the key", "private key", "passphrase", "not a file"].iter().any(|of| why.contains(of));
+        let path = if is_of_key { key } else { certificate };
         assert!(said(&output).contains(path), "{path}: {}", said(&output));
     }
     for (words, why) in [

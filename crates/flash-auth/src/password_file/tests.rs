@@ -35,6 +35,11 @@ fn is_right(file: &PasswordFile, user: &str, password: &str) -> bool {
 }
 
 #[test]
+fn a_mark_of_the_byte_order_is_no_part_of_a_name() {
+    assert!(is_right(&parse(&format!("\u{feff}bob:{BCRYPT}\n")).unwrap(), "bob", "bee"));
+}
+
+#[test]
 fn the_hashes_of_the_field_are_understood() {
     for (hash, password) in [
         (BCRYPT, "bee"),

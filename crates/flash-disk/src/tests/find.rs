@@ -265,17 +265,17 @@ fn a_compressed_copy_that_is_older_than_its_file_is_not_sent() {
     date("app.js", 1000);
     // gzip gives the copy the time of its file.
     date("app.js.gz", 1000);
-    date("app.js.br", 999);
+    date("app.js.br", 997);
     let disk = folder.disk();
     let codings = |entry: &Entry| {
         variants(entry).coded.iter().map(|file| file.coding.unwrap().name()).collect::<Vec<_>>()
     };
     let entry = find(&disk, "/app.js");
     assert_eq!(codings(&entry), ["gzip"]);
-    date("app.js.br", 1001);
+    date("app.js.br", 998);
     let entry = find_again(&disk, "/app.js", &entry);
-    assert_eq!(codings(&entry).len(), 2, "it was made anew");
-    date("app.js", 1002);
+    assert_eq!(codings(&entry).len(), 2, "a copy of the folder may have taken so long");
+    date("app.js", 1003);
     assert_eq!(codings(&find_again(&disk, "/app.js", &entry)), [""; 0]);
 }
 

@@ -5,7 +5,8 @@
 //! [the loop](super).
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -280,7 +281,11 @@ impl Worker {
             Ok(spawned) => Ok(StartOutcome::Running { spawned, stderr, name_bytes: name_bytes as u32 }),
             // The client has the head of a response, so that there is no other. It ends here.
             Err(_) if start.is_direct() => Ok(StartOutcome::SpawnError),
-            Err(failed) => Err(StartError(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
+            Err(failed) => {
+                let path = path.to_string_lossy();
+                let why = missing_interpreter(failed, &path).unwrap_or_else(|| failed.to_string());
+                Err(StartError(refusal(failed), format!("{path}: {why}")))
+            }
         }
     }
 }
@@ -346,10 +351,50 @@ fn send_head(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
     Ok(sent == head.len())
 }
 
+/// The kernel says of a script that is there that it is not, if its interpreter is not.
+fn missing_interpreter(failed: SpawnError, path: &str) -> Option<String> {
+    if failed != (SpawnError { step: Step::Exec, errno: Errno::NOENT.raw_os_error() }) {
+        return None;
+    }
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    Some(match line.strip_suffix(b"\r") {
+        Some(_) => "its first line ends in a carriage return: save it with the line ends of Unix".into(),
+        None => format!("its interpreter {} is not there", line.trim_ascii().escape_ascii()),
+    })
+}
+
+/// What the kernel reads of a script.
+const FIRST_LINE_BYTES_MAX: u64 = 256;
+
 fn refusal(failed: SpawnError) -> OpenError {
     match (failed.step, Errno::from_raw_os_error(failed.errno)) {
         (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => OpenError::Busy,
         (Step::Exec, Errno::ACCESS | Errno::PERM) => OpenError::Forbidden,
         _ => OpenError::Broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_whose_interpreter_is_missing_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let absent = SpawnError { step: Step::Exec, errno: Errno::NOENT.raw_os_error() };
+        let said = |script: &str, failed| {
+            std::fs::write(&path, script).unwrap();
+            missing_interpreter(failed, path.to_str().unwrap())
+        };
+        assert!(said("#!/bin/sh\r\necho\r\n", absent).unwrap().contains("carriage return"));
+        let other = said("#! /no/such -x\n", absent);
+        assert_eq!(other.as_deref(), Some("its interpreter /no/such -x is not there"));
+        assert_eq!(said("echo", absent), None);
+        assert_eq!(said("#!/bin/sh\r\n", SpawnError { step: Step::Folder, ..absent }), None);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(missing_interpreter(absent, path.to_str().unwrap()), None);
     }
 }
