@@ -31,6 +31,8 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub head: flash_http::head::Limits,
+    /// Of the heads that programs write.
+    pub program_head: flash_cgi::response::Limits,
     /// From a head's first byte to its last.
     pub head_timeout_ms: u64,
     /// Between one response and the next request's first byte.
@@ -74,6 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             head: flash_http::head::Limits::default(),
+            program_head: flash_cgi::response::Limits::default(),
             head_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
             bytes_per_second_min: 500,

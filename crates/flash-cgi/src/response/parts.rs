@@ -10,9 +10,18 @@ pub struct Limits {
     pub fields_max: usize,
 }
 
+/// Fields are this long at least, on average, where a head has many of them.
+const FIELD_BYTES: usize = 256;
+
+impl Limits {
+    pub fn of_bytes(head_bytes_max: usize) -> Limits {
+        Limits { head_bytes_max, fields_max: (head_bytes_max / FIELD_BYTES).max(100) }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { head_bytes_max: 32768, fields_max: 100 }
+        Limits::of_bytes(32 << 10)
     }
 }
 

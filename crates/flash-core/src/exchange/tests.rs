@@ -310,6 +310,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             site,
             refusals,
             now,
+            limits: &flash_cgi::response::Limits::default(),
             sink: stream,
             head_only: false,
             accepts: upstream.request.accepts,

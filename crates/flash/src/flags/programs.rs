@@ -68,6 +68,10 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size::parse, help_heading = HEADING)]
     pub program_spool_bytes: u64,
 
+    /// Size of the head of a program's response, with its fields. Beyond it, 502
+    #[arg(long, value_name = "BYTES", default_value = "32K", value_parser = size::parse_positive, help_heading = HEADING)]
+    pub program_head_bytes_max: u64,
+
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,

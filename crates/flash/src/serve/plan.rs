@@ -170,6 +170,8 @@ impl Plan {
             ),
             ..Settings::default()
         };
+        settings.program_head =
+            flash_cgi::response::Limits::of_bytes(flags.programs.program_head_bytes_max as usize);
         settings.head.head_bytes_max = flags.head_bytes_max as usize;
         settings.head.target_bytes_max = flags.target_bytes_max as usize;
         settings

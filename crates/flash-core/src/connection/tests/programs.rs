@@ -280,6 +280,22 @@ fn a_broken_answer_is_a_bad_gateway() {
     }
 }
 
+#[test]
+fn the_head_of_an_answer_has_a_size_that_can_be_set() {
+    let cookies: String = (0..130).map(|n| format!("Set-Cookie: c{n}={}\n", "x".repeat(260))).collect();
+    for (bytes, status) in [(32 << 10, 502), (64 << 10, 200)] {
+        let program_head = flash_cgi::response::Limits::of_bytes(bytes);
+        let mut world = world_with(Settings { program_head, ..Settings::default() });
+        world.site().routes = Some(routes().into());
+        let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
+        world.hear(&mut client, |program| {
+            program.say(format!("Content-Type: a/b\n{cookies}\nhello"));
+            program.ended = true;
+        });
+        assert_eq!(reply(&client.got).status, status, "{bytes}");
+    }
+}
+
 /// Answers that are shorter than they have promised.
 fn short_answers() -> [(UpstreamProtocol, Vec<u8>); 3] {
     let short = b"Content-Type: a/b\nContent-Length: 30\n\nabc";

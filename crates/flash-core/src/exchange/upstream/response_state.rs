@@ -18,6 +18,7 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) site: &'a Site,
     pub(crate) refusals: &'a RefusalLog,
     pub(crate) now: &'a Now,
+    pub(crate) limits: &'a Limits,
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
@@ -121,7 +122,7 @@ impl ResponseState {
             Self::Head { form, seen } => {
                 let before = seen.len();
                 seen.extend_from_slice(bytes);
-                if !response::may_progress(seen, before, &Limits::default()) {
+                if !response::may_progress(seen, before, writer.limits) {
                     return Ok(());
                 }
                 let (form, seen) = (*form, std::mem::take(seen));
@@ -177,8 +178,8 @@ impl ResponseState {
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<(), GatewayError> {
         let parsed = match form {
-            HeadForm::Cgi => response::parse(bytes, &Limits::default()),
-            HeadForm::Nph => response::parse_nph(bytes, &Limits::default()),
+            HeadForm::Cgi => response::parse(bytes, writer.limits),
+            HeadForm::Nph => response::parse_nph(bytes, writer.limits),
         };
         match parsed {
             Ok(Parsed::Incomplete) => {

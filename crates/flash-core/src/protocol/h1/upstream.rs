@@ -195,6 +195,7 @@ impl Http1 {
             site,
             refusals: &cx.server.refusals,
             now: cx.now,
+            limits: &cx.server.settings.program_head,
             sink,
             head_only: *head_only,
             accepts: upstream.request.accepts,

@@ -163,6 +163,7 @@ impl Http2 {
             site,
             refusals: &cx.server.refusals,
             now: cx.now,
+            limits: &cx.server.settings.program_head,
             sink: &mut sink,
             head_only: *head_only,
             accepts: upstream.request.accepts,
