@@ -58,11 +58,11 @@ impl Slowest {
     fn add_slow(&self, list: usize, unix_ms: u64, duration_us: u64, request: impl FnOnce() -> SlowRequest) {
         let Some(mut windows) = self.lists[list].try_lock() else { return };
         let number = (unix_ms + duration_us / 1000) / WINDOW_MS;
+        // Loops differ by one at most. What is later is of a clock that was ahead, and has been set back.
+        windows.retain(|window| window.number + WINDOWS > number && window.number <= number + 1);
         if windows.back().is_none_or(|latest| latest.number < number) {
             windows.push_back(Window { number, requests: Vec::new() });
         }
-        windows.retain(|window| window.number + WINDOWS > number);
-        // If the clock was set back, the request counts as of the latest ten seconds.
         let Some(window) = windows.back_mut() else { return };
         if window.requests.len() < REQUESTS_MAX {
             window.requests.push(request());
@@ -138,6 +138,16 @@ mod tests {
         assert_eq!(durations(&slowest, 1_070_000), [2000]);
         add(&slowest, 0, 1_200_000, 3000);
         assert_eq!(slowest.lists[0].lock().len(), 1, "nothing old is kept");
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_leaves_nothing_behind() {
+        let slowest = Slowest::default();
+        add(&slowest, 0, 90_000_000, 9000);
+        add(&slowest, 0, 1_000_000, 5000);
+        assert_eq!(durations(&slowest, 1_000_000), [5000]);
+        add(&slowest, 0, 1_070_000, 2000);
+        assert_eq!(durations(&slowest, 1_070_000), [2000]);
     }
 
     #[test]

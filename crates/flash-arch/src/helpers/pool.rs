@@ -281,6 +281,12 @@ impl Pool {
         self.sort_submissions(&mut state);
         let mut task = state.queue.pop()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+        // Whoever joined later waits for as long as others may.
+        let pending = state.pending.get(&task.key);
+        task.came = pending
+            .into_iter()
+            .flat_map(|pending| &pending.waiters)
+            .fold(task.came, |last, (_, came)| last.max(*came));
         // Read under the lock, so that jobs begin in the order of their times.
         let begun = clock();
         if let Job::Find(find) = &mut task.job {

@@ -471,3 +471,18 @@ fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
     }
     assert!(has_begun.try_recv().is_err(), "the second was not begun");
 }
+
+#[test]
+fn who_joins_a_job_late_has_the_time_of_its_own() {
+    let deadline = Duration::from_secs(10);
+    let mut bench = Bench::with_deadline(1, 16, deadline.as_millis() as u64);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert!(bench.submit_at(&load(&file, 10, false), 1, Instant::now() - 2 * deadline));
+    assert!(bench.submit(&load(&file, 10, false), 2));
+    (0..2).for_each(|_| let_go.send(()).unwrap());
+    bench.completed(3);
+    let is_late = |outcome: &Outcome| matches!(outcome.done, Done::Failed(Failure::TimedOut));
+    assert!(bench.results.iter().all(|(_, outcome)| !is_late(outcome)), "{:?}", bench.results);
+}
