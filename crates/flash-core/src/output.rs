@@ -25,8 +25,8 @@ pub struct Output {
     segments: VecDeque<Segment>,
     /// Bytes sent since the end of the last response.
     response_bytes_sent: u64,
-    /// How often something was sent.
-    sends: u64,
+    /// How often the socket was shown the output.
+    shows: u64,
     /// When the socket was first shown the output.
     since_us: Option<u64>,
 }
@@ -49,11 +49,11 @@ enum Segment {
     StreamEnd(RecordBuilder, u64),
 }
 
-/// Where a response begins in an output of which nothing has been sent since.
+/// Where a response begins in an output that the socket has not been shown since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     written_bytes: usize,
-    sends: u64,
+    shows: u64,
 }
 
 /// The bytes at the front of an output, and how to send them.
@@ -75,6 +75,7 @@ impl Output {
     /// The output is about to be shown to the socket.
     pub(crate) fn shown(&mut self, now_us: u64) {
         self.since_us.get_or_insert(now_us);
+        self.shows += 1;
     }
 
     /// How long it took to send the output.
@@ -141,12 +142,12 @@ impl Output {
 
     /// What is written next begins here.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { written_bytes: self.bytes.len(), sends: self.sends }
+        Mark { written_bytes: self.bytes.len(), shows: self.shows }
     }
 
-    /// Takes back what was written behind the mark, if nothing has been sent since. Returns whether it has.
+    /// Takes back what was written behind the mark, unless the socket may be sending it. Returns whether it has.
     pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
-        let is_here = mark.sends == self.sends;
+        let is_here = mark.shows == self.shows;
         if is_here {
             self.take_behind(mark.written_bytes);
         }
@@ -210,7 +211,6 @@ impl Output {
 
     /// Takes `sent` bytes off the front, and records the responses that end there.
     pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, tally: &mut Tally) {
-        self.sends += u64::from(sent > 0);
         while let Some(segment) = self.segments.front_mut() {
             let (taken, gone) = match segment {
                 Segment::Bytes(length) => {
