@@ -10,7 +10,6 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use flash_core::transport::ClientCertificate;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, crypto};
