@@ -28,6 +28,8 @@ impl LookupError {
             Errno::ACCESS | Errno::PERM => Self::Forbidden(Refusal::Permission),
             Errno::XDEV => Self::Forbidden(Refusal::LinkOutside),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Busy,
+            // A filesystem refuses such a name, which says nothing of its device. Clients choose names.
+            Errno::INVAL | Errno::ILSEQ => Self::Broken,
             error => {
                 call_timer::failed(error);
                 Self::Broken
@@ -41,6 +43,26 @@ impl LookupError {
             Self::Missing | Self::Forbidden(_) => Failure::NotFound,
             Self::WouldBlock | Self::Busy => Failure::Overloaded,
             Self::Broken | Self::Elsewhere => Failure::Broken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_filesystem_refuses_is_no_fault_of_its_device() {
+        let noted = |error| {
+            let (kind, _, noted) = call_timer::measured(|| LookupError::of(error));
+            assert_eq!(kind, LookupError::Broken, "{error}");
+            noted
+        };
+        for error in [Errno::INVAL, Errno::ILSEQ] {
+            assert_eq!(noted(error), None, "{error}");
+        }
+        for error in [Errno::IO, Errno::STALE, Errno::NOTCONN] {
+            assert_eq!(noted(error), Some(error.raw_os_error()), "{error}");
         }
     }
 }
