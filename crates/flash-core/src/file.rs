@@ -145,16 +145,7 @@ impl File {
         content: Content,
     ) -> Self {
         let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
-        let head = HeaderBlock::of_file(
-            template,
-            &stamp,
-            &media,
-            coding,
-            etag.as_bytes(),
-            vary(varies, false),
-            cache_rule,
-        );
-        Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
+        Self::tagged(etag, stamp, media, coding, varies, (template, cache_rule), content)
     }
 
     /// What Flash has made of a file by compressing it. `digest` is of the content: equal tags mean equal bytes, also if another
@@ -168,17 +159,21 @@ impl File {
     ) -> Self {
         let stamp = Stamp { size, ..self.stamp };
         let etag = EntityTag::new(stamp.modified_ns, size, &format!("{}{digest:08x}", coding.name()));
-        let (media, coding, cache_rule) = (self.media, Some(coding), self.cache_rule);
-        let head = HeaderBlock::of_file(
-            template,
-            &stamp,
-            &media,
-            coding,
-            etag.as_bytes(),
-            vary(true, false),
-            cache_rule,
-        );
-        Self { stamp, media, coding, varies: true, cache_rule, etag, head, content, kept_as: None }
+        Self::tagged(etag, stamp, self.media, Some(coding), true, (template, self.cache_rule), content)
+    }
+
+    fn tagged(
+        etag: EntityTag,
+        stamp: Stamp,
+        media: Media,
+        coding: Option<Coding>,
+        varies: bool,
+        (template, cache_rule): (&HeaderTemplate, Option<u8>),
+        content: Content,
+    ) -> Self {
+        let (tag, vary) = (etag.as_bytes(), vary(varies, false));
+        let head = HeaderBlock::of_file(template, &stamp, &media, coding, tag, vary, cache_rule);
+        Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
     }
 
     /// A file whose content is for the requests that wait. The caches keep `open`.
