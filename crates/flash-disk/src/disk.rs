@@ -250,10 +250,7 @@ impl Disk {
         let below = |site: SiteId, path: &SitePath<'_>| {
             let roots = self.sites.get(site);
             let folder = roots.as_ref().map_or(Path::new("/"), |roots| roots.path());
-            let name = roots
-                .as_ref()
-                .map_or(path.relative().into(), |roots| roots.current().settings.name_of(path).to_vec());
-            folder.join(OsStr::from_bytes(&name)).into_os_string().into_vec()
+            folder.join(OsStr::from_bytes(self.name_at(site, path))).into_os_string().into_vec()
         };
         match job {
             Job::Find(find) => below(find.site, &find.path),
@@ -284,8 +281,11 @@ impl Disk {
 
     /// The name below its folder that a path leads to.
     pub(crate) fn name_of<'f>(&self, find: &'f Find) -> &'f [u8] {
-        let roots = self.sites.get(find.site);
-        roots.map_or(find.path.relative(), |roots| roots.current().settings.name_of(&find.path))
+        self.name_at(find.site, &find.path)
+    }
+
+    fn name_at<'p>(&self, site: SiteId, path: &'p SitePath<'_>) -> &'p [u8] {
+        self.sites.get(site).map_or(path.relative(), |roots| roots.current().settings.name_of(path))
     }
 
     pub(crate) fn is_users(&self, site: SiteId, path: &SitePath<'_>) -> bool {

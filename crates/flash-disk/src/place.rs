@@ -94,9 +94,7 @@ impl Place {
         root.check_folder(&folder, name, walk.blocking)?;
         Ok(Self::Folder)
     }
-}
 
-impl Place {
     /// The file that has the name with one of the site's extensions. No script answers so.
     fn extended(
         (site, root): (&SiteRoot, &Root),
