@@ -455,34 +455,37 @@ fn a_device_that_hangs_is_down_until_a_job_comes_back() {
     assert_eq!(said.matches("answers again").count(), 1, "{said}");
 }
 
-#[test]
-fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
+/// A pool whose only helper is in a read, and a request behind it that has waited for twice the deadline.
+fn one_too_late() -> (Bench, Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
     let deadline = Duration::from_secs(10);
-    let mut bench = Bench::with_deadline(1, 16, deadline.as_millis() as u64);
+    let bench = Bench::with_deadline(1, 16, deadline.as_millis() as u64);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 0));
     has_begun.recv_timeout(PATIENCE).unwrap();
     assert!(bench.submit_at(&load(&file, 10, false), 1, Instant::now() - 2 * deadline));
+    (bench, file, has_begun, let_go)
+}
+
+fn is_late(outcome: &Outcome) -> bool {
+    matches!(outcome.done, Done::Failed(Failure::TimedOut))
+}
+
+#[test]
+fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
+    let (mut bench, _file, has_begun, let_go) = one_too_late();
     let_go.send(()).unwrap();
     bench.completed(2);
     for (token, outcome) in &bench.results {
-        let late = matches!(outcome.done, Done::Failed(Failure::TimedOut));
-        assert_eq!(late, *token == 1, "{token}: {outcome:?}");
+        assert_eq!(is_late(outcome), *token == 1, "{token}: {outcome:?}");
     }
     assert!(has_begun.try_recv().is_err(), "the second was not begun");
 }
 
 #[test]
 fn who_joins_a_job_late_has_the_time_of_its_own() {
-    let deadline = Duration::from_secs(10);
-    let mut bench = Bench::with_deadline(1, 16, deadline.as_millis() as u64);
-    let (file, has_begun, let_go) = gated();
-    assert!(bench.submit(&load(&file, 0, false), 0));
-    has_begun.recv_timeout(PATIENCE).unwrap();
-    assert!(bench.submit_at(&load(&file, 10, false), 1, Instant::now() - 2 * deadline));
+    let (mut bench, file, _has_begun, let_go) = one_too_late();
     assert!(bench.submit(&load(&file, 10, false), 2));
     (0..2).for_each(|_| let_go.send(()).unwrap());
     bench.completed(3);
-    let is_late = |outcome: &Outcome| matches!(outcome.done, Done::Failed(Failure::TimedOut));
     assert!(bench.results.iter().all(|(_, outcome)| !is_late(outcome)), "{:?}", bench.results);
 }
