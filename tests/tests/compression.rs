@@ -15,8 +15,6 @@ use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, need, site, wait_for};
 use tempfile::TempDir;
 
 const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
-/// The compressor has the lowest priority, and other tests run beside.
-const COMPRESSED_WITHIN: Duration = PATIENCE.saturating_mul(3);
 /// In the heap, in a snapshot, and too large for a copy as it is.
 const SIZES: [usize; 3] = [10_000, 900_000, 5_000_000];
 
@@ -86,7 +84,7 @@ fn accepting(server: &Server, path: &str, codings: &str) -> Reply {
 
 /// Asks until the answer is as it should be. Each answer before that must be the plain file.
 fn until(server: &Server, path: &str, codings: &str, plain: &[u8], is_it: impl Fn(&Reply) -> bool) -> Reply {
-    let give_up = Instant::now() + COMPRESSED_WITHIN;
+    let give_up = Instant::now() + PATIENCE;
     loop {
         let reply = accepting(server, path, codings);
         assert_eq!(reply.field("Vary"), Some("Accept-Encoding"), "{path}");
@@ -207,7 +205,7 @@ fn a_file_that_changes_is_compressed_anew_and_no_older_result_is_sent() {
             fs::rename(path.with_extension("new"), &path).unwrap();
             // From the first answer of the new version on, none is of an earlier one.
             let earlier = text(version - 1, 20_000);
-            let give_up = Instant::now() + COMPRESSED_WITHIN;
+            let give_up = Instant::now() + PATIENCE;
             let mut is_new = false;
             loop {
                 let reply = accepting(&server, "/a.js", "zstd");

@@ -15,7 +15,7 @@ use flash_slowdisk::{CONTROL, Kind, SlowDisk};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder, and where to mount it; none, and a line about it, where nothing can be mounted.
 struct Place {

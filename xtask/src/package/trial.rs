@@ -17,7 +17,7 @@ use crate::cargo::succeed;
 const CONFIGURATION: &str = "/etc/flash/flash.toml";
 const OWN_SITE: &str = "/etc/flash/sites/own.toml";
 const OWN_PAGE: &str = "/srv/www/index.html";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Tries the packages: that of the server first. What it gives is the chroot, without them.
 ///

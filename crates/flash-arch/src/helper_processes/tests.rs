@@ -85,7 +85,7 @@ impl Helper {
 }
 
 /// The longest that a helper waits for questions.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Files beside `a.txt`, each with its number as content.
 const FILES: usize = 4;
 

@@ -21,7 +21,7 @@ use flash_process::{
 use tempfile::TempDir;
 
 /// Long enough for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Between SIGTERM and SIGKILL: enough for a shell on a busy machine.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 

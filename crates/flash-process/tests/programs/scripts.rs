@@ -106,7 +106,10 @@ fn what_is_no_script_is_refused(bench: &Bench) {
     let nothing = ProgramRef::Command { command: 0 };
     assert_eq!(bench.order(nothing, Stdio::Stream, "x").refusal(), Some(OpenError::Broken));
     let said = bench.said().join("\n");
-    assert!(said.contains("/cgi/odd: ") && said.contains("it cannot be run: No such file"), "{said}");
+    assert!(
+        said.contains("/cgi/odd: ") && said.contains("its interpreter /no/such/interpreter is not there"),
+        "{said}"
+    );
     // That has changed nothing.
     bench.script("good", "echo good");
     assert_eq!(bench.begin("/cgi/good").read(), "good\n");

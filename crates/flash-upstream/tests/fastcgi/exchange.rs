@@ -16,7 +16,7 @@ use flash_process::{Limits, Reporter};
 use flash_upstream::{DirectLimits, LogDetached, RouteUpstreams, Settings};
 
 /// Long enough for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Asked {
     now: Option<Opened>,

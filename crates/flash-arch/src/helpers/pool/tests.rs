@@ -34,7 +34,7 @@ struct Bench {
 }
 
 /// The longest that a test waits for what has to happen.
-pub(in crate::helpers) const PATIENCE: Duration = Duration::from_secs(30);
+pub(in crate::helpers) const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Bench {
     fn new(helpers_max: usize, queue_max: usize) -> Self {

@@ -35,7 +35,7 @@ use crate::uring::{self, RingPoller};
 use crate::{Limits, pipelined, sped, testing};
 
 /// Longer than anything takes that goes well, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const FLOOD_BYTES: usize = 24 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
