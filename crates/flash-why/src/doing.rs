@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 use flash_sleep::is_remote;
 use flash_sleep::{Call, Cause, Events, Stack};
 
@@ -41,7 +41,7 @@ impl Place {
     }
 
     /// Why a thread sleeps there, if its call is about a file of this type of file system.
-    #[cfg(has_bpf)]
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn cause_on(&self, filesystem: &str) -> Cause {
         match is_remote(filesystem) {
             true => Stack::new(self.frames.iter().map(|name| &**name)).cause(Some(filesystem)),

@@ -22,7 +22,8 @@ use crate::record::{Begin, End, PATH_WHOLE, Record, is_interrupt};
 use crate::record::{Gone, IN_FAULT};
 use crate::symbols::Symbols;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/why.bpf.o"));
+/// `cargo xtask bpf` makes it of the source, with clang; it fits itself to the running kernel when it is loaded (CO-RE).
+static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/why.bpf.o");
 
 /// Programs that a watch needs, by their tracepoints.
 const PROGRAMS: [(&str, &str); 4] = [

@@ -12,7 +12,7 @@
 mod advice;
 mod block;
 mod doing;
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 mod ebpf;
 mod error;
 mod flame;
@@ -24,7 +24,7 @@ mod lost;
 mod page;
 mod perf;
 mod proc;
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 mod record;
 mod sampler;
 mod summary;

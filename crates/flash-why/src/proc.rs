@@ -115,7 +115,7 @@ pub(crate) fn refusal(pid: u32, error: &io::Error, capability: &str) -> Error {
 }
 
 /// Whether numbers of processes here are not those that the kernel's tracing uses.
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn in_container() -> bool {
     // The number of the first namespace is part of the kernel's interface.
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.to_string_lossy() != "pid:[4026531836]")

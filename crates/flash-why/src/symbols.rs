@@ -51,7 +51,7 @@ impl Symbols {
     }
 
     /// Where a function begins and the next one does.
-    #[cfg(any(has_bpf, test))]
+    #[cfg(any(target_arch = "x86_64", test))]
     pub(crate) fn range(&self, function: &str) -> Option<(u64, u64)> {
         let at = self.functions.iter().position(|(_, name)| &**name == function)?;
         let begin = self.functions[at].0;

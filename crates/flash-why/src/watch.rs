@@ -5,7 +5,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::block::{Block, ThreadTotals};
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 use crate::ebpf;
 use crate::error::Error;
 use crate::level::Level;
@@ -47,7 +47,7 @@ struct First {
 const LEARN_EVERY: Duration = Duration::from_millis(500);
 
 enum Instrument {
-    #[cfg(has_bpf)]
+    #[cfg(target_arch = "x86_64")]
     Ebpf(Box<ebpf::Instrument>),
     Perf(Box<perf::Instrument>),
     Proc(sampler::Instrument),
@@ -63,7 +63,7 @@ impl Watch {
         let found = target.find()?;
         for &pid in &found.pids {
             let watched = match &mut instrument {
-                #[cfg(has_bpf)]
+                #[cfg(target_arch = "x86_64")]
                 Instrument::Ebpf(kernel) => kernel.watch(pid),
                 Instrument::Perf(perf) => perf.watch(pid),
                 Instrument::Proc(sampler) => sampler.watch(pid).map_err(|error| match &note {
@@ -76,7 +76,7 @@ impl Watch {
             watched.or_else(|error| if has_ended { Ok(()) } else { Err(error) })?;
         }
         match &mut instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => kernel.begin(),
             Instrument::Perf(perf) => perf.begin(),
             Instrument::Proc(_) => {}
@@ -144,7 +144,7 @@ impl Watch {
             found(block);
         };
         match &mut self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => kernel.poll(found),
             Instrument::Perf(perf) => perf.poll(found),
             Instrument::Proc(sampler) => sampler.poll(found),
@@ -155,7 +155,7 @@ impl Watch {
             self.loops.learn(&threads, sight);
             let undecided = self.loops.undecided(&threads, sight);
             match &mut self.instrument {
-                #[cfg(has_bpf)]
+                #[cfg(target_arch = "x86_64")]
                 Instrument::Ebpf(kernel) => kernel.follow_calls(!undecided.is_empty())?,
                 Instrument::Perf(perf) => perf.follow_calls(&undecided),
                 Instrument::Proc(_) => {}
@@ -172,7 +172,7 @@ impl Watch {
             found(block);
         };
         match &mut self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => kernel.unfinished(found),
             Instrument::Perf(perf) => perf.unfinished(found),
             Instrument::Proc(sampler) => sampler.unfinished(found),
@@ -203,7 +203,7 @@ impl Watch {
 
     fn seen(&self) -> Vec<ThreadTotals> {
         match &self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => kernel.threads(),
             Instrument::Perf(perf) => perf.threads(),
             Instrument::Proc(sampler) => sampler.threads(),
@@ -212,7 +212,7 @@ impl Watch {
 
     fn sight(&self) -> Sight {
         let sees_calls = match &self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(_) => true,
             Instrument::Perf(perf) => perf.sees_calls(),
             Instrument::Proc(_) => false,
@@ -236,7 +236,7 @@ impl Watch {
     /// What could not be seen, for what threads did.
     pub fn lost(&self, threads: &[ThreadTotals]) -> Lost {
         let (halves, unseen) = match &self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => (kernel.halves(), kernel.unseen()),
             Instrument::Perf(perf) => (0, perf.unseen()),
             Instrument::Proc(_) => (0, 0),
@@ -251,7 +251,7 @@ impl Watch {
             let _ = child.try_wait();
         }
         let pids = match &self.instrument {
-            #[cfg(has_bpf)]
+            #[cfg(target_arch = "x86_64")]
             Instrument::Ebpf(kernel) => kernel.watched(),
             Instrument::Perf(perf) => perf.watched(),
             Instrument::Proc(sampler) => sampler.watched(),
@@ -332,7 +332,7 @@ fn open_perf() -> Result<Instrument, Error> {
     }
 }
 
-#[cfg(has_bpf)]
+#[cfg(target_arch = "x86_64")]
 fn open_ebpf() -> Result<Instrument, Error> {
     if proc::in_container() {
         return Err(Error::run(
@@ -351,9 +351,7 @@ fn open_ebpf() -> Result<Instrument, Error> {
     }
 }
 
-#[cfg(not(has_bpf))]
+#[cfg(not(target_arch = "x86_64"))]
 fn open_ebpf() -> Result<Instrument, Error> {
-    Err(Error::run(
-        "level 1 is not built in: a build with clang installed would have it (apt-get install clang)",
-    ))
+    Err(Error::run("level 1 reads the registers of x86-64 processors, and this is another"))
 }
