@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 use flash_rig::{Cpus, Dynamic, Machine, ServerSpec, Setup};
 use flash_sleep::Cause;
 use flash_slowdisk::SlowImage;
+use flash_tests::PATIENCE;
 use flash_why::{Block, Level, Target, Watch};
 
 const FILES: usize = 400;
 const CLIENTS: usize = 8;
-const WATCHED: Duration = Duration::from_secs(2);
+/// So many sleeps over files say what a server sleeps for.
+const SLEEPS: usize = 200;
 /// Between two times that the kernel's caches are emptied.
 const COLD_EVERY: Duration = Duration::from_millis(300);
 
@@ -51,7 +53,9 @@ fn watch(pid: u32, port: u16, suffix: &str) -> Vec<Block> {
     thread::scope(|scope| {
         (0..CLIENTS).for_each(|_| _ = scope.spawn(|| ask(port, suffix, &next, &over)));
         let (begun, mut cold) = (Instant::now(), Instant::now());
-        while begun.elapsed() < WATCHED {
+        let enough =
+            |blocks: &[Block]| blocks.iter().filter(|block| block.cause.is_of_files()).count() >= SLEEPS;
+        while !enough(&blocks) && begun.elapsed() < PATIENCE {
             if cold.elapsed() > COLD_EVERY {
                 fs::write("/proc/sys/vm/drop_caches", "3").expect("root may");
                 cold = Instant::now();

@@ -254,6 +254,9 @@ mod tests {
 
     use super::*;
 
+    /// Longer than anything takes that goes well.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
     fn queue(rules: &str) -> Arc<Queue> {
         Queue::new(Rules::default().with(rules).expect(rules), |_| false).expect("threads")
     }
@@ -268,24 +271,26 @@ mod tests {
     }
 
     fn next(done: &Receiver<(String, i32)>) -> (String, i32) {
-        done.recv_timeout(Duration::from_secs(10)).expect("an answer")
+        done.recv_timeout(PATIENCE).expect("an answer")
     }
 
     #[test]
     fn the_disk_does_so_many_at_a_time() {
-        let queue = queue("concurrent 4\ndelay fixed:50ms");
+        let queue = queue("concurrent 4\ndelay fixed:100s");
         let (sender, done) = channel();
-        let begun = Instant::now();
         for number in 0..12 {
             submit(&queue, &format!("/{number}"), &sender);
         }
+        let begun = Instant::now();
+        while queue.counters().waiting > 8 && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
         thread::sleep(Duration::from_millis(25));
         assert_eq!(queue.counters().waiting, 8);
+        queue.change(|rules| rules.with("delay fixed:0s")).expect("a good line");
         for _ in 0..12 {
             next(&done);
         }
-        let took = begun.elapsed();
-        assert!((Duration::from_millis(150)..Duration::from_millis(550)).contains(&took), "{took:?}");
         assert_eq!(queue.counters().answered(Kind::Read), 12);
         queue.close();
     }
@@ -319,7 +324,7 @@ mod tests {
             next(&done);
         }
         queue.close();
-        let given_up = Instant::now() + Duration::from_secs(10);
+        let given_up = Instant::now() + PATIENCE;
         while queue.state.lock().workers > 0 && Instant::now() < given_up {
             thread::sleep(Duration::from_millis(5));
         }
