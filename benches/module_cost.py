@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Processor time per request for cached files: nginx or Apache with Flash's module, without it, and in front of `flash serve`.
 
-    make -C modules && cargo build --release -p flash
+    make -C modules && cargo build --profile dist -p flash
     python3 benches/module_cost.py nginx --owner root --rounds 7
 
 As root, with wrk. The server runs on one CPU and wrk on another, with 32 kept connections, in alternating rounds. Every second
@@ -161,7 +161,7 @@ def main():
     parser.add_argument("--owner", default="www-data", help="of the files: the worker's user, or another one")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--setting", action="append", help="only this one: base, cache and so on")
-    parser.add_argument("--flash", default=HERE / "target/release/flash")
+    parser.add_argument("--flash", default=HERE / "target/dist/flash")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         work = pathlib.Path(folder)

@@ -59,10 +59,10 @@ fn how_to_get(name: &str) -> String {
     let profile =
         beside.as_deref().filter(|folder| folder.join(".cargo-lock").exists()).and_then(Path::file_name);
     match profile.and_then(OsStr::to_str) {
-        Some("release") => format!("type: cargo build --release --package flash-{name}"),
-        Some(_) => format!("type: cargo build --package flash-{name}"),
+        Some("debug") => format!("type: cargo build --package flash-{name}"),
+        Some(profile) => format!("type: cargo build --profile {profile} --package flash-{name}"),
         None => format!(
-            "install the package flash-tools, or type in the sources: cargo install --path crates/flash-{name}"
+            "install the package flash-tools, or type in the sources: cargo install --profile dist --path crates/flash-{name}"
         ),
     }
 }

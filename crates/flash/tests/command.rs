@@ -147,9 +147,9 @@ fn another_word_runs_the_sibling_program() {
 fn a_missing_sibling_says_what_to_type() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     for (profile, built, typed) in [
-        ("release", true, "cargo build --release --package flash-load"),
+        ("dist", true, "cargo build --profile dist --package flash-load"),
         ("debug", true, "cargo build --package flash-load"),
-        ("bin", false, "cargo install --path crates/flash-load"),
+        ("bin", false, "cargo install --profile dist --path crates/flash-load"),
     ] {
         let folder = folder.path().join(profile);
         fs::create_dir(&folder).expect("a folder is made");
