@@ -1,11 +1,13 @@
 //! Running cargo and other programs, with their output where people see it.
 
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// The profile of packages and of what is measured: optimised as a whole.
+pub(crate) const DIST: &str = "dist";
 
 /// The cargo that runs us, or the one in PATH.
 pub(crate) fn program() -> std::ffi::OsString {
@@ -66,10 +68,4 @@ pub(crate) fn output(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
 /// Where cargo puts what it builds.
 pub(crate) fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
-}
-
-/// Goes on as the release build of this program.
-pub(crate) fn become_release(program: &Path, task: &str, args: &[&str]) -> Result<bool> {
-    let error = Command::new(program).arg(task).args(args).exec();
-    Err(error).with_context(|| format!("running {}", program.display()))
 }

@@ -2,18 +2,27 @@
 //! others from running; only what cannot be built or installed does. The summary closes the output.
 
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::summary::Summary;
 use crate::test::{self, Extent};
 use crate::{cargo, check, deny, logs, package, prepare};
 
+/// What compiles our own crates: it makes what rustc makes, and finds what clippy finds. So one build is for all steps.
+const COMPILER: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+
 /// Runs every step. True when all passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
+    if env::var_os(COMPILER.0).is_none() {
+        let mut again = Command::new(env::current_exe()?);
+        return Err(again.arg("ci").env(COMPILER.0, COMPILER.1).exec()).context("starting again with clippy");
+    }
     let mut summary = Summary::default();
     // The machine's packages come while the compiler works.
     let here = root.to_path_buf();
@@ -21,15 +30,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     summary.step("fmt", |_| cargo::run(root, &["fmt", "--all", "--check"]));
     summary.step("check", |_| invariants(root));
     summary.step("deny", |_| deny::run(root));
-    summary.step("clippy", |_| {
-        cargo::run(root, &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
-    });
     let prepared = summary.step("prepare", |summary| {
         let missing = prepare.join().expect("it does not panic")?;
         missing.iter().for_each(|line| summary.notice(line));
         Ok(())
     });
     if prepared && summary.step("build", |_| test::build(root)) {
+        summary.step("clippy", |_| no_warning(&test::messages(root)?));
         summary.step("test", |summary| test::run(root, Extent::Whole, summary));
         summary.step("sim", |summary| sim(root, summary));
         summary.step("lab", |summary| lab(root, summary));
@@ -43,6 +50,20 @@ fn invariants(root: &Path) -> Result<()> {
     if !check::run(root)? {
         bail!("invariants are broken");
     }
+    Ok(())
+}
+
+/// Fails at what the compiler has to say. Cargo repeats it as long as the code stays.
+fn no_warning(messages: &str) -> Result<()> {
+    let mut warnings = 0;
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(line).context("reading what cargo says")?;
+        if message["reason"] == "compiler-message" {
+            println!("{}", message["message"]["rendered"].as_str().unwrap_or(line));
+            warnings += 1;
+        }
+    }
+    ensure!(warnings == 0, "{warnings} warnings");
     Ok(())
 }
 
@@ -104,4 +125,17 @@ fn traces(root: &Path) -> Option<PathBuf> {
         .map_or_else(|| root.join("../shared/traces"), PathBuf::from)
         .canonicalize()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_fails() {
+        let artifact = r#"{"reason":"compiler-artifact"}"#;
+        let warning = r#"{"reason":"compiler-message","message":{"rendered":"warning: unused"}}"#;
+        assert!(no_warning(artifact).is_ok());
+        assert!(no_warning(&format!("{artifact}\n{warning}")).is_err() && no_warning("error").is_err());
+    }
 }

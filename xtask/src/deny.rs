@@ -19,7 +19,7 @@ const HOW: &str = "cargo-deny is needed to check deny.toml: cargo install --lock
 /// # Errors
 /// When one is not as it must be, or cargo-deny is not there and cannot be installed.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let program = flash_rig::find("cargo-deny").or_else(|_| install(root))?;
+    let program = flash_system::find("cargo-deny").or_else(|_| install(root))?;
     let checks = ["--log-level", "error", "check", "bans", "licenses", "sources"];
     let mut command = Command::new(&program);
     let status = command.current_dir(root).args(checks).status();

@@ -1,19 +1,18 @@
-//! `cargo xtask`: the checks that CI and people run, the bench and the soak. Nothing here is part of the server.
+//! `cargo xtask`: the checks that CI and people run. Nothing here is part of the server.
 
 #![forbid(unsafe_code)]
 
-mod bench;
+mod bpf;
 mod cargo;
 mod check;
 mod ci;
 mod deny;
-mod folder;
 mod logs;
 mod package;
 mod pip;
 mod prepare;
 mod sequence;
-mod soak;
+mod study;
 mod summary;
 mod test;
 
@@ -25,6 +24,7 @@ cargo xtask ci         every check, as CI runs them: 25 minutes on two processor
 cargo xtask test       unit and end-to-end tests: five minutes after a build
 cargo xtask check      the invariants of the workspace
 cargo xtask figures    draws the diagrams of docs from their texts
+cargo xtask bpf        compiles the kernel's side of flash why, with clang
 cargo xtask prepare    installs what the tests need from the system, or says what is missing
 ";
 
@@ -33,20 +33,21 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let root = root();
     let done = match args.as_slice() {
-        [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h"] => {
+        [] | ["help" | "--help" | "-h", ..] | ["test" | "package", "--help" | "-h"] => {
             println!("{HELP}{}", longer_help());
             return ExitCode::SUCCESS;
         }
         ["ci"] => ci::run(&root),
-        ["test"] => test::quick(&root),
+        ["test", options @ ..] => test::quick(&root, options),
         ["check"] => check::run(&root),
+        ["bpf"] => bpf::run(&root),
         ["figures"] => sequence::run(&root),
         ["prepare"] => prepare::run(&root)
             .map(|missing| missing.iter().for_each(|line| println!("{line}")))
             .map(|()| true),
-        ["bench", options @ ..] => bench::run(&root, options),
+        ["bench", options @ ..] => study::run(&root, "bench", &["flash", "flash-rig", "flash-why"], options),
         ["package", options @ ..] => package::run(&root, options),
-        ["soak", options @ ..] => soak::run(&root, options),
+        ["soak", options @ ..] => study::run(&root, "soak", &["flash"], options),
         _ => {
             eprintln!("xtask: no such task: {}\n{HELP}{}", args.join(" "), longer_help());
             return ExitCode::from(2);
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
 
 /// Of the tasks with options.
 fn longer_help() -> String {
-    [package::HELP, bench::HELP, soak::HELP].concat()
+    [test::HELP, package::HELP, study::HELP].concat()
 }
 
 fn root() -> PathBuf {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use flash_rig::{apt_get, find};
+use flash_system::{apt_get, find, find_newest};
 
 use crate::{cargo, package, pip};
 
@@ -31,7 +31,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 28] = [
+const NEEDS: [Need; 29] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
@@ -49,10 +49,11 @@ const NEEDS: [Need; 28] = [
     Need { package: "testssl.sh", present: || find("testssl").is_ok() },
     // Programs behind the server; Rust brings no C compiler.
     Need { package: "gcc", present: || find("cc").is_ok() },
-    // It compiles the kernel's side of `flash why`, which is left out without it.
+    // It compiles the kernel's side of `flash why`, which is compared with the one that lies here.
     Need { package: "clang", present: || find("clang").is_ok() },
+    Need { package: "llvm", present: || find("llvm-strip").is_ok() },
     Need { package: "perl", present: || find("perl").is_ok() },
-    Need { package: "php-fpm", present: || flash_rig::Php::find().is_ok() },
+    Need { package: "php-fpm", present: || find_newest("php-fpm").is_ok() },
     Need { package: "php-cgi", present: || find("php-cgi").is_ok() },
     // What runs the shipped unit, and what rotates its logs.
     Need { package: "systemd", present: || Path::new("/lib/systemd/systemd").exists() },

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use flash_system::{Missing, find_newest};
 
 use crate::machine::Machine;
 use crate::process::Process;
-use crate::programs::{Missing, find_newest};
 use crate::setup::{Setup, wrapped};
 
 /// Its processes, all there from the start. Servers that keep connections open to it keep as many.

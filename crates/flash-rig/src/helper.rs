@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
+use flash_system::find_own;
 
 use crate::machine::Machine;
 use crate::process::Process;
-use crate::programs;
 use crate::setup::{Setup, wrapped};
 
 /// Whose rights the workers of peers have.
@@ -17,7 +17,7 @@ impl Machine {
     /// Starts `flash helper` for the server at this port, in the server's limits.
     pub(crate) fn start_helper(&self, setup: &Setup, port: u16) -> Result<Process> {
         let socket = helper_socket(setup.work, port);
-        let mut command = wrapped(&programs::find_own("flash")?, setup.group);
+        let mut command = wrapped(&find_own("flash")?, setup.group);
         command.arg("helper").arg(setup.root).arg("--listen").arg(format!("unix:{}", socket.display()));
         command.args(["--allow-user", USER]).stdin(Stdio::null());
         let name = format!("helper-{port}");

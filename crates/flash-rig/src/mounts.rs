@@ -124,5 +124,5 @@ fn free(mountpoint: &Path) -> Result<PathBuf> {
 }
 
 fn tool(name: &'static str) -> Result<PathBuf> {
-    Ok(crate::programs::find(name)?)
+    Ok(flash_system::find(name)?)
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use flash_system::find_module;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::dynamic::PHP_PROCESSES;
 use crate::helper::{USER, helper_socket};
-use crate::programs;
 use crate::setup::{CGI_FOLDER, Setup};
 use crate::variants::{Program, Variant};
 
@@ -62,9 +62,9 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
     };
     let php = setup.dynamic.and_then(|dynamic| dynamic.php);
     // One that is missing was found out before.
-    let module = variant.module.map(|(name, source)| {
-        programs::find_module(name, source).unwrap_or_else(|missing| missing.program.into())
-    });
+    let module = variant
+        .module
+        .map(|(name, source)| find_module(name, source).unwrap_or_else(|missing| missing.program.into()));
     let ours = [
         ("@MODULE@", text(&module.clone().unwrap_or_default())?),
         ("@HELPER@", text(&helper_socket(setup.work, port))?),

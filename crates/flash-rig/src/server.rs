@@ -22,10 +22,9 @@ use crate::machine::Machine;
 use crate::metrics::Metrics;
 use crate::peers;
 use crate::process::Process;
-use crate::programs;
-use crate::programs::Missing;
 use crate::setup::{CGI_FOLDER, Setup, wrapped};
 use crate::variants::{BODY, Program, VARIANTS, Variant};
+use flash_system::{Missing, find_module, find_own};
 
 /// How long Flash may take to say what it has done.
 const TELL_SECONDS_MAX: u64 = 5;
@@ -78,8 +77,8 @@ impl ServerSpec {
     /// When it is missing, with the package that has it.
     pub fn find(&self) -> Result<PathBuf, Missing> {
         if let Some((name, source)) = self.variant.module {
-            programs::find_module(name, source)?;
-            programs::find_own("flash")?;
+            find_module(name, source)?;
+            find_own("flash")?;
         }
         self.variant.program.find()
     }

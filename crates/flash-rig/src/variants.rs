@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::programs::{self, Missing};
+use flash_system::{Missing, find, find_own};
 
 /// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,14 +138,14 @@ impl Program {
     /// When it is missing, with the package that has it.
     pub fn find(self) -> Result<PathBuf, Missing> {
         match self {
-            Flash => programs::find_own("flash"),
-            Floor => programs::find_own("flash-floor"),
-            Nginx => programs::find("nginx"),
-            Apache => programs::find("apache2"),
-            H2o => programs::find("h2o"),
-            Lighttpd => programs::find("lighttpd"),
-            Caddy => programs::find("caddy"),
-            Haproxy => programs::find("haproxy"),
+            Flash => find_own("flash"),
+            Floor => find_own("flash-floor"),
+            Nginx => find("nginx"),
+            Apache => find("apache2"),
+            H2o => find("h2o"),
+            Lighttpd => find("lighttpd"),
+            Caddy => find("caddy"),
+            Haproxy => find("haproxy"),
         }
     }
 

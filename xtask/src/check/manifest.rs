@@ -1,5 +1,5 @@
-//! A dependency earns its line: a comment on it or above it says why it is there. Our own crates need no
-//! excuse.
+//! A dependency earns its line: a comment on it or above it says why it is there. Our own crates need no reason, and the
+//! workspace only has the versions of what crates give reasons for.
 
 use super::Finding;
 use super::source::Source;
@@ -11,7 +11,7 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
     for (number, line) in source.text.lines().enumerate().map(|(n, line)| (n + 1, line.trim())) {
         if let Some(table) = line.strip_prefix('[') {
             let table = table.split(']').next().unwrap_or_default();
-            within = table.ends_with("dependencies");
+            within = table.ends_with("dependencies") && table != "workspace.dependencies";
             // `[dependencies.name]` is a dependency itself.
             if let Some((kind, name)) = table.rsplit_once('.')
                 && kind.ends_with("dependencies")

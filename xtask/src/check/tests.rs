@@ -77,26 +77,6 @@ fn architectures_have_no_name_below_dispatch() {
 }
 
 #[test]
-fn retired_words_come_back_neither_as_names_nor_as_files() {
-    let check = |path: &str, text: &str| retired::check(&Source::new(path, text));
-    let found = |text: &str| lines(check(CORE, text));
-    assert_eq!(found("pub(crate) struct Mailbox<T> {\n"), [1]);
-    assert_eq!(found("mod nursery;\n\n    pub fn enrol(&mut self) {}\nenum Late {}\n"), [1, 3, 4]);
-    assert_eq!(found("// It rings the bell.\n/// The mailbox of a loop.\n"), [1, 2]);
-    let names = "use other::Mailbox;\nlet late = door(\"the nursery\");\nstruct Latest;\nfn seated() {}\n";
-    assert_eq!(found(names), NONE, "uses, variables, texts and longer words are left alone");
-    assert_eq!(
-        found("// Late events, behind the doorbell; a keeper of promises.\n"),
-        NONE,
-        "English is left alone"
-    );
-    let path = "crates/flash-arch/src/hands/mod.rs";
-    assert_eq!(lines(check(path, "//! Helpers.\n")), [1]);
-    let message = check(path, "").remove(0).message;
-    assert!(message.contains("use helper_processes"), "{message}");
-}
-
-#[test]
 fn programs_do_not_panic_where_nobody_reads() {
     let check = |path: &str, text: &str| lines(prints::check(&Source::new(path, text)));
     let program = "crates/flash-lab/src/bin/flash-lab/list.rs";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::folder;
+use flash_system::folder;
 
 /// Besides the packages that every Debian has: what makes users and folders where systemd does not run.
 const INCLUDED: &str = "--include=systemd-standalone-sysusers,systemd-standalone-tmpfiles";

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::chroot::enter;
 use super::trial;
 use crate::cargo::succeed;
-use crate::folder;
+use flash_system::folder;
 
 const CONTAINERFILE: &str = "deploy/packages/Containerfile";
 

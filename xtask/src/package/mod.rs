@@ -17,15 +17,38 @@ use anyhow::{Context, Result, bail, ensure};
 use self::packers::{DEB, RPM};
 use self::stage::{Programs, TOOLS};
 use crate::cargo::{self, succeed};
-use crate::folder;
 use crate::summary::Summary;
+use flash_system::{find, folder};
 
 pub(crate) const HELP: &str = "\
 cargo xtask package [OPTIONS]  packages for Debian and Fedora and an image for containers, in target/package
 
-  --programs DIR     pack the programs of this folder, such as target/debug, instead of a release build
+  --programs DIR     pack the programs of this folder, such as target/release, instead of optimised ones
   --test             also try them: installed, upgraded, removed and purged in a chroot, as root
 ";
+
+/// What packing starts, with the Debian package that has it; and what trying the packages starts.
+const PACKERS: &[(&str, &str)] =
+    &[("strip", "binutils"), ("gzip", "gzip"), ("ldd", "libc-bin"), ("tar", "tar"), ("umoci", "umoci")];
+const TRIALS: &[(&str, &str)] = &[
+    ("debootstrap", "debootstrap"),
+    ("dpkg-deb", "dpkg"),
+    ("lintian", "lintian"),
+    ("rpm", "rpm"),
+    ("unshare", "util-linux"),
+];
+
+/// Names every program that is missing, before any work begins.
+fn needs(lists: &[&[(&'static str, &'static str)]]) -> Result<()> {
+    let missing: Vec<&str> = lists
+        .concat()
+        .iter()
+        .filter(|(program, _)| find(program).is_err())
+        .map(|(_, package)| *package)
+        .collect();
+    ensure!(missing.is_empty(), "apt-get install {}: packing needs it", missing.join(" "));
+    Ok(())
+}
 
 /// Installs what packs.
 ///
@@ -64,6 +87,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
             _ => bail!("no such option: {flag}\n{HELP}"),
         }
     }
+    needs(if test { &[PACKERS, TRIALS] } else { &[PACKERS] })?;
     let programs = match programs {
         Some(folder) => folder,
         None => build(root)?,
@@ -77,12 +101,12 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes a release build of all programs, and gives its folder.
+/// Builds all programs for people to install, and gives their folder.
 fn build(root: &Path) -> Result<PathBuf> {
-    let mut build = vec!["build", "--release", "--package", "flash"];
+    let mut build = vec!["build", "--profile", cargo::DIST, "--package", "flash"];
     build.extend(TOOLS.iter().flat_map(|tool| ["--package", tool]));
     cargo::run(root, &build)?;
-    Ok(cargo::target_folder(root).join("release"))
+    Ok(cargo::target_folder(root).join(cargo::DIST))
 }
 
 /// Packs built programs, and gives the packages.

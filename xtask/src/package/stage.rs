@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::folder;
+use flash_system::folder;
 
 /// Programs that have the package `flash-tools` to themselves.
 pub(super) const TOOLS: [&str; 5] = ["flash-lab", "flash-load", "flash-sim", "flash-slowdisk", "flash-why"];

@@ -2,82 +2,47 @@
 //! Flash to a time by themselves and the others beside each other. A test that failed runs once more alone. If it passes
 //! then, the summary names it all the same: it is a fault to mend, in the test or in Flash.
 
+mod changed;
+mod lists;
+mod options;
 mod outcome;
 mod programs;
+mod rounds;
+mod runner;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+pub(crate) use self::lists::Extent;
+use self::lists::{ALONE, LONG};
+pub(crate) use self::options::HELP;
+use self::options::Options;
 use self::programs::Program;
+use self::runner::Runner;
 use crate::cargo;
-use crate::summary::{Failure, Summary};
-
-/// Which tests run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All.
-    Whole,
-    /// Those that people run while they work: without the programs below, and with a short proof.
-    Quick,
-}
-
-/// Programs of tests that the quick extent leaves out: they measure, or simulate for long.
-const LONG: [&str; 8] = [
-    "-p flash-lab --test run",
-    "-p flash-load --test truth",
-    "-p flash-rig --test machine",
-    "-p flash-rig --test servers",
-    "-p flash-sim --test command",
-    "-p flash-sim --test machine",
-    "-p flash-tests --test small_machine",
-    "-p flash-why --test causes",
-];
-
-/// Settings of tests that take long, in the quick extent.
-const SHORT: [(&str, &str); 2] = [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_REQUESTS", "4000")];
-
-/// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
-/// kernel's caches. The others mostly wait.
-const ALONE: [&str; 18] = [
-    "-p flash-arch --lib",
-    "-p flash-lab --test run",
-    "-p flash-load --test faults",
-    "-p flash-load --test client_options",
-    "-p flash-load --test truth",
-    "-p flash-rig --test machine",
-    "-p flash-rig --test servers",
-    "-p flash-sim --test machine",
-    "-p flash-slowdisk --test image",
-    "-p flash-tests --test blocks",
-    "-p flash-tests --test fairness",
-    "-p flash-tests --test freshness",
-    "-p flash-tests --test helpers",
-    "-p flash-tests --test proof",
-    "-p flash-tests --test sick_mounts",
-    "-p flash-tests --test small_machine",
-    "-p flash-tests --test survival",
-    "-p flash-why --test causes",
-];
-
-/// So many programs of the others run beside each other, and so many tests in each that is end to end. They mostly wait.
-const BESIDE: usize = 3;
-const TESTS_BESIDE: &str = "4";
-
-/// A program of tests that has not ended by then hangs.
-const PATIENCE: Duration = Duration::from_secs(900);
-const LOOK: Duration = Duration::from_millis(20);
+use crate::summary::Summary;
 
 /// `cargo xtask test`. True when all passed.
-pub(crate) fn quick(root: &Path) -> Result<bool> {
+pub(crate) fn quick(root: &Path, options: &[&str]) -> Result<bool> {
+    let options = Options::parse(options)?;
     let mut summary = Summary::default();
     if summary.step("build", |_| build(root)) {
-        summary.step("test", |summary| run(root, Extent::Quick, summary));
+        summary.step("test", |summary| {
+            let mut programs = chosen(root, Extent::Quick)?;
+            if options.changed {
+                changed::retain(root, &mut programs)?;
+            }
+            programs.retain(|program| options.wants(program));
+            if programs.is_empty() {
+                bail!("no program of tests is chosen");
+            }
+            let runner = Runner::new(root, Extent::Quick)?;
+            match options.rounds {
+                None => once(&runner, programs, summary),
+                Some(rounds) => rounds::run(&runner, &programs, rounds, options.under_load, summary),
+            }
+        });
     }
     println!("{summary}");
     Ok(summary.passed())
@@ -89,38 +54,39 @@ pub(crate) fn build(root: &Path) -> Result<()> {
     cargo::run(root, &["test", "--workspace", "--no-run", "--quiet"])
 }
 
-/// Runs the tests, and adds to the summary what they came to.
+/// What cargo says of the tests that are built: their programs, and the compiler's warnings.
+pub(crate) fn messages(root: &Path) -> Result<String> {
+    let said = cargo::output(root, &["test", "--workspace", "--no-run", "--message-format=json", "--quiet"])?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Runs all tests, and adds to the summary what they came to.
 ///
 /// # Errors
 /// When tests cannot be built or started, or when one fails twice.
 pub(crate) fn run(root: &Path, extent: Extent, summary: &mut Summary) -> Result<()> {
-    let runner = Runner {
-        extent,
-        flash: cargo::target_folder(root).join("release/flash"),
-        kept: cargo::target_folder(root).join("test-output"),
-    };
-    fs::create_dir_all(&runner.kept).with_context(|| format!("making {}", runner.kept.display()))?;
-    let built =
-        cargo::output(root, &["test", "--workspace", "--no-run", "--message-format=json", "--quiet"])?;
-    let mut programs = programs::built(&String::from_utf8_lossy(&built))?;
+    once(&Runner::new(root, extent)?, chosen(root, extent)?, summary)
+}
+
+/// The programs of tests that an extent has.
+fn chosen(root: &Path, extent: Extent) -> Result<Vec<Program>> {
+    let mut programs = programs::built(&messages(root)?)?;
     programs.push(Program::documentation(root));
     let names: Vec<&str> = programs.iter().map(|program| &*program.name).collect();
     if let Some(stranger) = ALONE.iter().chain(&LONG).find(|name| !names.contains(*name)) {
         bail!(
-            "there is no program of tests '{stranger}': its name is to change in xtask/src/test/mod.rs, too"
+            "there is no program of tests '{stranger}': its name is to change in xtask/src/test/lists.rs, too"
         );
     }
     if extent == Extent::Quick {
         programs.retain(|program| !LONG.contains(&&*program.name));
     }
-    let (alone, mut others): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| ALONE.contains(&&*program.name));
-    // End-to-end tests take longest, and so begin.
-    others.sort_by_key(|program| !program.is_end_to_end());
-    let mut runs = runner.beside(&others)?;
-    for program in alone {
-        runs.push(runner.tell(runner.run(&program, &[])?));
-    }
+    Ok(programs)
+}
+
+/// Runs each program, and what failed once more.
+fn once(runner: &Runner, programs: Vec<Program>, summary: &mut Summary) -> Result<()> {
+    let runs = runner.all(programs)?;
     for run in &runs {
         summary.programs.push((run.program.name.clone(), run.took));
         run.output.lines().for_each(|line| summary.notice(line));
@@ -131,123 +97,5 @@ pub(crate) fn run(root: &Path, extent: Extent, summary: &mut Summary) -> Result<
     match summary.failed.len() {
         0 => Ok(()),
         failed => bail!("{failed} failed twice"),
-    }
-}
-
-struct Runner {
-    extent: Extent,
-    /// The program that end-to-end tests start.
-    flash: PathBuf,
-    /// Where outputs are kept.
-    kept: PathBuf,
-}
-
-/// A program of tests that has ended.
-struct Run {
-    program: Program,
-    passed: bool,
-    /// What it said, on standard output and standard error.
-    output: String,
-    took: Duration,
-}
-
-impl Runner {
-    /// Runs programs, a few at a time.
-    fn beside(&self, programs: &[Program]) -> Result<Vec<Run>> {
-        let (left, done) = (Mutex::new(programs.iter()), Mutex::new(Vec::new()));
-        let work = || -> Result<()> {
-            loop {
-                let next = left.lock().expect("no thread panics with it").next();
-                let Some(program) = next else { return Ok(()) };
-                let run = self.tell(self.run(program, &[])?);
-                done.lock().expect("no thread panics with it").push(run);
-            }
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..BESIDE).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().try_for_each(|worker| worker.join().expect("no thread panics"))
-        })?;
-        Ok(done.into_inner().expect("no thread panics with it"))
-    }
-
-    /// Runs a program, or some of its tests.
-    fn run(&self, program: &Program, only: &[&str]) -> Result<Run> {
-        let end = if only.is_empty() { ".txt" } else { "-again.txt" };
-        let file = self.kept.join(program.name.replace(' ', "").trim_start_matches('-').to_owned() + end);
-        let output = File::create(&file).with_context(|| format!("making {}", file.display()))?;
-        let mut command = Command::new(&program.executable);
-        command.args(&program.arguments);
-        if !program.is_documentation() {
-            // What tests that pass say is what they could not test.
-            command.arg("--show-output");
-        }
-        if !only.is_empty() {
-            command.args(only).args(["--exact", "--test-threads=1"]);
-        } else if program.is_end_to_end() && !ALONE.contains(&&*program.name) {
-            command.args(["--test-threads", TESTS_BESIDE]);
-        }
-        if self.extent == Extent::Quick {
-            command.envs(SHORT);
-        }
-        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-        command.env("FLASH_BIN", &self.flash).stdin(Stdio::null());
-        command.stdout(output.try_clone()?).stderr(output);
-        let began = Instant::now();
-        let mut child =
-            command.spawn().with_context(|| format!("starting {}", program.executable.display()))?;
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break Some(status);
-            }
-            if began.elapsed() > PATIENCE {
-                child.kill()?;
-                child.wait()?;
-                break None;
-            }
-            thread::sleep(LOOK);
-        };
-        let mut output = String::from_utf8_lossy(&fs::read(&file)?).into_owned();
-        match status {
-            None => output.push_str(&format!("\npanicked at this: it hung for {} s\n", PATIENCE.as_secs())),
-            Some(status) if !status.success() => output.push_str(&format!("\nit ended with {status}\n")),
-            Some(_) => {}
-        }
-        let passed = status.is_some_and(|status| status.success());
-        Ok(Run { program: program.clone(), passed, output, took: began.elapsed() })
-    }
-
-    /// Says in a line how the first run of a program went.
-    fn tell(&self, run: Run) -> Run {
-        let end = if run.passed { "ok    " } else { "again " };
-        println!("{end} {:>5.1} s  cargo test {}", run.took.as_secs_f64(), run.program.name);
-        run
-    }
-
-    /// Runs again, by themselves, those tests of a program that failed. Shows what they said the first time, and then.
-    fn again(&self, first: &Run, summary: &mut Summary) -> Result<()> {
-        let program = &*first.program.name;
-        let mut failures = outcome::failures(program, &first.output);
-        if failures.is_empty() {
-            // It died, or its tests have no names: all of it once more.
-            failures.push(Failure { test: program.to_owned(), why: outcome::why("", &first.output) });
-        }
-        println!("cargo test {program}, the first time:");
-        first.output.lines().for_each(|line| println!("    | {line}"));
-        for failure in failures {
-            let name = failure.test[program.len()..].trim_start();
-            let only = if name.is_empty() { &[][..] } else { &[name] };
-            let again = self.run(&first.program, only)?;
-            let took = again.took.as_secs_f64();
-            if again.passed {
-                println!("ok     {took:>5.1} s  cargo test {}, the second time", failure.test);
-                summary.failed_once.push(failure);
-            } else {
-                println!("{}", again.output);
-                println!("FAILED {took:>5.1} s  cargo test {}", failure.test);
-                let why = outcome::why(name, &again.output);
-                summary.failed.push(Failure { why, ..failure });
-            }
-        }
-        Ok(())
     }
 }

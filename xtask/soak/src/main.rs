@@ -2,6 +2,8 @@
 //! that are cold or change. It checks every byte and the age of every response, and which clients are cut. It also checks that
 //! memory, descriptors and threads do not grow. It is not a part of `cargo xtask ci`, because its value is its length.
 
+#![forbid(unsafe_code)]
+
 mod ask;
 mod checker;
 mod client;
@@ -21,34 +23,40 @@ mod visitors;
 mod warm;
 
 use std::fs;
-use std::path::Path;
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use flash_rig::{Cpus, Machine, interrupt, raise_descriptors};
 
-use self::options::Options;
+use self::options::{HELP, Options};
 use self::trial::Place;
-use crate::cargo;
-
-pub(crate) use self::options::HELP;
 
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// Runs the soak. False when there is a violation.
-pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs());
-    let options = Options::parse(args, now)?;
-    let target = cargo::target_folder(root);
-    // Clients that check every byte must be fast enough to keep a server busy.
-    if cfg!(debug_assertions) {
-        println!("building the release programs");
-        cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask"])?;
-        if options.flash.is_none() {
-            cargo::run(root, &["build", "--release", "--quiet", "--package", "flash"])?;
-        }
-        return cargo::become_release(&target.join("release/xtask"), "soak", args);
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
     }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs());
+    match Options::parse(&args, now).and_then(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("soak: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the soak. False when there is a violation.
+fn run(options: &Options) -> Result<bool> {
+    // The server was built with this program.
+    let own = std::env::current_exe()?;
+    let programs = own.parent().context("a program lies in a folder")?;
+    let target = programs.parent().context("cargo's folders lie in its target folder")?;
     interrupt::register()?;
     raise_descriptors(CONNECTIONS_MAX)?;
     let machine = Machine::take()?;
@@ -59,7 +67,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     if !drops {
         println!("MISSING: root, so the kernel's caches are not dropped, and files are cold only once");
     }
-    let flash = options.flash.clone().unwrap_or_else(|| target.join("release/flash"));
+    let flash = options.flash.clone().unwrap_or_else(|| programs.join("flash"));
     let soak = target.join("soak");
     fs::create_dir_all(&soak)?;
     let place = Place {

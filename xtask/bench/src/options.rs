@@ -37,7 +37,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(args: &[&str]) -> Result<Options> {
+    pub(crate) fn parse(args: &[String]) -> Result<Options> {
         let mut options = Options {
             quick: false,
             rounds: 3,
@@ -50,8 +50,9 @@ impl Options {
         };
         let mut args = args.iter();
         while let Some(flag) = args.next() {
-            let mut value = || args.next().copied().with_context(|| format!("{flag} needs a value"));
-            match *flag {
+            let mut value =
+                || args.next().map(String::as_str).with_context(|| format!("{flag} needs a value"));
+            match flag.as_str() {
                 "--quick" => (options.quick, options.rounds, options.seconds) = (true, 1, 1),
                 "--rounds" => options.rounds = value()?.parse().context("--rounds: a number")?,
                 "--seconds" => options.seconds = value()?.parse().context("--seconds: a number")?,
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().collect::<Vec<_>>())
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(args: &[&str], seed: u64) -> Result<Options> {
+    pub(crate) fn parse(args: &[String], seed: u64) -> Result<Options> {
         let mut options = Options {
             each: Duration::ZERO,
             archs: ARCHITECTURES.to_vec(),
@@ -44,8 +44,9 @@ impl Options {
         let mut minutes = 60.0;
         let mut args = args.iter();
         while let Some(flag) = args.next() {
-            let mut value = || args.next().copied().with_context(|| format!("{flag} needs a value"));
-            match *flag {
+            let mut value =
+                || args.next().map(String::as_str).with_context(|| format!("{flag} needs a value"));
+            match flag.as_str() {
                 "--minutes" => minutes = value()?.parse::<f64>().context("--minutes: a number")?,
                 "--arch" => options.archs = value()?.split(',').map(named).collect::<Result<_>>()?,
                 "--seed" => options.seed = value()?.parse().context("--seed: a number")?,
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().collect::<Vec<_>>(), 1)
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), 1)
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{Disk, interrupt};
+use flash_system::folder;
 use flash_traffic::content::Content;
 
 use super::live::Live;
-use crate::folder;
 
 /// More than the pathname cache holds, and with their 20 KB on average more than the file cache does.
 pub(crate) const COLD_FILES: usize = 8_000;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use flash_rig::{Cpus, Ended, Held, Machine, Metrics, Process, ServerSpec, Setup, empty_caches, interrupt};
+use flash_system::folder;
 use rustix::process::{Signal, kill_process};
 
 use super::ask::{Ask, RequestVariant, Target};
@@ -20,7 +21,6 @@ use super::scene::{Crowd, Scene};
 use super::site::Site;
 use super::visitors::Visitor;
 use super::{disk, rude, slow, sockets, warm};
-use crate::folder;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 const DROP_EVERY: Duration = Duration::from_secs(4);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 ///
 /// # Errors
 /// When it cannot be removed.
-pub(crate) fn remove(folder: &Path) -> Result<()> {
+pub fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -22,7 +22,7 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot be removed or made.
-pub(crate) fn make_empty(folder: &Path) -> Result<()> {
+pub fn make_empty(folder: &Path) -> Result<()> {
     remove(folder)?;
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))
 }

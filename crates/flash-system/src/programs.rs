@@ -50,7 +50,7 @@ pub fn find(program: &'static str) -> Result<PathBuf, Missing> {
 ///
 /// # Errors
 /// When none is there.
-pub(crate) fn find_newest(program: &'static str) -> Result<PathBuf, Missing> {
+pub fn find_newest(program: &'static str) -> Result<PathBuf, Missing> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
     let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
@@ -77,7 +77,7 @@ pub fn find_own(program: &'static str) -> Result<PathBuf, Missing> {
 ///
 /// # Errors
 /// When it is missing.
-pub(crate) fn find_module(name: &'static str, source: &str) -> Result<PathBuf, Missing> {
+pub fn find_module(name: &'static str, source: &str) -> Result<PathBuf, Missing> {
     let us = env::current_exe().unwrap_or_default();
     let built = us.ancestors().map(|above| above.join("modules").join(source));
     let installed = ["/usr/lib/nginx/modules", "/usr/lib/apache2/modules"].map(PathBuf::from);

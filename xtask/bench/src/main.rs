@@ -2,6 +2,8 @@
 //! floor, and memory per idle connection. It also measures the wait for a hot file while the disk is saturated or programs run.
 //! A run compares servers on one machine; the lab makes figures for publication.
 
+#![forbid(unsafe_code)]
+
 mod cached;
 mod client;
 mod dataset;
@@ -19,36 +21,40 @@ mod wrk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use flash_rig::{Cpus, Facts, Machine, interrupt, raise_descriptors};
 use serde_json::{Value, json};
 
-use self::options::Options;
+use self::options::{HELP, Options};
 use self::report::Bar;
 use self::servers::{Place, Server};
-use crate::cargo;
-
-pub(crate) use self::options::HELP;
 
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// Runs the bench. False when a bar is missed.
-pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
-    let options = Options::parse(args)?;
-    let target = cargo::target_folder(root);
-    // Our own clients are measured too: an unoptimised one would report its own waits.
-    if cfg!(debug_assertions) {
-        println!("building the release programs");
-        cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask", "--package", "flash-rig"])?;
-        if options.flash.is_none() {
-            cargo::run(root, &["build", "--release", "--quiet", "--package", "flash"])?;
-        }
-        if options.wants("why") {
-            cargo::run(root, &["build", "--release", "--quiet", "--package", "flash-why"])?;
-        }
-        return cargo::become_release(&target.join("release/xtask"), "bench", args);
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
     }
+    match Options::parse(&args).and_then(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the bench. False when a bar is missed.
+fn run(options: &Options) -> Result<bool> {
+    // The other programs were built with this one.
+    let own = std::env::current_exe()?;
+    let programs = own.parent().context("a program lies in a folder")?;
+    let target = programs.parent().context("cargo's folders lie in its target folder")?;
     interrupt::register()?;
     raise_descriptors(CONNECTIONS_MAX)?;
     let machine = Machine::take()?;
@@ -57,9 +63,9 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     }
     let cpus = Cpus::choose(1)?;
     cpus.keep_to_clients()?;
-    let flash = options.flash.clone().unwrap_or_else(|| target.join("release/flash"));
-    let floor = target.join("release/flash-floor");
-    let servers = present(&options, &flash)?;
+    let flash = options.flash.clone().unwrap_or_else(|| programs.join("flash"));
+    let floor = programs.join("flash-floor");
+    let servers = present(options, &flash)?;
 
     let bench = target.join("bench");
     let work = Work::create(&bench)?;
@@ -124,14 +130,14 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     if options.wants("why") && !wrk::installed() {
         println!("MISSING: wrk, so the cost of flash why is not measured");
     } else if options.wants("why") {
-        let figures = why::run(&place, &target.join("release/flash-why"), options.rounds, options.seconds)?;
+        let figures = why::run(&place, &programs.join("flash-why"), options.rounds, options.seconds)?;
         why::print(&figures);
         bars.extend(why::bars(&figures));
         json.insert("why".into(), why::json(&figures));
     }
     let pass = report::print_bars(&bars);
     json.insert("bars".into(), report::bars_json(&bars));
-    json.insert("machine".into(), json!(Facts::collect(&bench, root)));
+    json.insert("machine".into(), json!(Facts::collect(&bench, Path::new("."))));
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_string_pretty(&Value::Object(json))? + "\n")?;
     }

@@ -1,0 +1,49 @@
+//! Programs of tests that need something special: much time, or the machine for themselves.
+
+/// Which tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All.
+    Whole,
+    /// Those that people run while they work: without the programs below, and with a short proof.
+    Quick,
+}
+
+/// Programs of tests that the quick extent leaves out: they measure, or simulate for long.
+pub(super) const LONG: [&str; 8] = [
+    "-p flash-lab --test run",
+    "-p flash-load --test truth",
+    "-p flash-rig --test machine",
+    "-p flash-rig --test servers",
+    "-p flash-sim --test command",
+    "-p flash-sim --test machine",
+    "-p flash-tests --test small_machine",
+    "-p flash-why --test causes",
+];
+
+/// Settings of tests that take long, in the quick extent.
+pub(super) const SHORT: [(&str, &str); 2] =
+    [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_REQUESTS", "4000")];
+
+/// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
+/// kernel's caches. The others mostly wait.
+pub(super) const ALONE: [&str; 18] = [
+    "-p flash-arch --lib",
+    "-p flash-lab --test run",
+    "-p flash-load --test faults",
+    "-p flash-load --test client_options",
+    "-p flash-load --test truth",
+    "-p flash-rig --test machine",
+    "-p flash-rig --test servers",
+    "-p flash-sim --test machine",
+    "-p flash-slowdisk --test image",
+    "-p flash-tests --test blocks",
+    "-p flash-tests --test fairness",
+    "-p flash-tests --test freshness",
+    "-p flash-tests --test helpers",
+    "-p flash-tests --test proof",
+    "-p flash-tests --test sick_mounts",
+    "-p flash-tests --test small_machine",
+    "-p flash-tests --test survival",
+    "-p flash-why --test causes",
+];
