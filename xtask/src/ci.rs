@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::summary::Summary;
-use crate::test::{self, Extent};
+use crate::test::{self, Half};
 use crate::{cargo, check, deny, logs, package, prepare};
 
 /// What compiles our own crates: it makes what rustc makes, and finds what clippy finds. So one build is for all steps.
@@ -30,20 +30,29 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     summary.step("fmt", |_| cargo::run(root, &["fmt", "--all", "--check"]));
     summary.step("check", |_| invariants(root));
     summary.step("deny", |_| deny::run(root));
+    let built = summary.step("build server", |_| build(root, Half::Server));
     let prepared = summary.step("prepare", |summary| {
         let missing = prepare.join().expect("it does not panic")?;
         missing.iter().for_each(|line| summary.notice(line));
         Ok(())
     });
-    if prepared && summary.step("build", |_| test::build(root)) {
-        summary.step("clippy", |_| no_warning(&test::messages(root)?));
-        summary.step("test", |summary| test::run(root, Extent::Whole, summary));
+    if built && prepared {
+        summary.step("test server", |summary| test::run(root, Half::Server, summary));
+    }
+    if summary.step("build tools", |_| build(root, Half::Study)) && prepared {
+        summary.step("test tools", |summary| test::run(root, Half::Study, summary));
         summary.step("sim", |summary| sim(root, summary));
         summary.step("lab", |summary| lab(root, summary));
         summary.step("package", |summary| package::check(root, summary));
     }
     println!("{summary}");
     Ok(summary.passed())
+}
+
+/// Builds a half, and fails at warnings.
+fn build(root: &Path, half: Half) -> Result<()> {
+    test::build(root, &half.built_with())?;
+    no_warning(&test::messages(root, &half.built_with())?)
 }
 
 fn invariants(root: &Path) -> Result<()> {

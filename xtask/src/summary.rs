@@ -39,7 +39,7 @@ pub(crate) struct Summary {
 }
 
 /// So many of the programs that ran for longest are named.
-const SLOWEST: usize = 8;
+const SLOWEST: usize = 20;
 /// A line of the summary is at most so long: all of it has to fit into the last few kilobytes of the output.
 const LINE_CHARS_MAX: usize = 240;
 
@@ -94,12 +94,12 @@ impl fmt::Display for Summary {
             let end =
                 step.error.as_deref().map_or_else(|| "ok".to_owned(), |error| format!("FAILED: {error}"));
             let (took, cpu) = (step.took.as_secs_f64(), step.cpu_seconds);
-            writeln!(f, "{:<8} {took:>5.0} s, {cpu:>5.0} s of processors: {}", step.name, cut(&end))?;
+            writeln!(f, "{:<12} {took:>5.0} s, {cpu:>5.0} s of processors: {}", step.name, cut(&end))?;
         }
         let all: Duration = self.steps.iter().map(|step| step.took).sum();
         let cpu: f64 = self.steps.iter().map(|step| step.cpu_seconds).sum();
         let end = if self.passed() { "passed" } else { "FAILED" };
-        write!(f, "{:<8} {:>5.0} s, {cpu:>5.0} s of processors: {end}", "all", all.as_secs_f64())
+        write!(f, "{:<12} {:>5.0} s, {cpu:>5.0} s of processors: {end}", "all", all.as_secs_f64())
     }
 }
 

@@ -1,4 +1,6 @@
-//! Programs of tests that need something special: much time, or the machine for themselves.
+//! Programs of tests that need something special: much time, or the machine for themselves; and which half they belong to.
+
+use super::programs::Program;
 
 /// Which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +9,34 @@ pub(crate) enum Extent {
     Whole,
     /// Those that people run while they work: without the programs below, and with a short proof.
     Quick,
+}
+
+/// What is for those who study servers. The checks of the server do not wait for it.
+pub(super) const STUDY: [&str; 4] = ["bench", "flash-lab", "flash-sim", "soak"];
+
+/// The halves of CI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// All that serves, its tests, and what they need.
+    Server,
+    Study,
+}
+
+impl Half {
+    /// What cargo builds for it. The second half is built with the first, so that both share all other crates.
+    pub(crate) fn built_with(self) -> Vec<&'static str> {
+        let mut packages = vec!["--workspace"];
+        if self == Half::Server {
+            packages.extend(STUDY.iter().flat_map(|package| ["--exclude", package]));
+        }
+        packages
+    }
+
+    pub(super) fn has(self, program: &Program) -> bool {
+        // The examples of all crates are built at once.
+        let of_study = program.is_documentation() || STUDY.iter().any(|package| program.is_of(package));
+        of_study == (self == Half::Study)
+    }
 }
 
 /// Programs of tests that the quick extent leaves out: they measure, or simulate for long.

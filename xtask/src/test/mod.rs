@@ -14,8 +14,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-pub(crate) use self::lists::Extent;
 use self::lists::{ALONE, LONG};
+pub(crate) use self::lists::{Extent, Half};
 pub(crate) use self::options::HELP;
 use self::options::Options;
 use self::programs::Program;
@@ -27,9 +27,10 @@ use crate::summary::Summary;
 pub(crate) fn quick(root: &Path, options: &[&str]) -> Result<bool> {
     let options = Options::parse(options)?;
     let mut summary = Summary::default();
-    if summary.step("build", |_| build(root)) {
+    let both = Half::Study.built_with();
+    if summary.step("build", |_| build(root, &both)) {
         summary.step("test", |summary| {
-            let mut programs = chosen(root, Extent::Quick)?;
+            let mut programs = chosen(root, Extent::Quick, &both)?;
             if options.changed {
                 changed::retain(root, &mut programs)?;
             }
@@ -48,32 +49,38 @@ pub(crate) fn quick(root: &Path, options: &[&str]) -> Result<bool> {
     Ok(summary.passed())
 }
 
-/// Builds everything that the tests run: the program as people build it, and the tests.
-pub(crate) fn build(root: &Path) -> Result<()> {
+/// Builds everything that the tests of these packages run: the program as people build it, and the tests.
+pub(crate) fn build(root: &Path, packages: &[&str]) -> Result<()> {
     cargo::run(root, &["build", "--release", "--package", "flash"])?;
-    cargo::run(root, &["test", "--workspace", "--no-run", "--quiet"])
+    cargo::run(root, &[&["test", "--no-run", "--quiet"], packages].concat())
 }
 
 /// What cargo says of the tests that are built: their programs, and the compiler's warnings.
-pub(crate) fn messages(root: &Path) -> Result<String> {
-    let said = cargo::output(root, &["test", "--workspace", "--no-run", "--message-format=json", "--quiet"])?;
+pub(crate) fn messages(root: &Path, packages: &[&str]) -> Result<String> {
+    let said =
+        cargo::output(root, &[&["test", "--no-run", "--quiet", "--message-format=json"], packages].concat())?;
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Runs all tests, and adds to the summary what they came to.
+/// Runs all tests of a half, and adds to the summary what they came to.
 ///
 /// # Errors
 /// When tests cannot be built or started, or when one fails twice.
-pub(crate) fn run(root: &Path, extent: Extent, summary: &mut Summary) -> Result<()> {
-    once(&Runner::new(root, extent)?, chosen(root, extent)?, summary)
+pub(crate) fn run(root: &Path, half: Half, summary: &mut Summary) -> Result<()> {
+    let mut programs = chosen(root, Extent::Whole, &half.built_with())?;
+    programs.retain(|program| half.has(program));
+    once(&Runner::new(root, Extent::Whole)?, programs, summary)
 }
 
 /// The programs of tests that an extent has.
-fn chosen(root: &Path, extent: Extent) -> Result<Vec<Program>> {
-    let mut programs = programs::built(&messages(root)?)?;
+fn chosen(root: &Path, extent: Extent, packages: &[&str]) -> Result<Vec<Program>> {
+    let mut programs = programs::built(&messages(root, packages)?)?;
     programs.push(Program::documentation(root));
     let names: Vec<&str> = programs.iter().map(|program| &*program.name).collect();
-    if let Some(stranger) = ALONE.iter().chain(&LONG).find(|name| !names.contains(*name)) {
+    let is_left_out = |name: &str| packages.iter().any(|package| name.split(' ').nth(1) == Some(package));
+    if let Some(stranger) =
+        ALONE.iter().chain(&LONG).find(|name| !names.contains(*name) && !is_left_out(name))
+    {
         bail!(
             "there is no program of tests '{stranger}': its name is to change in xtask/src/test/lists.rs, too"
         );

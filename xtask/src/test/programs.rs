@@ -33,7 +33,11 @@ impl Program {
 
     /// Whether it tests the real program from outside.
     pub(super) fn is_end_to_end(&self) -> bool {
-        self.name.starts_with("-p flash-tests ")
+        self.is_of("flash-tests")
+    }
+
+    pub(super) fn is_of(&self, package: &str) -> bool {
+        self.name.split(' ').nth(1) == Some(package)
     }
 
     pub(super) fn is_documentation(&self) -> bool {
