@@ -28,8 +28,8 @@ struct Step {
 #[derive(Default)]
 pub(crate) struct Summary {
     steps: Vec<Step>,
-    /// Programs of tests, and how long they ran.
-    pub(crate) programs: Vec<(String, Duration)>,
+    /// Tests, and how many seconds they ran beside others.
+    pub(crate) tests: Vec<(String, f64)>,
     /// Tests that failed twice.
     pub(crate) failed: Vec<Failure>,
     /// Tests that failed, and passed when they ran alone.
@@ -38,7 +38,7 @@ pub(crate) struct Summary {
     pub(crate) not_tested: BTreeSet<String>,
 }
 
-/// So many of the programs that ran for longest are named.
+/// How many of the tests that ran for longest are named.
 const SLOWEST: usize = 20;
 /// A line of the summary is at most so long: all of it has to fit into the last few kilobytes of the output.
 const LINE_CHARS_MAX: usize = 240;
@@ -76,10 +76,10 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n== summary")?;
-        let mut programs: Vec<&(String, Duration)> = self.programs.iter().collect();
-        programs.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-        for (name, took) in programs.into_iter().take(SLOWEST) {
-            writeln!(f, "{:>5.0} s  {name}", took.as_secs_f64())?;
+        let mut tests: Vec<&(String, f64)> = self.tests.iter().collect();
+        tests.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        for (name, seconds) in tests.into_iter().take(SLOWEST) {
+            writeln!(f, "{}", cut(&format!("{seconds:>5.0} s  {name}")))?;
         }
         for line in &self.not_tested {
             writeln!(f, "{}", cut(line))?;

@@ -95,7 +95,7 @@ fn chosen(root: &Path, extent: Extent, packages: &[&str]) -> Result<Vec<Program>
 fn once(runner: &Runner, programs: Vec<Program>, summary: &mut Summary) -> Result<()> {
     let runs = runner.all(programs)?;
     for run in &runs {
-        summary.programs.push((run.program.name.clone(), run.took));
+        summary.tests.extend(outcome::times(&run.program.name, &run.output));
         run.output.lines().for_each(|line| summary.notice(line));
     }
     for run in runs.iter().filter(|run| !run.passed) {

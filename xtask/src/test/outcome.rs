@@ -42,9 +42,26 @@ pub(super) fn why(name: &str, output: &str) -> String {
     lines.take_while(|line| !is_end(line)).take(WHY_LINES_MAX).collect::<Vec<_>>().join(" ")
 }
 
+/// The tests that ran, with their seconds, where the harness tells.
+pub(super) fn times<'a>(program: &'a str, output: &'a str) -> impl Iterator<Item = (String, f64)> + 'a {
+    output.lines().filter_map(move |line| {
+        let (name, end) = line.strip_prefix("test ")?.split_once(" ... ")?;
+        let seconds = end.split_once('<')?.1.strip_suffix("s>")?.parse().ok()?;
+        Some((format!("{program} {name}"), seconds))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_found() {
+        let output =
+            "running 2 tests\ntest a::b ... ok <1.250s>\ntest c ... FAILED <0.100s>\ntest d ... ok\n";
+        let times: Vec<_> = times("-p flash --lib", output).collect();
+        assert_eq!(times, [("-p flash --lib a::b".to_owned(), 1.25), ("-p flash --lib c".to_owned(), 0.1)]);
+    }
 
     #[test]
     fn failures_are_found_in_what_rusts_harness_says() {

@@ -40,6 +40,11 @@ impl Program {
         self.name.split(' ').nth(1) == Some(package)
     }
 
+    /// Whether Rust's own harness runs its tests, and not one that forks.
+    pub(super) fn has_rusts_harness(&self) -> bool {
+        !self.is_documentation() && !self.name.ends_with(" --test programs") || self.is_end_to_end()
+    }
+
     pub(super) fn is_documentation(&self) -> bool {
         !self.arguments.is_empty()
     }

@@ -90,6 +90,10 @@ impl Runner {
             // What tests that pass say is what they could not test.
             command.arg("--show-output");
         }
+        if program.has_rusts_harness() {
+            // Stable Rust times tests as well, if it is told so.
+            command.env("RUSTC_BOOTSTRAP", "1").args(["-Z", "unstable-options", "--report-time"]);
+        }
         if !only.is_empty() {
             command.args(only).args(["--exact", "--test-threads=1"]);
         } else if program.is_end_to_end() && !ALONE.contains(&&*program.name) {
