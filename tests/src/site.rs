@@ -60,6 +60,7 @@ pub fn make() -> TempDir {
 pub fn write(path: &Path, content: &[u8]) {
     fs::write(path, content).expect("a file");
     let file = fs::File::options().write(true).open(path).expect("the file");
-    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    // With a part of a second, as an editor leaves it: one time for a whole tree says nothing otherwise.
+    let then = SystemTime::UNIX_EPOCH + Duration::new(784_111_777, 123_456_789);
     file.set_modified(then).expect("its time");
 }

@@ -13,10 +13,10 @@ use flash_core::job::{Done, Job, Outcome};
 use flash_observe::metrics::LoopMetrics;
 use flash_process::Child;
 
+use crate::background;
 use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
-use crate::compressor;
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
@@ -100,7 +100,7 @@ pub(crate) fn serve<P: Poller>(
     parts.disk.watch_mounts()?;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
-    compressor::start(&shared)?;
+    background::start(&shared)?;
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch = |completions| Asymmetric {

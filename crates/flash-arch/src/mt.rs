@@ -21,8 +21,8 @@ use flash_process::Child;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
+use crate::background;
 use crate::blocking::{self, Arrival, Blocking, Client, LOOK_UP, Source};
-use crate::compressor;
 use crate::control::Control;
 use crate::gates::{ThreadGates, steps_at_once};
 use crate::limits::Limits;
@@ -57,7 +57,7 @@ pub(crate) fn serve(
     let hot_paths = mem::take(&mut control.hot_paths);
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
-    compressor::start(&shared)?;
+    background::start(&shared)?;
     shared.start_logins(None)?;
     let pool = Arc::new(Pool {
         shared: Arc::clone(&shared),

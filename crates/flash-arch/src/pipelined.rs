@@ -31,9 +31,9 @@ use flash_process::Child;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
+use crate::background;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::compressor;
 use crate::control::Control;
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
@@ -68,7 +68,7 @@ pub(crate) fn serve(
     parts.server.settings.jobs_in_turn = true;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
-    compressor::start(&shared)?;
+    background::start(&shared)?;
     shared.explain_blocks();
     shared.start_logins(None)?;
     shared.listen(listeners)?;

@@ -21,7 +21,7 @@ use flash_observe::metrics::Count;
 use flash_observe::{AccessLog, ErrorLog, LogSink};
 use flash_tls::Endpoint;
 
-use crate::compressor;
+use crate::background;
 use crate::configuration::Configuration;
 use crate::document_root;
 use crate::helper_processes::HelperKind;
@@ -266,8 +266,8 @@ impl Reloader {
         }
         // A root that was replaced meanwhile was told to the configuration before.
         document_root::tell_all(&shared.disk, &shared.configuration().server.hosts);
-        if let Err(error) = compressor::start(shared) {
-            shared.error_log.log(format_args!("cannot compress files: {error}"));
+        if let Err(error) = background::start(shared) {
+            shared.error_log.log(format_args!("cannot work in the background: {error}"));
         }
         (self.wake)(&listeners);
         self.earlier.push(Earlier {

@@ -21,8 +21,8 @@ use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
 use crate::admin::snapshot::KnowsDevices;
+use crate::background_queue::BackgroundQueue;
 use crate::completion_queue::CompletionQueue;
-use crate::compression_queue::CompressionQueue;
 use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::document_root;
@@ -72,7 +72,7 @@ pub struct ServerState {
     programs: Mutex<Option<Arc<dyn Upstreams>>>,
     /// Of all configurations that loops hold.
     pub(crate) tls: Arc<Endpoints>,
-    pub(crate) compressions: CompressionQueue,
+    pub(crate) background: BackgroundQueue,
     pub(crate) metrics: Arc<Metrics>,
     /// All helpers, for administrators.
     pub(crate) helpers: Mutex<Vec<Weak<dyn KnowsDevices>>>,
@@ -131,7 +131,7 @@ impl ServerState {
             helper_kind,
             programs: Mutex::new(programs),
             tls,
-            compressions: CompressionQueue::default(),
+            background: BackgroundQueue::default(),
             metrics,
             helpers: Mutex::default(),
             slowest: Slowest::default(),

@@ -11,8 +11,8 @@ use flash_core::job::{Job, Outcome};
 use flash_observe::metrics::LoopMetrics;
 use flash_process::Child;
 
+use crate::background;
 use crate::blocking_call;
-use crate::compressor;
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
@@ -49,7 +49,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
-    compressor::start(&shared)?;
+    background::start(&shared)?;
     let hot_paths = mem::take(&mut control.hot_paths);
     let ready = || {
         warm_up::with_a_thread(&shared, hot_paths);

@@ -16,6 +16,7 @@ use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
+use flash_core::validators::TagSource;
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_http::negotiate::CodingSet;
 use flash_observe::metrics::MetricsMemory;
@@ -37,6 +38,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
             precompressed: false,
+            etag: TagSource::Time,
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),
             program_folders: Arc::default(),

@@ -145,8 +145,8 @@ impl Worker {
         for end in tally.ended.drain(..) {
             shard.response(&end);
         }
-        for wanted in self.tally.compressions.drain(..) {
-            self.shared.compressions.submit(wanted);
+        for work in self.tally.background.drain(..) {
+            self.shared.background.submit(work);
         }
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));

@@ -19,6 +19,8 @@ pub struct Entry {
     claimed_ms: AtomicU64,
     /// When a caller last claimed to have a copy made.
     copied_ms: AtomicU64,
+    /// When a caller last claimed to have digests made.
+    digested_ms: AtomicU64,
     /// Of the [root](crate::root) that it was found in.
     generation: u64,
     /// The path of what answers, if it is another than was looked up: an index file's, or a script's before its path info.
@@ -55,6 +57,8 @@ pub(crate) enum Freshness {
 
 /// An entry older than this many times `--revalidate` answers no request.
 pub const STALE_AFTER: u64 = 2;
+/// Between two requests for digests of one entry. The first may have been dropped, or the file may have changed meanwhile.
+const DIGESTED_AGAIN_MS: u64 = 1000;
 /// How long after a look at the disk the next one may copy a file that has become worth it.
 pub const COPIED_AFTER_MS: u64 = 100;
 
@@ -114,6 +118,11 @@ impl Variants {
         accepts.choose(self.compressed.made_or_possible()).filter(|coding| self.compressed.may_make(*coding))
     }
 
+    /// Whether a file has no entity tag because its digest is not known yet.
+    pub fn lack_digest(&self) -> bool {
+        self.found_files().any(|file| file.validators.lacks_digest())
+    }
+
     /// What was found on the disk.
     pub fn found_files(&self) -> impl Iterator<Item = &Arc<File>> {
         std::iter::once(&self.identity).chain(&self.coded)
@@ -133,8 +142,16 @@ impl Resource {
 impl Entry {
     pub fn new(resource: Resource, checked_ms: u64) -> Self {
         let [checked, claimed, copied] = [checked_ms; 3].map(AtomicU64::new);
-        let (generation, found_at) = (0, None);
-        Self { resource, checked_ms: checked, claimed_ms: claimed, copied_ms: copied, generation, found_at }
+        let (digested_ms, generation, found_at) = (AtomicU64::new(0), 0, None);
+        Self {
+            resource,
+            checked_ms: checked,
+            claimed_ms: claimed,
+            copied_ms: copied,
+            digested_ms,
+            generation,
+            found_at,
+        }
     }
 
     /// Found in the root of this generation.
@@ -240,6 +257,24 @@ impl Entry {
     /// that does not happen postpones no check.
     pub(crate) fn claim_copy(&self, now_ms: u64, is_worth_it: impl FnOnce() -> bool) -> bool {
         claim(&self.copied_ms, now_ms, COPIED_AFTER_MS) && is_worth_it()
+    }
+
+    /// Whether digests may be asked for now. Returns true for one caller in a while.
+    pub(crate) fn claim_digest(&self, now_ms: u64) -> bool {
+        claim(&self.digested_ms, now_ms, DIGESTED_AGAIN_MS)
+    }
+
+    /// The same entry with these files in the place of those that lack a digest. `None` if nothing changes.
+    pub fn with_digests_of(&self, digested: &[Arc<File>]) -> Option<Self> {
+        let digested_of = |file: &Arc<File>| {
+            let is_it = |other: &&Arc<File>| other.stamp == file.stamp && other.coding == file.coding;
+            digested.iter().find(is_it).filter(|_| file.validators.lacks_digest())
+        };
+        let with_digest = |file: &Arc<File>| match digested_of(file) {
+            Some(digested) => Arc::new(digested.with_content_of(file)),
+            None => Arc::clone(file),
+        };
+        self.found_files().any(|file| digested_of(file).is_some()).then(|| self.with_files(with_digest))
     }
 
     /// The time since the last look at the disk.

@@ -17,6 +17,7 @@ use flash_http::negotiate::Coding;
 use crate::header::{HeaderBlock, HeaderTemplate, vary};
 use crate::memory_budget::BudgetedBytes;
 pub use crate::stamp::Stamp;
+use crate::validators::{ContentDigest, Tag, Validators};
 
 /// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions.md has
 /// the measurement.
@@ -35,8 +36,9 @@ pub struct File {
     pub varies: bool,
     /// Which of the site's values of Cache-Control it has.
     pub cache_rule: Option<u8>,
-    /// The strong validator, with its quotes.
-    pub etag: EntityTag,
+    pub validators: Validators,
+    /// The strong validator, with its quotes. `None` if the site has none, or the digest in it is not known yet.
+    pub etag: Option<EntityTag>,
     pub head: HeaderBlock,
     pub content: Content,
     /// The open file that the caches keep in place of a content that is not worth its memory. The requests that waited for the
@@ -136,6 +138,7 @@ pub enum Window {
 }
 
 impl File {
+    /// A file that is known by its time and size.
     pub fn new(
         stamp: Stamp,
         media: Media,
@@ -144,8 +147,21 @@ impl File {
         (template, cache_rule): (&HeaderTemplate, Option<u8>),
         content: Content,
     ) -> Self {
-        let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
-        Self::tagged(etag, stamp, media, coding, varies, (template, cache_rule), content)
+        let (validators, head) = (Validators::OF_TIME, HeaderBlock::default());
+        let etag = validators.etag(&stamp, coding);
+        let file =
+            Self { stamp, media, coding, varies, cache_rule, validators, etag, head, content, kept_as: None };
+        file.with_head(template)
+    }
+
+    /// The same file, known by something else.
+    #[must_use]
+    pub fn known_by(self, validators: Validators, template: &HeaderTemplate) -> Self {
+        if validators == self.validators {
+            return self;
+        }
+        let etag = validators.etag(&self.stamp, self.coding);
+        Self { validators, etag, ..self }.with_head(template)
     }
 
     /// What Flash has made of a file by compressing it. `digest` is of the content: equal tags mean equal bytes, also if another
@@ -155,25 +171,48 @@ impl File {
         &self,
         coding: Coding,
         template: &HeaderTemplate,
-        (content, size, digest): (Content, u64, u32),
+        (content, size, digest): (Content, u64, ContentDigest),
     ) -> Self {
         let stamp = Stamp { size, ..self.stamp };
-        let etag = EntityTag::new(stamp.modified_ns, size, &format!("{}{digest:08x}", coding.name()));
-        Self::tagged(etag, stamp, self.media, Some(coding), true, (template, self.cache_rule), content)
+        let validators = self.validators.with_digest(Some(digest));
+        let etag = match validators.tag {
+            Tag::Time => {
+                let of_content = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+                let suffix = format!("{}{of_content:08x}", coding.name());
+                Some(EntityTag::new(stamp.modified_ns, size, &suffix))
+            }
+            Tag::Digest(_) | Tag::Off => validators.etag(&stamp, Some(coding)),
+        };
+        let head = HeaderBlock::default();
+        let file = Self {
+            stamp,
+            coding: Some(coding),
+            varies: true,
+            validators,
+            etag,
+            head,
+            content,
+            kept_as: None,
+            ..*self
+        };
+        file.with_head(template)
     }
 
-    fn tagged(
-        etag: EntityTag,
-        stamp: Stamp,
-        media: Media,
-        coding: Option<Coding>,
-        varies: bool,
-        (template, cache_rule): (&HeaderTemplate, Option<u8>),
-        content: Content,
-    ) -> Self {
-        let (tag, vary) = (etag.as_bytes(), vary(varies, false));
-        let head = HeaderBlock::of_file(template, &stamp, &media, coding, tag, vary, cache_rule);
-        Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
+    fn with_head(self, template: &HeaderTemplate) -> Self {
+        let head = self.head_with(template, vary(self.varies, false), self.cache_rule);
+        Self { head, ..self }
+    }
+
+    fn head_with(&self, template: &HeaderTemplate, vary: &[u8], cache_rule: Option<u8>) -> HeaderBlock {
+        let modified = self.validators.sends_time().then(|| self.stamp.modified_seconds());
+        let etag = self.etag.as_ref().map(EntityTag::as_bytes);
+        let (size, media) = (self.stamp.size, &self.media);
+        HeaderBlock::of_file(template, size, (modified, etag), media, self.coding, vary, cache_rule)
+    }
+
+    /// The same version of a file, with the content that another one of it has.
+    pub(crate) fn with_content_of(&self, other: &Self) -> Self {
+        Self { content: other.content.clone(), kept_as: other.kept_as.clone(), ..self.clone() }
     }
 
     /// A file whose content is for the requests that wait. The caches keep `open`.
@@ -202,15 +241,8 @@ impl File {
     /// Makes the header block again, without its cache. `by_accept` says that other clients may get something else by their
     /// Accept.
     pub(crate) fn head_anew(&self, template: &HeaderTemplate, by_accept: bool) -> HeaderBlock {
-        HeaderBlock::of_file(
-            template,
-            &self.stamp,
-            &self.media,
-            self.coding,
-            self.etag.as_bytes(),
-            vary(self.varies, by_accept),
-            self.cache_rule.or_else(|| template.rule_for_all()),
-        )
+        let cache_rule = self.cache_rule.or_else(|| template.rule_for_all());
+        self.head_with(template, vary(self.varies, by_accept), cache_rule)
     }
 
     /// See [`OpenFile`]; a copy in memory has no windows.
@@ -276,6 +308,11 @@ impl File {
 
     pub fn size(&self) -> u64 {
         self.stamp.size
+    }
+
+    /// Whether Last-Modified would lie in the future.
+    pub(crate) fn is_modified_later(&self, now_s: i64) -> bool {
+        self.validators.sends_time() && self.stamp.modified_seconds() > now_s
     }
 
     /// The file's weight in the caches.

@@ -17,14 +17,13 @@ use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 
 use crate::path_rules::PathRule;
-use crate::stamp::Stamp;
 
 const DATE_BYTES: usize = 29;
 /// The end of a type's value that names its charset.
 const UTF_8: &str = "utf-8";
 const CHARSET: &str = "; charset=";
 const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";
-/// Where the date stands in the first validator of a file.
+/// Where the date stands in the first validator of a file that has a time.
 const LAST_MODIFIED: Range<usize> = 15..15 + DATE_BYTES;
 
 /// What every response contains, by the site's settings.
@@ -121,7 +120,7 @@ pub(crate) fn vary(by_coding: bool, by_accept: bool) -> &'static [u8] {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HeaderBlock {
     /// The 200 response's head without its last CRLF; the date's value is blank.
     bytes: Box<[u8]>,
@@ -145,10 +144,10 @@ struct CompressedBlock {
 impl HeaderBlock {
     pub(crate) fn of_file(
         template: &HeaderTemplate,
-        stamp: &Stamp,
+        size: u64,
+        (modified, etag): (Option<i64>, Option<&[u8]>),
         media: &Media,
         coding: Option<Coding>,
-        etag: &[u8],
         vary: &[u8],
         cache_rule: Option<u8>,
     ) -> Self {
@@ -157,8 +156,12 @@ impl HeaderBlock {
         bytes.extend_from_slice(&[b' '; DATE_BYTES]);
         bytes.extend_from_slice(b"\r\nServer: Flash\r\n");
         let validators_start = bytes.len() as u16;
-        field(&mut bytes, b"Last-Modified", &date::format(stamp.modified_seconds()));
-        field(&mut bytes, b"ETag", etag);
+        if let Some(modified) = modified {
+            field(&mut bytes, b"Last-Modified", &date::format(modified));
+        }
+        if let Some(etag) = etag {
+            field(&mut bytes, b"ETag", etag);
+        }
         if !vary.is_empty() {
             field(&mut bytes, b"Vary", vary);
         }
@@ -177,12 +180,12 @@ impl HeaderBlock {
         let representation = validators.end..type_start;
         if template.padding {
             // The blank is written before the length so that the whole head, with its empty line, is aligned.
-            let rest = "Content-Length: \r\n\r\n".len() + stamp.size.to_string().len();
+            let rest = "Content-Length: \r\n\r\n".len() + size.to_string().len();
             let short = (32 - (bytes.len() + rest) % 32) % 32;
             let at = bytes.len() - 2;
             bytes.splice(at..at, std::iter::repeat_n(b' ', short));
         }
-        let _ = write!(bytes, "Content-Length: {}\r\n", stamp.size);
+        let _ = write!(bytes, "Content-Length: {size}\r\n");
         Self { bytes: bytes.into_boxed_slice(), validators, representation, compressed: OnceLock::new() }
     }
 
@@ -195,7 +198,7 @@ impl HeaderBlock {
     }
 
     /// Appends the 200 head without its end: the block with the current date. A modification time in the future is replaced by
-    /// the current time (RFC 9110 §8.8.2.1).
+    /// the current time (RFC 9110 §8.8.2.1). A file without a time is never modified later.
     pub(crate) fn write_ok(
         &self,
         date: &[u8; DATE_BYTES],

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod background_work;
 pub mod buffer_pool;
 pub mod cache;
 pub mod clients;
@@ -17,6 +18,7 @@ pub mod configuration_number;
 pub mod connection;
 pub mod context;
 mod deadline;
+pub mod digest;
 pub mod entry;
 mod evictable;
 mod exchange;
@@ -63,6 +65,7 @@ mod testing;
 pub mod trace;
 pub mod transport;
 pub mod upstream;
+pub mod validators;
 pub mod want;
 
 pub use clock::Now;

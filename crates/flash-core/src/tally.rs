@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::compression::Compression;
+use crate::background_work::BackgroundWork;
 use crate::record::{Record, ResponseEnd};
 use crate::upstream::Release;
 
@@ -36,8 +36,8 @@ pub struct Tally {
     /// Streams whose exchanges are over. The driver takes each stream out of its poller and calls [`Release::finish`]. It
     /// does so before the next want, and before it drops the connection.
     pub released: Vec<Release>,
-    /// What clients would have got in another coding, if Flash had compressed it.
-    pub compressions: Vec<Compression>,
+    /// What clients would have got in another coding or with an entity tag, if it had been made.
+    pub background: Vec<BackgroundWork>,
     /// Errors of upstreams, for the error log.
     pub upstream_errors: Vec<UpstreamError>,
 }

@@ -15,6 +15,7 @@ use flash_core::memory_budget::{BudgetedBytes, Reservation};
 use flash_os::shared_heap::HeapBuf;
 
 use crate::blocking::Blocking;
+use crate::digest;
 use crate::disk::Disk;
 use crate::read::{ReadResult, read};
 use crate::snapshot::Snapshot;
@@ -37,7 +38,7 @@ impl Disk {
             return CompressionResult::Failed;
         };
         let made = self.compressed(wanted, file).and_then(|(bytes, room)| {
-            let (size, digest) = (bytes.len() as u64, crc32fast::hash(&bytes));
+            let (size, digest) = (bytes.len() as u64, digest::of_bytes(&bytes));
             let content = self.content_of(&bytes, room).ok_or(Stopped::Failed)?;
             let template = &site.settings.template;
             Ok(file.compressed(wanted.coding, template, (content, size, digest)))
@@ -71,7 +72,7 @@ impl Disk {
             }
         };
         while offset < size {
-            let piece = self.piece(file, offset..size.min(offset + PIECE_BYTES)).ok_or(Stopped::Failed)?;
+            let piece = self.piece(file, offset..size).ok_or(Stopped::Failed)?;
             encoder.write(&piece).map_err(failed)?;
             offset += piece.len() as u64;
             add(encoder.take(), &mut bytes)?;
@@ -84,8 +85,9 @@ impl Disk {
         }
     }
 
-    /// The beginning of a range of a file.
-    fn piece(&self, file: &File, range: Range<u64>) -> Option<Bytes> {
+    /// A piece at the beginning of a range of a file, which is not empty.
+    pub(crate) fn piece(&self, file: &File, range: Range<u64>) -> Option<Bytes> {
+        let range = range.start..range.end.min(range.start + PIECE_BYTES);
         let open = match &file.content {
             Content::Memory(bytes) => {
                 let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
-use flash_core::file::{Content, File, OpenFile};
+use flash_core::file::{Content, File, OpenFile, Stamp};
 use flash_core::job::{Find, Job, Load, ReadAhead};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::root::OpenRoot;
 use flash_core::site_id::SiteId;
+use flash_core::validators::{ContentDigest, TagSource};
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::readlink;
 
@@ -26,10 +27,12 @@ use crate::identity::{Opened, open_root};
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
+use crate::recent::Recent;
 use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{RootChange, RootOpener, SiteRoot};
 use crate::sites::{NextSites, Sites};
 use crate::spool::Spool;
+use crate::times::Times;
 use crate::users::user_of;
 
 #[derive(Debug)]
@@ -38,6 +41,10 @@ pub struct Disk {
     pub(crate) settings: Settings,
     pub(crate) copies: Arc<Budget>,
     pub(crate) listings: Arc<Listings>,
+    /// Which times tell versions of files apart.
+    pub(crate) times: Arc<Times>,
+    /// The digests of states of files.
+    pub(crate) digests: Arc<Recent<Stamp, ContentDigest>>,
     /// A step of a listing takes at most this time, plus its last call.
     pub(crate) list_step: Duration,
     /// Whether the threads that send files may wait for the disk.
@@ -53,6 +60,8 @@ pub struct Disk {
 /// Populated memory for loops that read before any helper has. It is enough for the files of a page; the first larger read is
 /// a helper's, and its memory stays for later ones.
 const FIRST_BYTES: usize = 256 << 10;
+/// How many digests are kept.
+const DIGESTS_MAX: usize = 16_384;
 
 impl Disk {
     /// Opens the folder to serve.
@@ -71,6 +80,8 @@ impl Disk {
             settings,
             copies,
             listings,
+            times: Arc::default(),
+            digests: Arc::new(Recent::new(DIGESTS_MAX)),
             list_step: listings::STEP,
             senders_wait: true,
             learner: None,
@@ -104,9 +115,9 @@ impl Disk {
         self.sites.forget_unused();
     }
 
-    /// Whether files of a present site are compressed.
-    pub fn compresses(&self) -> bool {
-        self.sites.any(|settings| !settings.compress.is_empty())
+    /// Whether files of a present site may be compressed, or digested by others than the helper that opens them.
+    pub fn has_background_work(&self) -> bool {
+        self.sites.any(|settings| !settings.compress.is_empty() || settings.etag != TagSource::Off)
     }
 
     /// Whether the site is one of the present ones.
@@ -123,6 +134,8 @@ impl Disk {
             settings: self.settings.clone(),
             copies: Arc::clone(&self.copies),
             listings: Arc::clone(&self.listings),
+            times: Arc::clone(&self.times),
+            digests: Arc::clone(&self.digests),
             list_step: self.list_step,
             senders_wait: self.senders_wait,
             learner: None,

@@ -14,6 +14,7 @@ use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_core::site::WINDOW_BYTES;
+use flash_core::validators::Validators;
 use flash_http::negotiate::{Coding, CodingSet};
 use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
@@ -225,7 +226,10 @@ impl Disk {
         loop {
             looks_left -= 1;
             let stamp = examined.stamp;
-            let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
+            let validators = self.validators(open, name, &stamp)?;
+            // Whoever sets a time that says nothing sets it after each write.
+            let written_ns = if validators.has_time { stamp.modified_ns } else { stamp.changed_ns };
+            let age_ns = unix_ns().saturating_sub(written_ns);
             // A time in the future says nothing, and another look would not help.
             let rested = !(0..RESTED_NS).contains(&age_ns);
             // A log is written all the time. A response from an open file is compared before it ends.
@@ -239,23 +243,28 @@ impl Disk {
                 examined = stat::examine(&file)?;
                 continue;
             }
-            let made = |content| file_of(site, stamp, typed_as, coding, content);
+            let made = |validators, content| file_of(site, stamp, typed_as, coding, validators, content);
             let is_worth_it =
                 worth.of_content(stamp.size) || (!class.reads_now() && worth.has_room_for(stamp.size));
             let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
-            let is_copied = stamp.size <= self.settings.memory_file_bytes_max
-                && !others_read
-                && (is_worth_it || answers_once);
+            let may_be_copied = stamp.size <= self.settings.memory_file_bytes_max && !others_read;
+            let is_copied = may_be_copied && (is_worth_it || answers_once);
+            if validators.lacks_digest() && may_be_copied && !blocking.waits() {
+                // A digest takes too long for a loop, even of memory.
+                return Err(LookupError::WouldBlock);
+            }
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
             let Some(room) = room else {
                 // A content in memory is compared after it was read. This one is not.
                 let examined = if class.is_local() { examined } else { stat::examine(&file)? };
-                let (open, stamp) = (self.open_file(file, &examined), examined.stamp);
+                let stamp = examined.stamp;
+                let validators = self.validators(open, name, &stamp)?;
+                let file = self.open_file(file, &examined, validators.has_time);
                 if blocking.waits() {
-                    open.warm(0..WINDOW_BYTES.min(stamp.size));
+                    file.warm(0..WINDOW_BYTES.min(stamp.size));
                 }
-                let content = Content::Open(Arc::new(open));
-                return Ok(file_of(site, stamp, typed_as, coding, content));
+                let content = Content::Open(Arc::new(file));
+                return Ok(file_of(site, stamp, typed_as, coding, validators, content));
             };
             let is_only_copy = is_worth_it && self.settings.single_copy;
             if is_only_copy && !blocking.waits() && stamp.size > COPIED_AT_ONCE_BYTES_MAX {
@@ -265,7 +274,8 @@ impl Disk {
             let content = match self.copied(&file, room, blocking) {
                 ReadResult::Whole(Some(content)) => content,
                 ReadResult::Whole(None) => {
-                    return Ok(made(Content::Open(Arc::new(self.open_file(file, &examined)))));
+                    let file = self.open_file(file, &examined, validators.has_time);
+                    return Ok(made(validators, Content::Open(Arc::new(file))));
                 }
                 ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
                 ReadResult::Shrunk if looks_left > 0 && blocking.waits() => {
@@ -277,14 +287,28 @@ impl Disk {
             };
             // The file may have changed while it was read.
             let after = stat::examine(&file)?;
-            if stamp.same_content(&after.stamp) || looks_left == 0 {
-                let made = made(content);
+            let is_same = if validators.has_time {
+                stamp.same_content(&after.stamp)
+            } else {
+                stamp == after.stamp || (after.is_unlinked && stamp.same_content(&after.stamp))
+            };
+            if is_same || looks_left == 0 {
+                // What is known of a state of the file is not that of a file that never rests.
+                let validators = if is_same { validators } else { validators.with_digest(None) };
+                let mut made = made(validators, content);
+                if validators.lacks_digest()
+                    && let Some(digest) = self.digest(&made)
+                {
+                    // It is that of the bytes that are sent, also if the file goes on changing.
+                    self.keep_digest(&stamp, &after.stamp, digest);
+                    made = made.known_by(validators.with_digest(Some(digest)), &site.settings.template);
+                }
                 if is_only_copy && blocking.waits() {
                     // A failure leaves a second one.
                     let _ = fadvise(&file, 0, None, Advice::DontNeed);
                 }
                 return Ok(match !is_worth_it && worth.open {
-                    true => made.for_once(Arc::new(self.open_file(file, &examined))),
+                    true => made.for_once(Arc::new(self.open_file(file, &examined, validators.has_time))),
                     false => made,
                 });
             }
@@ -295,9 +319,33 @@ impl Disk {
         }
     }
 
+    /// What a version of a file is known by, as far as that is known now.
+    fn validators(&self, open: &Opening<'_>, name: &[u8], stamp: &Stamp) -> Result<Validators, LookupError> {
+        let &Opening { site, root, blocking, .. } = open;
+        let has_time = self.times.count(root, name, stamp, blocking)?;
+        Ok(self.with_digest(Validators::new(site.settings.etag, has_time, None), stamp, blocking))
+    }
+
+    /// The same with the digest that is kept of this state of the file.
+    pub(crate) fn with_digest(
+        &self,
+        validators: Validators,
+        stamp: &Stamp,
+        blocking: Blocking,
+    ) -> Validators {
+        if !validators.lacks_digest() {
+            return validators;
+        }
+        validators.with_digest(match blocking.waits() {
+            true => self.digests.get(stamp),
+            false => self.digests.get_now(stamp),
+        })
+    }
+
     /// A file that this process or another has opened.
-    pub(crate) fn open_file(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
-        self.open_window(file, examined).watched(examined.stamp)
+    pub(crate) fn open_file(&self, file: OwnedFd, examined: &FileStat, has_time: bool) -> OpenFile {
+        let open = self.open_window(file, examined);
+        if has_time { open.watched(examined.stamp) } else { open.exact() }
     }
 
     /// An open file for a single window, which another process sends.
@@ -339,11 +387,19 @@ impl Disk {
     }
 }
 
-fn file_of(site: &SiteRoot, stamp: Stamp, typed_as: &[u8], coding: Option<Coding>, content: Content) -> File {
+fn file_of(
+    site: &SiteRoot,
+    stamp: Stamp,
+    typed_as: &[u8],
+    coding: Option<Coding>,
+    validators: Validators,
+    content: Content,
+) -> File {
     let (settings, media) = (&site.settings, site.settings.media(typed_as));
     let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
     let varies = settings.varies(&media, cache_rule);
     File::new(stamp, media, coding, varies, (&settings.template, cache_rule), content)
+        .known_by(validators, &settings.template)
 }
 
 /// The path of the file of this name, if that is not the one that was asked for.

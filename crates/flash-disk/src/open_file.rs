@@ -37,6 +37,8 @@ pub(crate) struct OpenFile {
     /// Set at the first look; `None` if that failed.
     residency: OnceLock<Option<Residency>>,
     version: Option<Version>,
+    /// Its modification time says nothing, so its time of change counts.
+    is_exact: bool,
     closer: Option<Arc<Closer>>,
 }
 
@@ -49,12 +51,27 @@ impl OpenFile {
         closer: Option<Arc<Closer>>,
     ) -> Self {
         let residency = OnceLock::new();
-        Self { file: Some(file), send_mode, residency_assumed, mount, residency, version: None, closer }
+        Self {
+            file: Some(file),
+            send_mode,
+            residency_assumed,
+            mount,
+            residency,
+            version: None,
+            is_exact: false,
+            closer,
+        }
     }
 
     /// Lets a changed file be sent on, as long as what was handed out has not changed.
     pub(crate) fn watched(mut self, stamp: Stamp) -> Self {
         self.version = (!self.lends()).then(|| Version::new(stamp));
+        self
+    }
+
+    /// Lets no change pass, also if it left the modification time as it was. A file that has no name any more may be sent to its end.
+    pub(crate) fn exact(mut self) -> Self {
+        self.is_exact = true;
         self
     }
 
@@ -83,7 +100,10 @@ impl OpenFile {
     /// sets the time of change before it brings bytes.
     fn is_unchanged(&self, stamp: &Stamp) -> bool {
         let file = self.file.as_ref().expect("an open file is open until it is dropped");
-        stat::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
+        stat::examine(file).is_ok_and(|now| {
+            let is_exact = !self.is_exact || now.stamp.changed_ns == stamp.changed_ns || now.is_unlinked;
+            is_exact && stamp.same_content(&now.stamp)
+        })
     }
 
     /// Reads a piece of the file. The caller looks at the stamp afterwards.

@@ -11,6 +11,7 @@ use flash_core::header::HeaderTemplate;
 use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
+use flash_core::validators::TagSource;
 use flash_http::media::Media;
 use flash_http::negotiate::CodingSet;
 
@@ -32,6 +33,8 @@ pub struct SiteSettings {
     pub no_programs: PathRules,
     /// Paths that lead nowhere, whatever lies there. Listings leave them out.
     pub deny: PathRules,
+    /// What entity tags are made of.
+    pub etag: TagSource,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// The codings in which Flash itself compresses files.

@@ -25,6 +25,8 @@ pub(crate) struct FileStat {
     pub(crate) is_encrypted: bool,
     /// The time of access is so old that a read sets it, as mounts do by default (relatime).
     pub(crate) is_access_due: bool,
+    /// No name leads to it any more: it was deleted, or another file has taken its place.
+    pub(crate) is_unlinked: bool,
 }
 
 /// A day, less an hour for the kernel's coarse clock.
@@ -75,6 +77,7 @@ fn examine_with(place: impl AsFd, flags: AtFlags) -> Result<FileStat, LookupErro
         is_access_due: accessed_ns <= modified_ns.max(changed_ns)
             || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
         kind,
+        is_unlinked: stat.stx_nlink == 0,
         stamp: Stamp {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,

@@ -128,7 +128,7 @@ pub(crate) fn of_file(kind: AnswerKind, root: u32, id: u64, file: &File, window:
         stamp: file.stamp,
         window,
         coding: file.coding,
-        etag: file.etag.as_bytes().to_vec(),
+        etag: file.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default(),
         media: file.media.content_type.as_bytes().to_vec(),
         ..Answer::plain(kind, root, id)
     }

@@ -6,13 +6,13 @@
 use crate::etag::{self, Comparison};
 use crate::{RequestHead, date};
 
-/// What a representation is known by.
-#[derive(Clone, Copy, Debug)]
+/// What a representation is known by. One that has neither exists, like a folder's listing.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Validators<'a> {
     /// Strong, with its quotes.
-    pub etag: &'a [u8],
+    pub etag: Option<&'a [u8]>,
     /// Unix seconds, as in Last-Modified: never later than now.
-    pub modified: i64,
+    pub modified: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +26,18 @@ pub enum Outcome {
 
 /// Evaluates the preconditions of a GET or HEAD in the order of RFC 9110 §13.2.2.
 ///
-/// Ask only where the answer would be 200 otherwise (§13.2.1). `None` stands for a representation that exists and
-/// has no validators, like a folder's listing.
-pub fn evaluate(head: &RequestHead<'_>, validators: Option<&Validators<'_>>) -> Outcome {
+/// Ask only where the answer would be 200 otherwise (§13.2.1).
+pub fn evaluate(head: &RequestHead<'_>, validators: &Validators<'_>) -> Outcome {
     // RFC 9110 §13.2.1: conditions on methods that select no representation are ignored.
     if !head.method.is_retrieval() {
         return Outcome::Proceed;
     }
-    let in_list = |list, comparison| match validators {
-        Some(known) => etag::list_matches(list, known.etag, comparison),
+    let in_list = |list, comparison| match validators.etag {
+        Some(etag) => etag::list_matches(list, etag, comparison),
         None => etag::list_is_any(list),
     };
     // Malformed dates are ignored (§13.1.3, §13.1.4), and so is any date where there is none to compare with.
-    let changed_since = |text: Option<&[u8]>| Some(validators?.modified > date::parse(text?)?);
+    let changed_since = |text: Option<&[u8]>| Some(validators.modified? > date::parse(text?)?);
 
     if head.if_match.is_present() {
         if !in_list(head.if_match, Comparison::Strong) {
@@ -69,10 +68,11 @@ pub enum By {
 /// change twice in a second and keep its date (§8.8.2.2).
 pub fn if_range_holds(value: &[u8], validators: &Validators<'_>, now: i64) -> Option<By> {
     match value {
-        [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong).then_some(By::Tag),
+        [b'"', ..] => etag::matches(value, validators.etag?, Comparison::Strong).then_some(By::Tag),
         [b'W', b'/', ..] => None,
         _ => {
-            let holds = validators.modified < now && date::parse(value) == Some(validators.modified);
+            let modified = validators.modified?;
+            let holds = modified < now && date::parse(value) == Some(modified);
             holds.then_some(By::Date)
         }
     }
@@ -92,17 +92,19 @@ mod tests {
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 
-    fn outcome(method: &str, fields: &[(&str, &str)], validators: Option<&Validators<'_>>) -> Outcome {
+    fn outcome(method: &str, fields: &[(&str, &str)], validators: Validators<'_>) -> Outcome {
         let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
         match head::parse(text.as_bytes(), &Limits::default()) {
-            Ok(Parsed::Complete { head, .. }) => evaluate(&head, validators),
+            Ok(Parsed::Complete { head, .. }) => evaluate(&head, &validators),
             other => panic!("{other:?}"),
         }
     }
 
+    const BOTH: Validators<'_> = Validators { etag: Some(b"\"v\""), modified: Some(MODIFIED) };
+
     fn get(fields: &[(&str, &str)]) -> Outcome {
-        outcome("GET", fields, Some(&Validators { etag: b"\"v\"", modified: MODIFIED }))
+        outcome("GET", fields, BOTH)
     }
 
     #[test]
@@ -147,24 +149,38 @@ mod tests {
 
     #[test]
     fn rfc9110_13_2_1_other_methods_are_unconditional() {
-        assert_eq!(outcome("OPTIONS", &[("If-Match", "\"u\"")], None), Outcome::Proceed);
+        assert_eq!(outcome("OPTIONS", &[("If-Match", "\"u\"")], Validators::default()), Outcome::Proceed);
     }
 
     #[test]
     fn without_validators_only_existence_counts() {
-        assert_eq!(outcome("GET", &[("If-Match", "*")], None), Outcome::Proceed);
-        assert_eq!(outcome("GET", &[("If-Match", "\"v\"")], None), Outcome::PreconditionFailed);
-        assert_eq!(outcome("GET", &[("If-None-Match", "\"v\"")], None), Outcome::Proceed);
-        assert_eq!(outcome("GET", &[("If-Modified-Since", AT)], None), Outcome::Proceed);
-        assert_eq!(outcome("GET", &[("If-Unmodified-Since", BEFORE)], None), Outcome::Proceed);
+        let get = |fields: &[(&str, &str)]| outcome("GET", fields, Validators::default());
+        assert_eq!(get(&[("If-Match", "*")]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Match", "\"v\"")]), Outcome::PreconditionFailed);
+        assert_eq!(get(&[("If-None-Match", "\"v\"")]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Modified-Since", AT)]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Unmodified-Since", BEFORE)]), Outcome::Proceed);
+        for value in ["\"v\"", AT] {
+            assert_eq!(if_range_holds(value.as_bytes(), &Validators::default(), MODIFIED + 1), None);
+        }
+    }
+
+    #[test]
+    fn a_tag_or_a_date_alone_is_compared_alone() {
+        let of_tag = Validators { modified: None, ..BOTH };
+        assert_eq!(outcome("GET", &[("If-None-Match", "\"v\"")], of_tag), Outcome::NotModified);
+        assert_eq!(outcome("GET", &[("If-Modified-Since", AT)], of_tag), Outcome::Proceed);
+        assert_eq!(if_range_holds(AT.as_bytes(), &of_tag, MODIFIED + 1), None);
+        let of_date = Validators { etag: None, ..BOTH };
+        assert_eq!(outcome("GET", &[("If-None-Match", "\"v\"")], of_date), Outcome::Proceed);
+        assert_eq!(outcome("GET", &[("If-Modified-Since", AT)], of_date), Outcome::NotModified);
+        assert_eq!(if_range_holds(b"\"v\"", &of_date, MODIFIED + 1), None);
+        assert_eq!(if_range_holds(AT.as_bytes(), &of_date, MODIFIED + 1), Some(By::Date));
     }
 
     #[test]
     fn rfc9110_13_1_5_if_range() {
-        let holds_at = |value: &str, now| {
-            let validators = Validators { etag: b"\"v\"", modified: MODIFIED };
-            if_range_holds(value.as_bytes(), &validators, now).is_some()
-        };
+        let holds_at = |value: &str, now| if_range_holds(value.as_bytes(), &BOTH, now).is_some();
         let holds = |value| holds_at(value, MODIFIED + 1);
         assert!(holds("\"v\"") && holds(AT));
         assert!(!holds("W/\"v\"") && !holds("\"u\"") && !holds(BEFORE) && !holds("") && !holds("v"));

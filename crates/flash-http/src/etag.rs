@@ -5,15 +5,17 @@ use std::fmt;
 
 /// Longest suffix of a tag, in bytes.
 pub const SUFFIX_BYTES_MAX: usize = 12;
-/// Two quotes, two hexadecimal numbers of 64 bits, a hyphen, and a suffix.
+/// Two quotes, two hexadecimal numbers of 64 bits, a hyphen, and a suffix. A digest takes a byte less.
 const TAG_BYTES_MAX: usize = 2 + 16 + 1 + 16 + SUFFIX_BYTES_MAX;
 
-/// A strong tag, `"modified-size"` in hexadecimal, with its quotes.
+/// A strong tag with its quotes: `"modified-size"`, or a digest, in hexadecimal.
 #[derive(Clone, Copy)]
 pub struct EntityTag {
     text: [u8; TAG_BYTES_MAX],
     bytes: u8,
 }
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl EntityTag {
     /// The tag of a file by its modification time and size. The suffix tells representations of one file apart.
@@ -21,6 +23,27 @@ impl EntityTag {
     /// # Panics
     /// If the suffix is longer than [`SUFFIX_BYTES_MAX`] or is not made of letters, digits and hyphens.
     pub fn new(modified_ns: i64, size: u64, suffix: &str) -> EntityTag {
+        EntityTag::around(suffix, |tag| {
+            tag.push_hex(modified_ns.cast_unsigned());
+            tag.push(b'-');
+            tag.push_hex(size);
+        })
+    }
+
+    /// The tag of a file by a digest of its content. It has no hyphen in front of its suffix, so no time and size have it.
+    ///
+    /// # Panics
+    /// As [`EntityTag::new`].
+    pub fn of_digest(digest: &[u8; 16], suffix: &str) -> EntityTag {
+        EntityTag::around(suffix, |tag| {
+            for byte in digest {
+                tag.push(HEX_DIGITS[usize::from(byte >> 4)]);
+                tag.push(HEX_DIGITS[usize::from(byte & 0xf)]);
+            }
+        })
+    }
+
+    fn around(suffix: &str, push: impl FnOnce(&mut EntityTag)) -> EntityTag {
         assert!(suffix.len() <= SUFFIX_BYTES_MAX, "a tag's suffix is short");
         assert!(
             suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
@@ -28,9 +51,7 @@ impl EntityTag {
         );
         let mut tag = EntityTag { text: [0; TAG_BYTES_MAX], bytes: 0 };
         tag.push(b'"');
-        tag.push_hex(modified_ns.cast_unsigned());
-        tag.push(b'-');
-        tag.push_hex(size);
+        push(&mut tag);
         suffix.bytes().for_each(|byte| tag.push(byte));
         tag.push(b'"');
         tag
@@ -44,7 +65,7 @@ impl EntityTag {
     fn push_hex(&mut self, number: u64) {
         let digits = number.checked_ilog2().unwrap_or(0) / 4 + 1;
         for place in (0..digits).rev() {
-            self.push(b"0123456789abcdef"[(number >> (4 * place)) as usize & 0xf]);
+            self.push(HEX_DIGITS[(number >> (4 * place)) as usize & 0xf]);
         }
     }
 
@@ -123,6 +144,11 @@ mod tests {
         assert_eq!(
             text(EntityTag::new(-1, u64::MAX, "-abcdefghijk")),
             "\"ffffffffffffffff-ffffffffffffffff-abcdefghijk\""
+        );
+        let digest = [0xab, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0xef];
+        assert_eq!(
+            text(EntityTag::of_digest(&digest, "br01234567")),
+            "\"ab000102030405060708090a0b0c0defbr01234567\""
         );
     }
 

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use flash_core::validators::{Tag, Validators};
 use flash_http::Scheme;
 use serde_json::{Value, json};
 
@@ -106,6 +107,7 @@ impl Explanation<'_> {
             Some(Found::Nothing) => line("found", "nothing", ""),
             None => {}
         }
+        self.known_by().into_iter().for_each(|known_by| line("known by", known_by, ""));
         if let Some((program, script)) = &self.answer.program {
             line("program", program, "");
             script.iter().for_each(|script| line("script", script, ""));
@@ -116,6 +118,19 @@ impl Explanation<'_> {
             fields.iter().for_each(|(name, value)| line("field", &format!("{name}: {value}"), ""));
         }
         text
+    }
+
+    /// What tells versions of the file apart, and why.
+    fn known_by(&self) -> Option<&'static str> {
+        let Validators { tag, has_time } = self.answer.validators?;
+        Some(match (tag, has_time) {
+            (Tag::Time, _) => "its time and size",
+            (Tag::Digest(None), _) => "nothing: its content could not be read",
+            (Tag::Digest(_), true) => "its content and time",
+            (Tag::Digest(_), false) => "its content, because its time says nothing",
+            (Tag::Off, true) => "its time, without a tag",
+            (Tag::Off, false) => "nothing: there are no tags, and its time says nothing",
+        })
     }
 
     /// The rule by which the client has to log in.
@@ -150,6 +165,7 @@ impl Explanation<'_> {
             }),
             "login": self.login().map(|rule| json!({ "at": rule.at })),
             "found": found,
+            "known_by": self.known_by(),
             "program": program.map(|(program, script)| json!({ "text": program, "script": script })),
             "status": status,
             "fields": fields,

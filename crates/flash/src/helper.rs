@@ -16,6 +16,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
+use flash_core::validators::TagSource;
 use flash_disk::{Disk, OpensHere, SendMode, SiteSettings, open_root};
 use flash_helper::{Daemon, Listener, Quotas, Root};
 use flash_http::negotiate::CodingSet;
@@ -164,6 +165,7 @@ fn open(
         types: MediaTypes::default(),
         no_programs: PathRules::default(),
         deny: PathRules::default(),
+        etag: TagSource::Time,
         precompressed: !flags.no_precompressed,
         // The asker compresses what it sends.
         compress: CodingSet::EMPTY,

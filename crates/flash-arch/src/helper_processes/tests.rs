@@ -21,6 +21,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
+use flash_core::validators::TagSource;
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
@@ -211,6 +212,7 @@ fn settings() -> flash_disk::Settings {
             user_dirs: None,
             dotfiles: false,
             template: HeaderTemplate::default(),
+            etag: TagSource::Time,
             strip_prefix: Vec::new(),
         },
         memory_file_bytes_max: 1 << 10,

@@ -22,8 +22,8 @@ use rustix::net::SocketFlags;
 use super::board::{Board, OwnRow};
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
+use crate::background;
 use crate::blocking::{Arrival, Blocking, Client, Source};
-use crate::compressor;
 use crate::control::Controlled;
 use crate::gates::ProcessGates;
 use crate::hand_over::HandOver;
@@ -112,7 +112,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     workers.scoreboard.holds(number, None);
     drop(left);
     root_watch::start(&shared, number == 0)?;
-    compressor::start(&shared)?;
+    background::start(&shared)?;
     shared.start_logins(Some(&workers.login_gates))?;
     if number == 0 && workers.generation > 1 && workers.successor.is_none() {
         let generation = workers.generation;

@@ -16,8 +16,10 @@ use super::login::Login;
 use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
+use crate::background_work::BackgroundWork;
 use crate::compression::Compression;
 use crate::context::Context;
+use crate::digest::Digest;
 use crate::entry::{self, Entry};
 use crate::job::{Failure, List};
 use crate::listing::Listing;
@@ -266,6 +268,9 @@ pub(crate) fn finish(
     {
         ask_for_coding(entry, coding, site, raw_path(), cx);
     }
+    if variants.lack_digest() {
+        ask_for_digest(entry, site, raw_path(), cx);
+    }
     if host.places.as_ref().is_some_and(Places::name_copies)
         && let Some(coding) = variants.copy_for(accepts())
         && let Some(path) = raw_path().and_then(|path| SitePath::parse(path).ok())
@@ -311,7 +316,20 @@ fn redirect(head: &RequestHead<'_>, site: &Site) -> Answer {
 fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
     let claims = entry.variants().is_some_and(|variants| variants.compressed.claim(cx.now.ms()));
     if claims && let Some(path) = raw_path.and_then(|path| SitePath::parse(path).ok()) {
-        cx.tally.compressions.push(Compression { site: site.id, path: path.into_owned(), coding });
+        let wanted = Compression { site: site.id, path: path.into_owned(), coding };
+        cx.tally.background.push(BackgroundWork::Compression(wanted));
+    }
+}
+
+/// Asks for the digest in the entity tag of an open file. The answer has no validator, because no client waits until all of the file
+/// has been read.
+#[cold]
+fn ask_for_digest(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
+    if entry.claim_digest(cx.now.ms())
+        && let Some(path) = raw_path.and_then(|path| SitePath::parse(path).ok())
+    {
+        let wanted = Digest { site: site.id, path: path.into_owned() };
+        cx.tally.background.push(BackgroundWork::Digest(wanted));
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flash_http::condition::{self, By, Outcome, Validators};
+use flash_http::etag::EntityTag;
 use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
@@ -83,12 +84,15 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         // RFC 9110 §14.2: Range is defined for GET only.
         let range = head.range.filter(|_| head.method == Method::Get);
         let file = match range {
-            Some(_) => variants.of_part(accepts, |file| condition::names(head, file.etag.as_bytes())),
+            Some(_) => variants.of_part(accepts, |file| {
+                file.etag.as_ref().is_some_and(|tag| condition::names(head, tag.as_bytes()))
+            }),
             None => variants.choose(accepts),
         };
-        let (now, modified) = (self.now.unix_seconds(), file.stamp.modified_seconds());
-        let validators = Validators { etag: file.etag.as_bytes(), modified: modified.min(now) };
-        match condition::evaluate(head, Some(&validators)) {
+        let now = self.now.unix_seconds();
+        let modified = file.validators.sends_time().then(|| file.stamp.modified_seconds().min(now));
+        let validators = Validators { etag: file.etag.as_ref().map(EntityTag::as_bytes), modified };
+        match condition::evaluate(head, &validators) {
             Outcome::NotModified => return self.not_modified(file),
             Outcome::PreconditionFailed => return self.error(Status::PRECONDITION_FAILED),
             Outcome::Proceed => {}
@@ -118,7 +122,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
             _ => None,
         };
         let block = self.head_of(file);
-        let is_modified_later = self.is_modified_later(file);
+        let is_modified_later = file.is_modified_later(self.now.unix_seconds());
         let head = FileHead { block: &block, is_modified_later, age_s: self.age_s };
         let head_bytes = self.sink.file_head(head, self.now, inline.map_or(&[][..], |bytes| bytes));
         let rest = match inline {
@@ -145,12 +149,8 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         Response { status: Status::NOT_MODIFIED, head_bytes, rest: None }
     }
 
-    fn is_modified_later(&self, file: &File) -> bool {
-        file.stamp.modified_seconds() > self.now.unix_seconds()
-    }
-
     fn validators<'h>(&self, file: &File, block: &'h HeaderBlock) -> Cow<'h, [u8]> {
-        block.validators(&self.now.date, self.is_modified_later(file))
+        block.validators(&self.now.date, file.is_modified_later(self.now.unix_seconds()))
     }
 
     fn partial(&mut self, file: &Arc<File>, range: std::ops::Range<u64>) -> Response {

@@ -13,6 +13,7 @@ use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
+use flash_core::validators::{ContentDigest, Tag, Validators};
 use flash_http::media::{self, Media};
 use flash_http::negotiate::Coding;
 use flash_os::shared_heap::HeapBuf;
@@ -22,6 +23,7 @@ use rustix::fs::FileType;
 
 use super::stamp;
 use super::{folder, request};
+use crate::blocking::Blocking;
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
 use crate::settings::SiteSettings;
@@ -144,6 +146,7 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer
     for file in files() {
         message.u8(request::code_of(file.coding));
         stamp::put(message, &file.stamp);
+        write_validators(&file.validators, message);
         match &file.content {
             _ if is_known(file) => message.u8(KNOWN),
             Content::Memory(bytes) if file.kept_as.is_some() => {
@@ -250,13 +253,20 @@ fn read_variants(
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
-        let (stamp, content, open) = match read_content(disk, stamp, message, descriptors)? {
+        let (has_time, digest) = read_validators(message).ok_or(Malformed)?;
+        let described = stamp;
+        let (stamp, content, open) = match read_content(disk, (stamp, has_time), message, descriptors)? {
             ContentRead::Known => return known_file(find, coding, &stamp).map(Some).ok_or(Malformed),
             ContentRead::NoRoom => return Ok(None),
             ContentRead::New(stamp, content) => (stamp, content, None),
             ContentRead::ForOnce(stamp, content, open) => (stamp, content, Some(open)),
         };
+        let digest = digest.filter(|_| stamp == described);
+        let validators = Validators::new(settings.etag, has_time, digest);
+        // The helper does not know what this process has read.
+        let validators = disk.with_digest(validators, &stamp, Blocking::Anywhere);
         let file = File::new(stamp, media, coding, varies, template, content);
+        let file = file.known_by(validators, &settings.template);
         Ok(Some(Arc::new(match open {
             Some(open) => file.for_once(open),
             None => file,
@@ -353,9 +363,23 @@ enum ContentRead {
     NoRoom,
 }
 
+fn write_validators(validators: &Validators, message: &mut Writer) {
+    message.bool(validators.has_time);
+    let digest = if let Tag::Digest(digest) = validators.tag { digest } else { None };
+    message.bool(digest.is_some());
+    digest.into_iter().for_each(|digest| message.array(digest));
+}
+
+/// Whether the file's time counts, and the digest of its content.
+fn read_validators(message: &mut Reader<'_>) -> Option<(bool, Option<ContentDigest>)> {
+    let has_time = message.bool()?;
+    let digest = if message.bool()? { Some(message.array()?) } else { None };
+    Some((has_time, digest))
+}
+
 fn read_content(
     disk: &Disk,
-    stamp: Stamp,
+    (stamp, has_time): (Stamp, bool),
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<ContentRead, Malformed> {
@@ -393,7 +417,7 @@ fn read_content(
             Ok(ContentRead::New(stamp, Content::Open(Arc::new(snapshot))))
         }
         ON_DISK | FOR_ONCE => {
-            let open = Arc::new(disk.open_file(descriptor, &examined));
+            let open = Arc::new(disk.open_file(descriptor, &examined, has_time));
             match kind == FOR_ONCE && examined.stamp.same_content(&stamp) {
                 true => Ok(ContentRead::ForOnce(examined.stamp, Content::Memory(held()), open)),
                 // The file may have changed meanwhile, so its own stamp counts.

@@ -72,6 +72,7 @@ pub(super) fn write<'a>(
             let window = file.range_for(window);
             message.u8(LOAD);
             stamp::put(message, &file.stamp);
+            message.bool(file.validators.has_time);
             message.u64(window.start);
             message.u64(window.end);
             message.u8((*copy).into());
@@ -116,7 +117,8 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             Job::Find(Find { site: SiteId(0), path, known, asked_ms: 0, worth, codings })
         }
         LOAD => {
-            let (stamp, window) = (stamp::take(message)?, message.u64()?..message.u64()?);
+            let (stamp, has_time) = (stamp::take(message)?, message.bool()?);
+            let window = message.u64()?..message.u64()?;
             let copy = message.bool()?;
             let fits = window.start < window.end && window.end <= stamp.size;
             if !fits || window.end - window.start > WINDOW_BYTES {
@@ -126,7 +128,8 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             let examined = stat::examine_walked(&file).ok();
             let examined = examined.filter(|it| it.kind == FileType::RegularFile)?;
             // The server compares the window with what was handed out.
-            let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
+            let open = disk.open_window(file, &examined);
+            let open = Content::Open(Arc::new(if has_time { open } else { open.exact() }));
             Job::Load(Load {
                 site: None,
                 file: bare_file(disk, stamp, None, open),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod copies;
+mod digests;
 mod find;
 mod growing;
 mod links;
@@ -30,6 +31,7 @@ use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
 use flash_core::path_rules::{PathRule, PathRules};
 use flash_core::site_id::SiteId;
+use flash_core::validators::TagSource;
 use flash_http::negotiate::CodingSet;
 use tempfile::TempDir;
 
@@ -76,6 +78,7 @@ impl Folder {
             site: SiteSettings {
                 index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
                 follow_links: FollowLinks::Inside,
+                etag: TagSource::Time,
                 precompressed: true,
                 compress: CodingSet::EMPTY,
                 scripts: Vec::new(),

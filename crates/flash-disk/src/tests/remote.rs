@@ -139,7 +139,7 @@ fn files_come_whole_with_their_stamps_types_and_codings() {
         for (here, there) in here.files().zip(there.files()) {
             assert_eq!((here.stamp, here.coding), (there.stamp, there.coding), "{name}");
             assert_eq!(here.media.content_type, there.media.content_type, "{name}");
-            assert_eq!(here.etag.as_bytes(), there.etag.as_bytes(), "{name}");
+            assert_eq!(format!("{:?}", here.etag), format!("{:?}", there.etag), "{name}");
             assert_eq!(here.weight_bytes(), there.weight_bytes(), "{name}: the cache counts the same");
             assert_eq!(bytes_of(&pair.here, here), bytes_of(&pair.there, there), "{name}");
         }

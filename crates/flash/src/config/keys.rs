@@ -32,7 +32,7 @@ pub(super) const ROOT: &str = "root";
 const IN_SITES: [&str; 9] =
     ["user-dirs", "cgi", "cgi-direct", "app", "tls", "client-ca", "client-certificate", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 30] = [
+const IN_PLACES: [&str; 31] = [
     ROOT,
     "list",
     "index",
@@ -47,6 +47,7 @@ const IN_PLACES: [&str; 30] = [
     "limit",
     "follow-links",
     "cache-control",
+    "etag",
     "types",
     "header",
     "no-precompressed",

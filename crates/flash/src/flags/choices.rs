@@ -1,6 +1,7 @@
 //! Flags of `flash serve` that choose one of a few ways.
 
 use clap::ValueEnum;
+use flash_core::validators::TagSource;
 
 /// Where a request runs, and what waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,6 +49,17 @@ pub(crate) enum ForwardedField {
     Forwarded,
 }
 
+/// What entity tags are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Etag {
+    /// The time of the last change and the size. Where the time says nothing, a digest of the content
+    Time,
+    /// Always a digest of the content
+    Digest,
+    /// Nothing: there are none
+    Off,
+}
+
 /// How far symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FollowLinks {
@@ -55,4 +67,14 @@ pub(crate) enum FollowLinks {
     Inside,
     /// Wherever they lead
     Anywhere,
+}
+
+impl From<Etag> for TagSource {
+    fn from(etag: Etag) -> Self {
+        match etag {
+            Etag::Time => Self::Time,
+            Etag::Digest => Self::Digest,
+            Etag::Off => Self::Off,
+        }
+    }
 }

@@ -17,7 +17,7 @@ use flash_http::Scheme;
 use flash_http::negotiate::CodingSet;
 
 use super::admin::{Administration, LISTENING};
-use super::choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
+use super::choices::{Arch, Etag, FollowLinks, ForwardedField, Helpers, Sandbox};
 use super::codings;
 use super::denial::Denial;
 use super::field::{CacheControl, FileType};
@@ -94,6 +94,10 @@ pub(crate) struct Serve {
     /// given repeatedly. The first rule that covers a file counts, and the value without a rule comes last
     #[arg(long, value_name = "[RULE=]VALUE", value_parser = field::parse_cache_control, help_heading = CONTENT)]
     pub cache_control: Vec<CacheControl>,
+
+    /// What the entity tags of files (ETag) are made of
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Etag::Time, help_heading = CONTENT)]
+    pub etag: Etag,
 
     /// Send files that RULE covers with this Content-Type: *.suffix, a name, or /folder and all below it. May be given repeatedly.
     /// The longest rule counts. A charset is a part of TYPE

@@ -13,7 +13,7 @@ use flash_core::clock::Now;
 use flash_core::connection::Connection;
 use flash_core::context::{Context, Drain, Tally};
 use flash_core::entry::{Entry, Resource};
-use flash_core::file::Content;
+use flash_core::file::{Content, File};
 use flash_core::job::{Done, Job};
 use flash_core::local::LocalCache;
 use flash_core::output::Front;
@@ -22,6 +22,7 @@ use flash_core::record::Peer;
 use flash_core::request_id::RequestIds;
 use flash_core::server::Server;
 use flash_core::transport::{ApplicationProtocol, SiteCertificates, TlsInfo, TransportInfo};
+use flash_core::validators::Validators;
 use flash_core::want::Want;
 use flash_disk::Disk;
 use flash_http::Scheme;
@@ -44,6 +45,8 @@ pub(crate) struct Answer {
     pub(crate) found_at: Option<(String, Option<usize>)>,
     /// What was found last.
     pub(crate) found: Option<Found>,
+    /// What the file that is sent is known by.
+    pub(crate) validators: Option<Validators>,
     /// The program that would answer, and the script that it would run.
     pub(crate) program: Option<(String, Option<String>)>,
     /// The response's status and fields, if no program answers.
@@ -98,8 +101,10 @@ impl Rehearsal {
         for _ in 0..STEPS_MAX {
             match connection.want(&mut cx) {
                 Want::Job(id, job) => {
-                    let outcome = self.disk.run(&job);
-                    if let (Job::Find(find), Done::Found(found)) = (&job, &outcome.done) {
+                    let mut outcome = self.disk.run(&job);
+                    if let (Job::Find(find), Done::Found(found)) = (&job, &mut outcome.done) {
+                        // A server reads the file after its first response.
+                        *found = self.disk.digested_entry(find.site, found);
                         let path = found.found_at().unwrap_or(&find.path);
                         let place = host.and_then(|host| host.position_of(path));
                         answer.found_at =
@@ -140,7 +145,10 @@ impl Rehearsal {
         }
         connection.abort(&mut cx);
         let coding = answer.head.as_ref().and_then(|(_, fields)| value_of(fields, "Content-Encoding"));
-        answer.found = entry.map(|entry| found(&entry, coding.unwrap_or_default()));
+        let file = entry.as_ref().and_then(|entry| file_in(entry, coding.unwrap_or_default()));
+        let is_sent = matches!(answer.head, Some((200 | 206 | 304, _)));
+        answer.validators = file.filter(|_| is_sent).map(|file| file.validators);
+        answer.found = entry.as_ref().map(|entry| found(entry, file));
         let own =
             head.and_then(|head| SitePath::parse(head.target.raw_path()).ok().map(SitePath::into_owned));
         answer.found_at.take_if(|(path, _)| own.is_some_and(|own| own.as_bytes() == path.as_bytes()));
@@ -170,16 +178,21 @@ fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
     fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
 }
 
-fn found(entry: &Entry, coding: &str) -> Found {
+/// The file that answers in this coding.
+fn file_in<'e>(entry: &'e Entry, coding: &str) -> Option<&'e Arc<File>> {
+    let variants = entry.variants()?;
+    let is_it = |file: &&Arc<File>| file.coding.is_some_and(|known| known.name() == coding);
+    Some(variants.coded.iter().find(is_it).unwrap_or(&variants.identity))
+}
+
+fn found(entry: &Entry, file: Option<&Arc<File>>) -> Found {
     match &entry.resource {
-        Resource::File(variants) => {
-            let coded =
-                variants.coded.iter().find(|file| file.coding.is_some_and(|known| known.name() == coding));
-            let path = match &coded.unwrap_or(&variants.identity).content {
+        Resource::File(_) => {
+            let path = file.and_then(|file| match &file.content {
                 Content::Open(open) => flash_disk::real_path(open.as_fd()).ok(),
                 // Only of an empty file.
                 Content::Memory(_) => None,
-            };
+            });
             path.map_or(Found::Nothing, Found::File)
         }
         Resource::Folder | Resource::FolderWithoutSlash => Found::Folder,

@@ -478,6 +478,7 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
         },
         extensions: flags.extensions.iter().map(|end| end.clone().into_bytes()).collect(),
         types: response_extras::media_types(flags),
+        etag: flags.etag.into(),
         precompressed: !flags.no_precompressed,
         compress: flags.compress,
         scripts: programs.suffixes(),

@@ -1,6 +1,6 @@
-//! The threads that compress files at the lowest priority, so that requests for other files go first.
+//! The threads that compress and digest files at the lowest priority, so that requests for other files go first.
 //!
-//! What is compressed, and where it goes, is not decided here.
+//! Which files these are, and where the results go, is not decided here.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,10 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use flash_core::background_work::BackgroundWork;
 use flash_core::compressed::CompressionResult;
 use flash_core::compression::Compression;
+use flash_core::digest::Digest;
 use flash_observe::metrics::Count;
 use flash_os::allocator;
 
@@ -17,7 +19,7 @@ use crate::clock::Clock;
 use crate::helpers::HELPER_NICE;
 use crate::server_state::ServerState;
 
-/// A share of the processors is enough, because each file is compressed once.
+/// A share of the processors is enough, because each file is done once.
 const PROCESSORS_EACH: usize = 4;
 const THREADS_MAX: usize = 4;
 /// Every thread but the first ends when it was idle for so long.
@@ -25,23 +27,23 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Encoders of Brotli have tables on the stack.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Starts the first thread, if a site compresses files and there is none yet. It ends with the state.
+/// Starts the first thread, if a site needs one and there is none yet. It ends with the state.
 pub(crate) fn start(shared: &Arc<ServerState>) -> io::Result<()> {
-    let is_needed = shared.disk.compresses() && !shared.compressions.has_thread();
+    let is_needed = shared.disk.has_background_work() && !shared.background.has_thread();
     if is_needed { spawn(shared) } else { Ok(()) }
 }
 
 /// Starts a thread, if there may be one more.
 fn spawn(shared: &Arc<ServerState>) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    if !shared.compressions.add_thread((processors / PROCESSORS_EACH).clamp(1, THREADS_MAX)) {
+    if !shared.background.add_thread((processors / PROCESSORS_EACH).clamp(1, THREADS_MAX)) {
         return Ok(());
     }
     let state = Arc::downgrade(shared);
-    let builder = thread::Builder::new().name("compressor".into()).stack_size(STACK_BYTES);
+    let builder = thread::Builder::new().name("background".into()).stack_size(STACK_BYTES);
     let spawned = builder.spawn(move || work(&state)).map(drop);
     if spawned.is_err() {
-        shared.compressions.thread_failed();
+        shared.background.thread_failed();
     }
     spawned
 }
@@ -52,16 +54,19 @@ fn work(state: &Weak<ServerState>) {
     let _ = rustix::process::nice(HELPER_NICE);
     loop {
         let Some(shared) = state.upgrade() else { return };
-        if shared.compressions.work.wait(IDLE_MAX) {
-            if let Some(wanted) = shared.compressions.begin() {
+        if shared.background.work.wait(IDLE_MAX) {
+            if let Some(wanted) = shared.background.begin() {
                 // If it fails, this thread does the rest.
                 let _ = spawn(&shared);
-                compress(&shared, &wanted);
-                shared.compressions.end(&wanted);
+                match &wanted {
+                    BackgroundWork::Compression(wanted) => compress(&shared, wanted),
+                    BackgroundWork::Digest(wanted) => digest(&shared, wanted),
+                }
+                shared.background.end(&wanted);
             }
         } else {
             allocator::collect();
-            if shared.compressions.remove_thread() {
+            if shared.background.remove_thread() {
                 return;
             }
         }
@@ -83,4 +88,15 @@ fn compress(shared: &ServerState, wanted: &Compression) {
         shared.metrics.add(Count::Compressed, 1);
     }
     configuration.server.cache_compressed(wanted, &file, &result, now.ms());
+}
+
+fn digest(shared: &ServerState, wanted: &Digest) {
+    let now = Clock::new().now;
+    let configuration = shared.configuration().clone();
+    let files = configuration.server.to_digest(wanted, &now);
+    let digest = || files.iter().filter_map(|file| shared.disk.digested(wanted.site, file)).map(Arc::new);
+    match catch_unwind(AssertUnwindSafe(|| digest().collect::<Vec<_>>())) {
+        Ok(files) => configuration.server.cache_digested(wanted, &files),
+        Err(panic) => shared.panicked(&*panic),
+    }
 }

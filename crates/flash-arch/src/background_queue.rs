@@ -1,19 +1,19 @@
-//! The queue of files that are to be compressed.
+//! The queue of work that no client waits for.
 //!
-//! Workers submit what clients would have got compressed, without a lock and without a system call that could sleep. What finds too
-//! many others waiting is dropped: the next request for the file asks again. What compresses is not known here.
+//! Workers submit files that are to be compressed or digested, without a lock and without a system call that could sleep. What finds too
+//! many others waiting is dropped: the next request for the file asks again. What does the work is not known here.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flash_core::compression::Compression;
+use flash_core::background_work::BackgroundWork;
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
 #[derive(Default)]
-pub(crate) struct CompressionQueue {
-    submissions: mpsc::Queue<Compression>,
+pub(crate) struct BackgroundQueue {
+    submissions: mpsc::Queue<BackgroundWork>,
     /// Submissions that no thread has begun yet.
     waiting: AtomicUsize,
     /// Posted once for each submission.
@@ -23,17 +23,17 @@ pub(crate) struct CompressionQueue {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Compression>,
-    /// What the threads are compressing.
-    under_way: Vec<Compression>,
+    queue: VecDeque<BackgroundWork>,
+    /// What the threads are doing.
+    under_way: Vec<BackgroundWork>,
     threads: usize,
 }
 
 /// One more is dropped. It bounds what a client can have done by requests for many files.
 const QUEUE_MAX: usize = 256;
-impl CompressionQueue {
+impl BackgroundQueue {
     /// Has it done, unless too many wait. Never waits.
-    pub(crate) fn submit(&self, wanted: Compression) {
+    pub(crate) fn submit(&self, wanted: BackgroundWork) {
         if self.waiting.load(Ordering::Relaxed) < QUEUE_MAX {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             self.submissions.push(wanted);
@@ -42,7 +42,7 @@ impl CompressionQueue {
     }
 
     /// What is to be done next. What another thread is doing is not done again.
-    pub(crate) fn begin(&self) -> Option<Compression> {
+    pub(crate) fn begin(&self) -> Option<BackgroundWork> {
         let mut state = self.state.lock();
         let State { queue, under_way, .. } = &mut *state;
         queue.extend(self.submissions.drain());
@@ -56,7 +56,7 @@ impl CompressionQueue {
         None
     }
 
-    pub(crate) fn end(&self, wanted: &Compression) {
+    pub(crate) fn end(&self, wanted: &BackgroundWork) {
         self.state.lock().under_way.retain(|other| other != wanted);
     }
 
@@ -88,20 +88,21 @@ impl CompressionQueue {
 
 #[cfg(test)]
 mod tests {
+    use flash_core::compression::Compression;
     use flash_core::path::SitePath;
     use flash_core::site_id::SiteId;
     use flash_http::negotiate::Coding;
 
     use super::*;
 
-    fn wanted(number: usize) -> Compression {
+    fn wanted(number: usize) -> BackgroundWork {
         let path = SitePath::parse(format!("/{number}").as_bytes()).unwrap().into_owned();
-        Compression { site: SiteId(0), path, coding: Coding::Br }
+        BackgroundWork::Compression(Compression { site: SiteId(0), path, coding: Coding::Br })
     }
 
     #[test]
     fn a_flood_of_files_is_bounded_and_what_follows_is_taken_again() {
-        let queue = CompressionQueue::default();
+        let queue = BackgroundQueue::default();
         (0..10_000).for_each(|number| queue.submit(wanted(number)));
         let begun = std::iter::from_fn(|| queue.begin()).count();
         assert_eq!(begun, QUEUE_MAX);
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_not_begun_again() {
-        let queue = CompressionQueue::default();
+        let queue = BackgroundQueue::default();
         for number in [1, 1, 2] {
             queue.submit(wanted(number));
         }
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn another_thread_comes_with_work_for_it_and_the_first_one_stays() {
-        let queue = CompressionQueue::default();
+        let queue = BackgroundQueue::default();
         assert!(queue.add_thread(2), "the first");
         assert!(!queue.add_thread(2), "there is no work");
         (0..3).for_each(|number| queue.submit(wanted(number)));

@@ -1,0 +1,83 @@
+//! Digests in place of times that say nothing.
+
+use super::*;
+
+const LARGE: usize = 3 * MEMORY_FILE_BYTES_MAX as usize;
+
+/// Writes a file in place, with the time of a store of Nix.
+fn put(folder: &Folder, name: &str, bytes: &[u8]) {
+    let path = folder.path(name);
+    fs::write(&path, bytes).unwrap();
+    set_modified(&path, SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+    // A digest is kept of a state that lies back for longer than the clock ticks.
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+fn tag(file: &File) -> Option<String> {
+    file.etag.map(|tag| String::from_utf8(tag.as_bytes().to_vec()).unwrap())
+}
+
+fn identity(entry: &Entry) -> Arc<File> {
+    Arc::clone(&variants(entry).identity)
+}
+
+#[test]
+fn what_is_copied_is_digested_then_and_by_no_loop() {
+    let folder = Folder::new();
+    put(&folder, "a.txt", b"text");
+    let disk = folder.disk();
+    let job = find_job("/a.txt", None);
+    assert!(disk.try_now(&job).is_none(), "a loop would have to digest it");
+    let helped = identity(&found(help(&disk, &job)));
+    // printf text | sha256sum
+    assert_eq!(tag(&helped).as_deref(), Some("\"982d9e3eb996f559e633f4d194def376\""));
+    let found_now = identity(&found(disk.try_now(&job).expect("the digest is known")));
+    assert_eq!(tag(&found_now), tag(&helped));
+    put(&folder, "a.txt", b"TEXT");
+    assert!(disk.try_now(&job).is_none(), "it is another state");
+    assert_ne!(tag(&identity(&find(&disk, "/a.txt"))), tag(&helped));
+}
+
+#[test]
+fn an_open_file_is_read_once_and_changes_unseen_by_nobody() {
+    let folder = Folder::new();
+    put(&folder, "a.bin", &text(LARGE));
+    let disk = folder.disk();
+    let digested = |file: &File| disk.digested(SiteId(0), file).and_then(|file| tag(&file));
+    let first = identity(&find(&disk, "/a.bin"));
+    assert_eq!(tag(&first), None);
+    let known = digested(&first).expect("it can be read");
+    assert_eq!(tag(&identity(&find(&disk, "/a.bin"))).as_ref(), Some(&known), "it is kept");
+    put(&folder, "a.bin", &vec![b'x'; LARGE]);
+    assert_eq!(first.load_window(0..10, true), Window::Changed);
+    let second = identity(&find(&disk, "/a.bin"));
+    assert!(tag(&second).is_none() && digested(&second).is_some_and(|other| other != known));
+    fs::write(folder.path("new"), text(LARGE)).unwrap();
+    fs::rename(folder.path("new"), folder.path("a.bin")).unwrap();
+    assert!(matches!(second.load_window(0..10, true), Window::Copied(bytes) if *bytes == [b'x'; 10]));
+}
+
+#[test]
+fn a_state_that_changes_while_it_is_read_has_no_digest() {
+    let folder = Folder::new();
+    put(&folder, "a.bin", &text(LARGE));
+    let disk = folder.disk();
+    let file = identity(&find(&disk, "/a.bin"));
+    let before = file.stamp;
+    put(&folder, "a.bin", &vec![b'x'; LARGE]);
+    assert!(disk.digested(SiteId(0), &file).is_none());
+    let after = identity(&find(&disk, "/a.bin")).stamp;
+    assert!(before.same_content(&after) && !disk.keep_digest(&before, &after, [7; 16]));
+    assert!(disk.digests.get(&before).is_none() && disk.digests.get(&after).is_none());
+    assert!(disk.keep_digest(&after, &after, [7; 16]));
+}
+
+#[test]
+fn a_site_without_tags_has_no_digests() {
+    let folder = Folder::new();
+    put(&folder, "a.txt", b"text");
+    let disk = folder.disk_with(|settings| settings.site.etag = TagSource::Off);
+    let file = identity(&find(&disk, "/a.txt"));
+    assert!(tag(&file).is_none() && !file.validators.lacks_digest() && !file.validators.sends_time());
+    assert!(disk.digests.get(&file.stamp).is_none());
+}
