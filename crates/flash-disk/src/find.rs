@@ -285,13 +285,10 @@ impl Disk {
                 ReadResult::Shrunk => return Err(LookupError::Busy),
                 ReadResult::Failed => return Err(LookupError::Broken),
             };
-            // The file may have changed while it was read.
+            // The file may have changed while it was read. Its time of writing may have been set back, but not that of its change.
             let after = stat::examine(&file)?;
-            let is_same = if validators.has_time {
-                stamp.same_content(&after.stamp)
-            } else {
-                stamp == after.stamp || (after.is_unlinked && stamp.same_content(&after.stamp))
-            };
+            // A file that was replaced meanwhile is still the one that was read.
+            let is_same = stamp == after.stamp || (after.is_unlinked && stamp.same_content(&after.stamp));
             if is_same || looks_left == 0 {
                 // What is known of a state of the file is not that of a file that never rests.
                 let validators = if is_same { validators } else { validators.with_digest(None) };

@@ -204,7 +204,7 @@ impl Version {
             return Some(false);
         }
         let after = stat::examine(file).ok()?.stamp;
-        if !now.same_content(&after) {
+        if now != after {
             return None;
         }
         self.take(comparing, now);

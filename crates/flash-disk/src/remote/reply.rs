@@ -418,7 +418,7 @@ fn read_content(
         }
         ON_DISK | FOR_ONCE => {
             let open = Arc::new(disk.open_file(descriptor, &examined, has_time));
-            match kind == FOR_ONCE && examined.stamp.same_content(&stamp) {
+            match kind == FOR_ONCE && examined.stamp == stamp {
                 true => Ok(ContentRead::ForOnce(examined.stamp, Content::Memory(held()), open)),
                 // The file may have changed meanwhile, so its own stamp counts.
                 false => Ok(ContentRead::New(examined.stamp, Content::Open(open))),

@@ -1,5 +1,8 @@
 //! Second looks: what has not changed keeps its entry, what has gets a new one.
 
+use std::os::unix::fs::FileExt;
+use std::thread;
+
 use super::*;
 
 /// A disk that serves `a.txt`, and the entry of it.
@@ -128,6 +131,31 @@ fn a_large_file_is_noticed_too() {
     rest(&path);
     let again = find_again(&disk, "/large.txt", &entry);
     assert_eq!(variants(&again).identity.size(), 100_000);
+}
+
+/// As `cp -p` and `rsync --inplace --times` write it.
+#[test]
+fn a_file_that_is_rewritten_with_its_time_while_it_is_read_is_read_again() {
+    const BYTES: usize = 200_000;
+    let folder = Folder::new();
+    let path = folder.put("a.bin", [b'a'; BYTES]);
+    let disk = folder.disk_with(|settings| settings.memory_file_bytes_max = 1 << 20);
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    for round in 0..300u16 {
+        let bytes = vec![b'a' + (round % 2) as u8; BYTES];
+        let entry = thread::scope(|scope| {
+            scope.spawn(|| {
+                file.write_all_at(&bytes, 0).unwrap();
+                file.set_modified(written).unwrap();
+            });
+            find(&disk, "/a.bin")
+        });
+        // Until the clock of times of change has gone on.
+        thread::sleep(Duration::from_millis(12));
+        let content = content(&variants(&entry).identity);
+        assert!(content.iter().all(|byte| *byte == content[0]), "two versions in round {round}");
+    }
 }
 
 /// The time of change is set when a write begins: its bytes may still follow.

@@ -130,8 +130,11 @@ fn a_content_that_is_not_that_of_its_open_file_is_not_sent() {
     let path = folder.put("a.txt", text(3_000));
     let mut pair = Pair::of(&folder);
     let job = job("/a.txt", None, OPEN);
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
     let (answer, descriptors) = pair.answer(&job);
     fs::write(&path, [b'x'; 3_000]).unwrap();
+    // As `cp -p` does.
+    set_modified(&path, written);
     let understood = pair.here.understand(&pair.here.root(), &job, &answer, descriptors);
     let entry = found(understood.unwrap().unwrap());
     assert!(matches!(identity(&entry).content, Content::Open(_)) && identity(&entry).kept_as.is_none());
