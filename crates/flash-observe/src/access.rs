@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 
 use flash_core::record::Record;
 
@@ -100,7 +101,10 @@ impl AccessLog {
     }
 
     fn hand_over(&mut self) {
-        self.spool.append(&self.lines);
+        // A loop may be what drops it.
+        if !self.lines.is_empty() && !self.spool.try_append(&self.lines) {
+            self.spool.post(mem::take(&mut self.lines));
+        }
         self.lines.clear();
     }
 }

@@ -38,9 +38,9 @@ impl ErrorLog {
         Ok(ErrorLog { spool: Spool::start(names, sink, limits, None)?, dated })
     }
 
-    /// Writes `flash: …` as one line; what is not printable in it is escaped.
+    /// Writes `flash: …` as one line; what is not printable in it is escaped. Waits for no other thread.
     pub fn log(&self, what: fmt::Arguments<'_>) {
-        self.spool.append(line(self.dated.load(Ordering::Relaxed), what).as_bytes());
+        self.spool.post(line(self.dated.load(Ordering::Relaxed), what).into_bytes());
     }
 
     /// Like [`log`](Self::log), but at most as often as `limit` allows.

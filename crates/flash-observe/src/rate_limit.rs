@@ -1,6 +1,7 @@
 //! How often one kind of error line may be logged.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -18,30 +19,30 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub struct RateLimit {
     every: Duration,
-    state: Mutex<Counted>,
-}
-
-#[derive(Debug)]
-struct Counted {
-    logged_at: Option<Instant>,
-    suppressed: u64,
+    logged_at: Mutex<Option<Instant>>,
+    suppressed: AtomicU64,
 }
 
 impl RateLimit {
     pub const fn every(every: Duration) -> RateLimit {
-        RateLimit { every, state: Mutex::new(Counted { logged_at: None, suppressed: 0 }) }
+        RateLimit { every, logged_at: Mutex::new(None), suppressed: AtomicU64::new(0) }
     }
 
     /// Whether to log it now, and how many lines were suppressed before.
     pub fn admit(&self, now: Instant) -> Option<u64> {
-        // Another thread is just about to log it, or not to.
-        let mut state = self.state.try_lock()?;
-        if state.logged_at.is_some_and(|at| now < at + self.every) {
-            state.suppressed += 1;
-            return None;
+        // If another thread has the lock, it is just about to log it, or not to.
+        let logged_at = self.logged_at.try_lock();
+        let due = logged_at.filter(|logged_at| logged_at.is_none_or(|at| now >= at + self.every));
+        match due {
+            Some(mut logged_at) => {
+                *logged_at = Some(now);
+                Some(self.suppressed.swap(0, Ordering::Relaxed))
+            }
+            None => {
+                self.suppressed.fetch_add(1, Ordering::Relaxed);
+                None
+            }
         }
-        state.logged_at = Some(now);
-        Some(std::mem::take(&mut state.suppressed))
     }
 
     /// Hands a line on if it may be logged now, with how many more like it were suppressed before.

@@ -3,15 +3,19 @@
 //! A thread that appends copies bytes under a short lock and continues. It never waits for the destination, because the writer
 //! takes the whole buffer by a swap, and writes without the lock. If the buffer is full, lines are dropped and counted. The
 //! error log reports problems, at most once per [`Limits::repeat_every`].
+//!
+//! A loop does not even wait for that lock: a thread of the lowest priority may hold it, and not run for long. So a loop posts
+//! its lines to a queue without a lock, and the next thread that has the lock takes them from there.
 
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use flash_os::mpsc::Queue;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::log_sink::{LogSink, count_lines};
@@ -67,8 +71,13 @@ struct Shared {
     /// Where trouble is said. None for the error log itself, which says in its own lines what it dropped.
     report: Option<Report>,
     state: Mutex<State>,
-    /// Wakes the writer.
-    work: Condvar,
+    /// Lines that were posted, and that no thread with the lock has taken yet.
+    posted: Queue<Vec<u8>>,
+    /// Bytes that were posted and are not in the writer's hands yet.
+    posted_bytes: AtomicUsize,
+    /// Lines that were dropped without the lock, and that are not in the state yet.
+    lost: AtomicU64,
+    writer: OnceLock<Thread>,
     /// Wakes those who wait in `close`.
     closed: Condvar,
     /// Lines the writer has taken and not yet written.
@@ -78,6 +87,8 @@ struct Shared {
 
 struct State {
     pending: Vec<u8>,
+    /// Of `pending`, what was posted.
+    pending_posted_bytes: usize,
     dropped: u64,
     /// Of `dropped`, what the error log does not know yet.
     dropped_unsaid: u64,
@@ -110,6 +121,7 @@ impl Spool {
             report,
             state: Mutex::new(State {
                 pending: Vec::new(),
+                pending_posted_bytes: 0,
                 dropped: 0,
                 dropped_unsaid: 0,
                 dropped_said_at: None,
@@ -117,35 +129,57 @@ impl Spool {
                 next_sink: None,
                 phase: Phase::Open,
             }),
-            work: Condvar::new(),
+            posted: Queue::new(),
+            posted_bytes: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
+            writer: OnceLock::new(),
             closed: Condvar::new(),
             in_flight: AtomicU64::new(0),
             write_trouble: RateLimit::every(limits.repeat_every),
         });
         let writer = Arc::clone(&shared);
         // Never joined: a writer that is stuck in its destination must not hold up the end of the process.
-        thread::Builder::new().name(thread_name.into()).spawn(move || writer.write_until_closed(sink))?;
+        let life = move || writer.write_until_closed(sink);
+        let writer = thread::Builder::new().name(thread_name.into()).spawn(life)?;
+        let _ = shared.writer.set(writer.thread().clone());
         Ok(Spool(shared))
     }
 
     /// Adds whole lines, waiting at most for another thread's copy of some bytes.
     pub(crate) fn append(&self, lines: &[u8]) {
-        self.0.append(self.0.state.lock(), lines);
+        self.0.append(self.0.lock(), lines);
+    }
+
+    /// Adds whole lines without ever waiting for another thread. If too many wait for the writer, they are dropped and counted.
+    pub(crate) fn post(&self, lines: Vec<u8>) {
+        let (shared, bytes) = (&*self.0, lines.len());
+        let room =
+            |posted: usize| posted.checked_add(bytes).filter(|sum| *sum <= shared.limits.buffer_bytes_max);
+        match shared.posted_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+            Ok(_) => _ = shared.posted.push(lines),
+            Err(_) => return self.count_dropped(count_lines(&lines)),
+        }
+        shared.wake_writer();
     }
 
     /// Adds whole lines unless that would mean waiting for another thread; says whether it did.
     pub(crate) fn try_append(&self, lines: &[u8]) -> bool {
-        let state = self.0.state.try_lock();
+        let state = self.0.try_lock();
         state.map(|state| self.0.append(state, lines)).is_some()
     }
 
-    /// Counts lines that the caller could not keep.
+    /// Counts lines that the caller could not keep. Never waits for another thread.
     pub(crate) fn count_dropped(&self, lines: u64) {
-        self.0.count_dropped(self.0.state.lock(), lines);
+        self.0.lost.fetch_add(lines, Ordering::Relaxed);
+        match self.0.try_lock() {
+            // Said from here, since the writer may be what is stuck.
+            Some(state) => self.0.say_dropped_if_due(state, Instant::now()),
+            None => self.0.wake_writer(),
+        }
     }
 
     pub(crate) fn dropped(&self) -> u64 {
-        self.0.state.lock().dropped
+        self.0.lock().dropped
     }
 
     pub(crate) fn buffer_bytes_max(&self) -> usize {
@@ -153,23 +187,30 @@ impl Spool {
     }
 
     pub(crate) fn reopen(&self) {
-        self.0.state.lock().reopen = true;
-        self.0.work.notify_one();
+        self.0.lock().reopen = true;
+        self.0.wake_writer();
     }
 
     /// Has the writer write to this sink from now on. Lines that came before go to the old one.
     pub(crate) fn redirect(&self, sink: LogSink) {
-        let mut state = self.0.state.lock();
-        let mut before = mem::take(&mut state.pending);
+        let mut state = self.0.lock();
+        let mut before = Vec::new();
+        self.0.take_pending(&mut state, &mut before);
         let replaced = state.next_sink.take().map(|(earlier, replaced)| {
             before.splice(..0, earlier);
             replaced
         });
         state.next_sink = Some((before, sink));
         drop(state);
-        self.0.work.notify_one();
+        self.0.wake_writer();
         // Closing a file may wait for its disk.
         drop(replaced);
+    }
+
+    /// Holds the lock for as long as the result lives.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        self.0.state.lock()
     }
 
     pub(crate) fn is_same(&self, other: &Spool) -> bool {
@@ -179,13 +220,14 @@ impl Spool {
     pub(crate) fn close(&self) -> Closed {
         let shared = &*self.0;
         let deadline = Instant::now() + shared.limits.close_wait;
-        let mut state = shared.state.lock();
+        let mut state = shared.lock();
         if state.phase == Phase::Open {
             state.phase = Phase::Closing;
         }
-        shared.work.notify_one();
+        shared.wake_writer();
         while state.phase != Phase::Closed {
             if shared.closed.wait_until(&mut state, deadline).timed_out() {
+                shared.take_posted(&mut state);
                 let lines_lost = shared.in_flight.load(Ordering::Relaxed) + count_lines(&state.pending);
                 state.dropped += lines_lost;
                 state.dropped_unsaid += lines_lost;
@@ -198,9 +240,47 @@ impl Spool {
 }
 
 impl Shared {
+    /// Waits for the lock. The state then has all that was posted.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        self.take_posted(&mut state);
+        state
+    }
+
+    /// The same, unless another thread has the lock.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        let mut state = self.state.try_lock()?;
+        self.take_posted(&mut state);
+        Some(state)
+    }
+
+    fn take_posted(&self, state: &mut State) {
+        for lines in self.posted.drain() {
+            state.pending_posted_bytes += lines.len();
+            state.pending.extend_from_slice(&lines);
+        }
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        state.dropped += lost;
+        state.dropped_unsaid += lost;
+    }
+
+    /// Takes all lines in exchange for an empty buffer. That makes room for others.
+    fn take_pending(&self, state: &mut State, buffer: &mut Vec<u8>) {
+        self.posted_bytes.fetch_sub(mem::take(&mut state.pending_posted_bytes), Ordering::Relaxed);
+        mem::swap(&mut state.pending, buffer);
+    }
+
+    /// A thread that is not parked yet does not park at its next attempt, so no call is missed.
+    fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
     fn append(&self, mut state: MutexGuard<'_, State>, lines: &[u8]) {
         let before = state.pending.len();
-        let room = self.limits.buffer_bytes_max - before;
+        // What was posted may fill it, too.
+        let room = self.limits.buffer_bytes_max.saturating_sub(before);
         let fitting = match lines.len() <= room {
             true => lines.len(),
             // As many whole lines as fit.
@@ -210,18 +290,14 @@ impl Shared {
         // The writer sleeps until there is something, then until there is much.
         let (after, much) = (before + fitting, self.much());
         if (before == 0 && after > 0) || (before < much && after >= much) {
-            self.work.notify_one();
+            self.wake_writer();
         }
         if fitting < lines.len() {
-            self.count_dropped(state, count_lines(&lines[fitting..]));
+            let dropped = count_lines(&lines[fitting..]);
+            state.dropped += dropped;
+            state.dropped_unsaid += dropped;
+            self.say_dropped_if_due(state, Instant::now());
         }
-    }
-
-    fn count_dropped(&self, mut state: MutexGuard<'_, State>, lines: u64) {
-        state.dropped += lines;
-        state.dropped_unsaid += lines;
-        // Said from here, since the writer may be what is stuck.
-        self.say_dropped_if_due(state, Instant::now());
     }
 
     fn say_dropped_if_due(&self, mut state: MutexGuard<'_, State>, now: Instant) {

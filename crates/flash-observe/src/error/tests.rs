@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Instant;
 
 use tempfile::TempDir;
@@ -60,6 +62,34 @@ fn dropped_lines_are_said_by_the_log_itself() {
         text.contains("flash: short\n") && text.contains("flash: error log: dropped 1 lines\n"),
         "{text}"
     );
+}
+
+/// A helper may hold it, and not run for long.
+#[test]
+fn a_line_is_logged_while_another_thread_has_the_lock() {
+    let text = said(|log| {
+        let held = log.spool.hold();
+        let (other, (sender, logged)) = (log.clone(), mpsc::channel());
+        thread::spawn(move || {
+            other.log(format_args!("meanwhile"));
+            sender.send(())
+        });
+        let logged = logged.recv_timeout(Duration::from_secs(10));
+        drop(held);
+        logged.expect("it waits for no lock");
+    });
+    assert!(text.ends_with(" flash: meanwhile\n"), "{text}");
+}
+
+#[test]
+fn lines_that_find_no_room_without_the_lock_are_counted() {
+    let limits = Limits { buffer_bytes_max: 400, ..Limits::default() };
+    let log = ErrorLog::open(Destination::Path("/dev/null".into()), limits).unwrap();
+    let held = log.spool.hold();
+    (0..3).for_each(|_| log.log(format_args!("{}", "x".repeat(200))));
+    drop(held);
+    assert_eq!(log.dropped(), 2);
+    assert_eq!(log.close(), Closed::Flushed);
 }
 
 #[test]

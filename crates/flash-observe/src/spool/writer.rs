@@ -5,7 +5,10 @@
 use std::io::{self, Write};
 use std::mem;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Instant;
+
+use parking_lot::MutexGuard;
 
 use super::{Phase, Shared, State};
 use crate::error::line;
@@ -54,39 +57,48 @@ impl Shared {
                 let what = format_args!("{}: cannot write to {to}: {why}", self.name);
                 self.write_trouble.log(what, report);
             }
-            self.count_dropped(self.state.lock(), error.lines_lost);
+            self.lost.fetch_add(error.lines_lost, Ordering::Relaxed);
+            self.say_dropped_if_due(self.lock(), Instant::now());
         }
     }
 
     /// Sleeps until there is something to do, then takes all of it. Returns what to do after the batch is written.
     fn next_batch(&self, batch: &mut Vec<u8>) -> Work {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         while state.phase == Phase::Open && !state.turns() && state.pending.is_empty() {
             // Drops that were not said because they came soon after others are said when their time comes.
-            match state.dropped_said_at.filter(|_| self.report.is_some() && state.dropped_unsaid > 0) {
-                None => self.work.wait(&mut state),
-                Some(said_at) => {
-                    let due = said_at + self.limits.repeat_every;
-                    if self.work.wait_until(&mut state, due).timed_out() {
-                        self.say_dropped_if_due(state, Instant::now());
-                        state = self.state.lock();
-                    }
-                }
+            let said_at = state.dropped_said_at.filter(|_| self.report.is_some() && state.dropped_unsaid > 0);
+            let due = said_at.map(|at| at + self.limits.repeat_every);
+            self.park(&mut state, due);
+            if due.is_some_and(|due| Instant::now() >= due) {
+                self.say_dropped_if_due(state, Instant::now());
+                state = self.lock();
             }
         }
         let until = Instant::now() + self.limits.linger;
-        while state.phase == Phase::Open && !state.turns() && state.pending.len() < self.much() {
-            if self.work.wait_until(&mut state, until).timed_out() {
-                break;
-            }
+        while state.phase == Phase::Open
+            && !state.turns()
+            && state.pending.len() < self.much()
+            && Instant::now() < until
+        {
+            self.park(&mut state, Some(until));
         }
-        mem::swap(&mut state.pending, batch);
+        self.take_pending(&mut state, batch);
         if self.report.is_none() && state.dropped_unsaid > 0 {
             let lines = mem::take(&mut state.dropped_unsaid);
             writeln!(batch, "flash: {}: dropped {lines} {}", self.name, self.lines_name)
                 .expect("writing to a Vec cannot fail");
         }
         Work { reopen: mem::take(&mut state.reopen), next_sink: state.next_sink.take() }
+    }
+
+    /// Sleeps without the lock, until it is woken or this time has come.
+    fn park(&self, state: &mut MutexGuard<'_, State>, until: Option<Instant>) {
+        MutexGuard::unlocked(state, || match until {
+            None => thread::park(),
+            Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),
+        });
+        self.take_posted(state);
     }
 
     fn reopen(&self, sink: &mut LogSink) {
@@ -105,11 +117,12 @@ impl Shared {
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.
     fn closed_now(&self) -> bool {
-        if self.state.lock().phase == Phase::Open {
+        let state = self.lock();
+        if state.phase == Phase::Open {
             return false;
         }
-        self.say_dropped(self.state.lock());
-        let mut state = self.state.lock();
+        self.say_dropped(state);
+        let mut state = self.lock();
         let done = state.pending.is_empty();
         if done {
             state.phase = Phase::Closed;
