@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use flash_core::IdleState;
 use flash_os::shared_array::SharedBytes;
 use flash_process::ipc::{self, Received};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
@@ -45,6 +44,13 @@ pub(crate) struct HandOver {
     full_since_ms: AtomicU64,
 }
 
+/// A successor that has not said yet how many connections it takes.
+pub(crate) struct Offer {
+    socket: OwnedFd,
+    /// When the successor has had its time.
+    until: Instant,
+}
+
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
@@ -54,16 +60,35 @@ pub(crate) enum Given {
     No,
 }
 
-impl HandOver {
-    /// Waits until the successor at the other end says how many connections it takes. `None` if it takes none. `drain` is the time in
-    /// which all connections leave.
-    pub(crate) fn begin(socket: OwnedFd, drain: Duration) -> Option<Self> {
-        let patience = Timespec::try_from(BEGIN_PATIENCE).ok();
-        let mut polled = [PollFd::new(&socket, PollFlags::IN)];
-        rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())).ok()?;
+impl Offer {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, until: Instant::now() + BEGIN_PATIENCE }
+    }
+
+    /// It is over then, also if the successor says nothing.
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// What the successor has said: `None` in the result if it takes no connections. Never waits. `drain` is the time in which all
+    /// connections leave.
+    ///
+    /// # Errors
+    /// The offer itself, while the successor may still say something.
+    pub(crate) fn take(self, drain: Duration) -> Result<Option<HandOver>, Self> {
         let mut buffer = ipc::buffer();
-        let Ok(Received::Message(message)) = ipc::try_receive(&socket, &mut buffer) else { return None };
-        let left = u64::from_ne_bytes(message.bytes.strip_prefix(TAKES)?.try_into().ok()?);
+        match ipc::try_receive(&self.socket, &mut buffer) {
+            Ok(Received::Message(message)) => Ok(HandOver::of(&message.bytes, self.socket, drain)),
+            Ok(Received::Nothing) if Instant::now() < self.until => Err(self),
+            Ok(Received::Nothing | Received::Gone) | Err(_) => Ok(None),
+        }
+    }
+}
+
+impl HandOver {
+    /// `None` if the successor takes no connections.
+    fn of(said: &[u8], socket: OwnedFd, drain: Duration) -> Option<Self> {
+        let left = u64::from_ne_bytes(said.strip_prefix(TAKES)?.try_into().ok()?);
         if left == 0 {
             return None;
         }
@@ -108,6 +133,13 @@ impl HandOver {
     fn end(&self) -> Given {
         self.is_over[0].store(1, Relaxed);
         Given::No
+    }
+}
+
+/// Readable when there is something to [take](Offer::take).
+impl AsFd for Offer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -207,7 +239,11 @@ mod tests {
     fn both(connections_max: usize) -> (HandOver, TakeOver) {
         let (ours, theirs) = ipc::pair().unwrap();
         let to = TakeOver::begin(theirs, connections_max).unwrap();
-        (HandOver::begin(ours, PATIENCE).unwrap(), to)
+        (begin(ours).ok().expect("it has said so").unwrap(), to)
+    }
+
+    fn begin(socket: OwnedFd) -> Result<Option<HandOver>, Offer> {
+        Offer::new(socket).take(PATIENCE)
     }
 
     fn state(peer: Peer, now_ms: u64) -> IdleState {
@@ -280,7 +316,27 @@ mod tests {
             let (ours, theirs) = ipc::pair().unwrap();
             said.into_iter().for_each(|said| ipc::send(&theirs, said, &[]).unwrap());
             drop(theirs);
-            assert!(HandOver::begin(ours, PATIENCE).is_none(), "{said:?}");
+            assert!(begin(ours).is_ok_and(|hand_over| hand_over.is_none()), "{said:?}");
         }
+    }
+
+    /// Its thread has other work: the parent of mp reaps its workers, and answers administrators.
+    #[test]
+    fn a_successor_that_says_nothing_yet_is_not_waited_for() {
+        let (ours, theirs) = ipc::pair().unwrap();
+        let began = Instant::now();
+        let offer = begin(ours).err().expect("it may still say something");
+        let offer = offer.take(PATIENCE).err().expect("it may still say something");
+        assert!(began.elapsed() < BEGIN_PATIENCE / 2);
+        let _to = TakeOver::begin(theirs, 1).unwrap();
+        assert!(offer.take(PATIENCE).is_ok_and(|hand_over| hand_over.is_some()));
+    }
+
+    #[test]
+    fn a_successor_that_never_says_anything_takes_none() {
+        let (ours, _theirs) = ipc::pair().unwrap();
+        let offer = begin(ours).err().expect("it may still say something");
+        std::thread::sleep(offer.until().saturating_duration_since(Instant::now()));
+        assert!(offer.take(PATIENCE).is_ok_and(|hand_over| hand_over.is_none()));
     }
 }

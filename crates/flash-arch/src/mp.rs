@@ -110,7 +110,7 @@ pub(crate) fn serve(
         growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
         let asked = questions.as_ref().map(Questions::events);
         let others = [asked, watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
-        let events = wait(&mut signals, &supervisor, &generations, &others)?;
+        let events = wait(&mut signals, &supervisor, &generations, (&others, upgrades.due()))?;
         for event in events {
             match event {
                 SignalEvent::Stop => break 'serving None,
@@ -195,12 +195,13 @@ fn wait(
     signals: &mut Signals,
     supervisor: &Supervisor<'_>,
     generations: &Generations,
-    others: &[Option<BorrowedFd<'_>>],
+    (others, until): (&[Option<BorrowedFd<'_>>], Option<Instant>),
 ) -> io::Result<Vec<SignalEvent>> {
     let parking = generations.parking();
     let parking = parking.as_ref().expect("only workers drop it");
     let own = [Some(parking.events()), generations.events()];
-    signals.wait(supervisor, &own.iter().chain(others).flatten().copied().collect::<Vec<_>>())
+    let events: Vec<_> = own.iter().chain(others).flatten().copied().collect();
+    signals.wait(supervisor, &events, until)
 }
 
 /// The time after another server has taken this one's place, until the last connection has ended.

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_process::{Child, Supervisor, UpgradeRequest};
 
@@ -66,7 +66,8 @@ impl Signals {
         Ok(Self { delivery, ends_at_once, terminals: terminals() })
     }
 
-    /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read; then there may be no signal.
+    /// Waits for signals, or until the supervisor has work to do, one of `others` can be read, or it is time. Then there may be no
+    /// signal.
     ///
     /// # Errors
     /// If the wait itself fails.
@@ -74,8 +75,9 @@ impl Signals {
         &mut self,
         supervisor: &Supervisor<'_>,
         others: &[BorrowedFd<'_>],
+        until: Option<Instant>,
     ) -> io::Result<Vec<SignalEvent>> {
-        supervisor.wait(&[&[self.delivery.get_read().as_fd()], others].concat())?;
+        supervisor.wait_until(&[&[self.delivery.get_read().as_fd()], others].concat(), until)?;
         let pending = self.delivery.pending();
         Ok(pending.filter_map(|signal| self.event_of(signal)).collect())
     }
@@ -134,7 +136,8 @@ impl Signals {
             }
             let queue = shared.upgrades.get();
             let others = [queue.map(|queue| queue.eventfd()), upgrades.events()];
-            let events = self.wait(&supervisor, &others.into_iter().flatten().collect::<Vec<_>>())?;
+            let others: Vec<_> = others.into_iter().flatten().collect();
+            let events = self.wait(&supervisor, &others, upgrades.due())?;
             let log = |line: &str| shared.error_log.log(format_args!("{line}"));
             let listeners = shared.listeners.load();
             let listeners = || listeners.iter().flatten();

@@ -9,14 +9,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_os::channel::Channel;
 use flash_process::hot_paths::{self, HOT_PATHS};
 use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader, ipc};
 
 use crate::admin_listeners::AdminListeners;
-use crate::hand_over::HandOver;
+use crate::hand_over::{HandOver, Offer};
 use crate::listener::Listener;
 
 /// Who asked for an upgrade, and gets the number of the new process, or why there is none.
@@ -29,7 +29,15 @@ pub(crate) struct Upgrades {
     upgrader: Option<Upgrader>,
     /// Where administrators are answered. A successor gets it too.
     admin: AdminListeners,
-    under_way: Option<(Upgrade, Option<Reply>)>,
+    under_way: Option<UnderWay>,
+}
+
+/// An upgrade that has begun, and who gets its result.
+enum UnderWay {
+    /// The new server is not ready yet.
+    Starting(Upgrade, Option<Reply>),
+    /// It serves. It has not said yet how many idle connections it takes.
+    Serving(Offer, Option<Reply>, u32),
 }
 
 /// Another server that has taken this one's place.
@@ -106,23 +114,36 @@ impl Upgrades {
             }
         };
         match begun {
-            Ok(upgrade) => self.under_way = Some((upgrade, reply)),
+            Ok(upgrade) => self.under_way = Some(UnderWay::Starting(upgrade, reply)),
             Err(why) => answer(reply, &Err(why), log),
         }
     }
 
-    /// Ends a new server that is not ready yet.
+    /// Ends a new server that is not ready yet. One that serves goes on.
     pub(crate) fn abandon(&mut self) {
-        self.under_way = None;
+        if let Some(UnderWay::Serving(_, reply, pid)) = self.under_way.take() {
+            answer(reply, &Ok(pid), &|_| ());
+        }
     }
 
     /// Readable when there is work for [`Upgrades::turn`].
     pub(crate) fn events(&self) -> Option<BorrowedFd<'_>> {
-        self.under_way.as_ref().map(|(upgrade, _)| upgrade.events())
+        match self.under_way.as_ref()? {
+            UnderWay::Starting(upgrade, _) => Some(upgrade.events()),
+            UnderWay::Serving(offer, ..) => Some(offer.as_fd()),
+        }
     }
 
-    /// Looks what came of an upgrade. Returns the successor if one is ready, and this server is to stop within `drain`. `leave_admin` has
-    /// administrators answered by the successor.
+    /// When there is work for it also without an event.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.under_way.as_ref()? {
+            UnderWay::Starting(..) => None,
+            UnderWay::Serving(offer, ..) => Some(offer.until()),
+        }
+    }
+
+    /// Looks what came of an upgrade. Never waits. Returns the successor if one is ready, and this server is to stop within `drain`.
+    /// `leave_admin` has administrators answered by the successor.
     pub(crate) fn turn(
         &mut self,
         manager: &ServiceManager,
@@ -130,23 +151,47 @@ impl Upgrades {
         log: &dyn Fn(&str),
         leave_admin: impl FnOnce(),
     ) -> Option<Successor> {
-        let outcome = self.under_way.as_ref().and_then(|(upgrade, _)| upgrade.outcome())?;
-        let (upgrade, reply) = self.under_way.take()?;
-        let mut connections = None;
-        if let Ok(pid) = outcome {
-            // Before anybody knows, so that the next request comes to the new server.
-            leave_admin();
-            self.admin = AdminListeners::default();
-            // Before the new server tells the manager anything, which listens only to the main process.
-            manager.succeeded_by(pid);
-            let pair = ipc::pair().ok();
-            upgrade.release(pair.as_ref().map(|(_, theirs)| theirs.as_fd()));
-            connections = pair.map(|(ours, _)| ours);
-            log(&format!("process {pid} serves from now on: this one finishes the requests under way"));
+        let (offer, reply, pid) = match self.under_way.take()? {
+            UnderWay::Serving(offer, reply, pid) => (offer, reply, pid),
+            UnderWay::Starting(upgrade, reply) => match upgrade.outcome() {
+                None => {
+                    self.under_way = Some(UnderWay::Starting(upgrade, reply));
+                    return None;
+                }
+                Some(Err(why)) => {
+                    answer(reply, &Err(why), log);
+                    return None;
+                }
+                Some(Ok(pid)) => {
+                    // Before anybody knows, so that the next request comes to the new server.
+                    leave_admin();
+                    self.admin = AdminListeners::default();
+                    // Before the new server tells the manager anything, which listens only to the main process.
+                    manager.succeeded_by(pid);
+                    let pair = ipc::pair().ok();
+                    upgrade.release(pair.as_ref().map(|(_, theirs)| theirs.as_fd()));
+                    log(&format!(
+                        "process {pid} serves from now on: this one finishes the requests under way"
+                    ));
+                    let offer = pair.map(|(ours, _)| Offer::new(ours));
+                    let Some(offer) = offer else {
+                        answer(reply, &Ok(pid), log);
+                        return Some(Successor { hand_over: None });
+                    };
+                    (offer, reply, pid)
+                }
+            },
+        };
+        match offer.take(drain) {
+            Ok(hand_over) => {
+                answer(reply, &Ok(pid), log);
+                Some(Successor { hand_over: hand_over.map(Arc::new) })
+            }
+            Err(offer) => {
+                self.under_way = Some(UnderWay::Serving(offer, reply, pid));
+                None
+            }
         }
-        let hand_over = connections.and_then(|socket| HandOver::begin(socket, drain)).map(Arc::new);
-        answer(reply, &outcome, log);
-        outcome.is_ok().then_some(Successor { hand_over })
     }
 }
 
