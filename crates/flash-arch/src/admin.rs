@@ -282,8 +282,8 @@ impl Administered for ServerState {
         gather::sample_of_process(self)
     }
 
-    fn sites(&self) -> Vec<SiteSnapshot> {
-        gather::sites(self.metrics.memory())
+    fn changed_sites(&self) -> Vec<SiteSnapshot> {
+        gather::changed_sites(self.metrics.memory())
     }
 
     fn is_draining(&self) -> bool {

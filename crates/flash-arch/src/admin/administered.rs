@@ -14,8 +14,8 @@ pub(crate) trait Administered: Send + Sync {
     /// that others wait for, no text, and no question to another process.
     fn sample(&self) -> Sample;
 
-    /// The responses of each site. The history asks for them a few times in a minute.
-    fn sites(&self) -> Vec<SiteSnapshot>;
+    /// The responses of each site that has had any since the last call. The history asks for them a few times in a minute.
+    fn changed_sites(&self) -> Vec<SiteSnapshot>;
 
     fn is_draining(&self) -> bool;
 

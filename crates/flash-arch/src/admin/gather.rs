@@ -148,6 +148,17 @@ fn active_requests(memory: &MetricsMemory) -> u64 {
 
 /// The responses of each site that has any.
 pub(crate) fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
+    let all = memory.names.all().into_iter().filter(|(number, _)| memory.has_responses(*number));
+    of_sites(memory, all)
+}
+
+/// The responses of each site that has had any since the last call.
+pub(crate) fn changed_sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
+    let changed = memory.take_changed().into_iter();
+    of_sites(memory, changed.filter_map(|number| Some((number, memory.names.name(number)?))))
+}
+
+fn of_sites(memory: &MetricsMemory, sites: impl Iterator<Item = (u32, String)>) -> Vec<SiteSnapshot> {
     let site = |(number, site): (u32, String)| {
         let classes = CLASSES.iter().zip(memory.of_site(number)).filter(|(_, of)| of.count() > 0);
         let classes = classes.map(|(status, of)| ResponseClass {
@@ -160,8 +171,7 @@ pub(crate) fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
         });
         SiteSnapshot { site, classes: classes.collect() }
     };
-    let all = memory.names.all().into_iter().filter(|(number, _)| memory.has_responses(*number));
-    all.map(site).filter(|site| !site.classes.is_empty()).collect()
+    sites.map(site).filter(|site| !site.classes.is_empty()).collect()
 }
 
 fn totals(memory: &MetricsMemory) -> Totals {

@@ -20,8 +20,10 @@ pub(super) struct History {
     bytes: VecDeque<u64>,
     /// The share of the last second that each loop did not wait.
     busy: HashMap<String, f64>,
-    /// The oldest first.
-    sites: VecDeque<(Instant, HashMap<String, SiteCounts>)>,
+    /// What sites had counted when they were added last.
+    sites: HashMap<String, SiteCounts>,
+    /// What those did that changed until each moment since the one before. The oldest moment first.
+    moments: VecDeque<(Instant, HashMap<String, SiteCounts>)>,
 }
 
 /// The counters of a moment that are compared with the next one's.
@@ -62,15 +64,19 @@ impl History {
 
     /// Whether enough time has passed since sites were added last.
     pub(super) fn needs_sites(&self, now: Instant) -> bool {
-        self.sites.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SITES_EVERY)
+        self.moments.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SITES_EVERY)
     }
 
-    /// Adds what sites have counted by now.
-    pub(super) fn add_sites(&mut self, sites: &[SiteSnapshot], now: Instant) {
-        let counts = sites.iter().map(|site| (site.site.clone(), SiteCounts::of(site)));
-        self.sites.push_back((now, counts.collect()));
-        while self.sites.len() > 1 && now.saturating_duration_since(self.sites[1].0) >= SITES_WINDOW {
-            self.sites.pop_front();
+    /// Adds what sites have counted by now. Those that are left out have not changed.
+    pub(super) fn add_sites(&mut self, changed: &[SiteSnapshot], now: Instant) {
+        let since = changed.iter().map(|site| {
+            let counts = SiteCounts::of(site);
+            let before = self.sites.insert(site.site.clone(), counts.clone());
+            (site.site.clone(), counts.since(&before.unwrap_or_default()))
+        });
+        self.moments.push_back((now, since.collect()));
+        while self.moments.len() > 1 && now.saturating_duration_since(self.moments[1].0) >= SITES_WINDOW {
+            self.moments.pop_front();
         }
     }
 
@@ -97,9 +103,13 @@ impl History {
     /// What a site has done in the last minute, and in how many seconds. After the start these are fewer.
     pub(super) fn site(&self, site: &SiteSnapshot, now: Instant) -> (SiteCounts, f64) {
         let counts = SiteCounts::of(site);
-        let Some((at, then)) = self.sites.front() else { return (counts, 1.0) };
+        let Some((at, _)) = self.moments.front() else { return (counts, 1.0) };
         let seconds = now.saturating_duration_since(*at).as_secs_f64().max(1.0);
-        (counts.since(then.get(&site.site).unwrap_or(&SiteCounts::default())), seconds)
+        let mut did = counts.since(self.sites.get(&site.site).unwrap_or(&SiteCounts::default()));
+        for (_, since) in self.moments.iter().skip(1) {
+            since.get(&site.site).into_iter().for_each(|more| did.add(more));
+        }
+        (did, seconds)
     }
 }
 
@@ -122,6 +132,15 @@ impl SiteCounts {
             }
         }
         counts
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.responses += more.responses;
+        self.errors += more.errors;
+        self.bytes += more.bytes;
+        for (sum, count) in self.durations.iter_mut().zip(&more.durations) {
+            *sum += count;
+        }
     }
 
     fn since(&self, then: &Self) -> Self {
@@ -209,7 +228,21 @@ mod tests {
         }
         let (counts, seconds) = history.site(&site(&[(3, 2000)]), start + Duration::from_secs(200));
         assert_eq!((counts.responses, seconds), (600, 60.0));
-        assert!(history.sites.len() <= 7, "a few moments are kept");
+        assert!(history.moments.len() <= 7, "a few moments are kept");
+    }
+
+    #[test]
+    fn a_site_that_does_nothing_is_kept_once() {
+        let (mut history, start) = (History::default(), Instant::now());
+        let at = |second| start + Duration::from_secs(second);
+        history.add_sites(&[site(&[(3, 10)])], start);
+        history.add_sites(&[site(&[(3, 14)])], at(10));
+        (2..6).for_each(|moment| history.add_sites(&[], at(10 * moment)));
+        let did = |history: &History, second| history.site(&site(&[(3, 15)]), at(second)).0.responses;
+        assert_eq!(did(&history, 50), 5);
+        history.add_sites(&[], at(70));
+        assert_eq!(did(&history, 70), 1, "the rest was more than a minute ago");
+        assert!(history.moments.iter().skip(1).all(|(_, since)| since.is_empty()));
     }
 
     #[test]

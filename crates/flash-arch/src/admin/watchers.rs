@@ -75,7 +75,7 @@ impl Watchers {
             };
             // Not under the lock, which those who ask for the page wait for.
             let snapshot = is_watched.then(|| self.server.snapshot());
-            let sites = needs_sites.then(|| self.server.sites());
+            let sites = needs_sites.then(|| self.server.changed_sites());
             let mut state = self.state.lock();
             state.history.add(sample, now);
             if let Some(sites) = sites {
@@ -169,7 +169,7 @@ mod tests {
             Sample::default()
         }
 
-        fn sites(&self) -> Vec<SiteSnapshot> {
+        fn changed_sites(&self) -> Vec<SiteSnapshot> {
             self.sites.fetch_add(1, Ordering::Relaxed);
             Vec::new()
         }

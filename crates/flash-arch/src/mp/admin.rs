@@ -267,8 +267,8 @@ impl Administered for Parent {
         Sample { busy_us: self.board.busy_us().collect(), ..counted }
     }
 
-    fn sites(&self) -> Vec<SiteSnapshot> {
-        gather::sites(&self.metrics_memory)
+    fn changed_sites(&self) -> Vec<SiteSnapshot> {
+        gather::changed_sites(&self.metrics_memory)
     }
 
     fn is_draining(&self) -> bool {

@@ -101,14 +101,20 @@ impl Names {
         OTHER
     }
 
+    /// The name of this number, if it has one.
+    pub fn name(&self, number: u32) -> Option<String> {
+        if number == OTHER {
+            return Some(OTHER_NAME.to_owned());
+        }
+        let entry = self.entry(number as usize);
+        let length = entry[0].load(Ordering::Acquire) as usize;
+        (length > 0).then(|| read(entry, length))
+    }
+
     /// All that have numbers, with their names. The first one stands for all others.
     pub fn all(&self) -> Vec<(u32, String)> {
         let named = (1..self.hashes.len()).filter(|place| self.hashes[*place].load(Ordering::Acquire) != 0);
-        let named = named.filter_map(|place| {
-            let entry = self.entry(place);
-            let length = entry[0].load(Ordering::Acquire) as usize;
-            (length > 0).then(|| (place as u32, read(entry, length)))
-        });
+        let named = named.filter_map(|place| Some((place as u32, self.name(place as u32)?)));
         let mut all: Vec<_> = [(OTHER, OTHER_NAME.to_owned())].into_iter().chain(named).collect();
         all[1..].sort_by(|one, other| one.1.cmp(&other.1));
         all

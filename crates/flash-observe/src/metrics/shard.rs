@@ -3,10 +3,12 @@
 //! A loop counts in a shard of its own, so it needs no atomic addition. Workers that block, and all rare events, share shards with
 //! atomic additions. The memory is mapped before any fork, so the processes of mp count in it too. A report sums the shards up.
 //!
-//! A shard has a block of counters for each site and class of status. The kernel gives a page of it memory at the first access, a
-//! read included. So a shard notes the sites that it has counted, and a report reads the blocks of no others. Sites without
-//! requests cost nothing, and a shard never takes more than its mapping.
+//! A shard has a block of counters for each class of status and site. The kernel gives a page of it memory at the first access, a
+//! read included. So a shard notes which blocks it has counted in, and a report reads no others. Sites without requests and classes
+//! without responses cost nothing, and a shard never takes more than its mapping. A shard also notes what is new, so that who
+//! looks at many sites again and again reads only those that somebody has asked for.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,13 +110,14 @@ pub enum Count {
 
 /// The words of [`Count`].
 const COUNT_WORDS: usize = 64;
-/// The words before the blocks of sites: counts, and a bit for each site that has a response here.
-const HEAD_WORDS: usize = COUNT_WORDS + SITES_MAX / 64;
+/// A bit for each block.
+const MARK_WORDS: usize = CLASSES.len() * SITES_MAX / 64;
+/// The words before the blocks: counts, the marks of blocks that have a response, and of those that have a new one.
+const HEAD_WORDS: usize = COUNT_WORDS + 2 * MARK_WORDS;
 const DURATIONS: usize = DURATION_BOUNDS_US.len() + 1;
 /// Of a site and a class: durations, their sum, bytes, and responses that were cut off.
 const BLOCK_WORDS: usize = DURATIONS + 3;
-const SITE_WORDS: usize = BLOCK_WORDS * CLASSES.len();
-const SHARD_WORDS: usize = HEAD_WORDS + SITE_WORDS * SITES_MAX;
+const SHARD_WORDS: usize = HEAD_WORDS + CLASSES.len() * SITES_MAX * BLOCK_WORDS;
 
 /// The responses of a site and a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,13 +226,33 @@ impl MetricsMemory {
 
     /// Whether a site has any responses.
     pub fn has_responses(&self, site: u32) -> bool {
-        self.shards_of(site).next().is_some()
+        (0..CLASSES.len()).any(|class| self.shards_of(site, class).next().is_some())
+    }
+
+    /// The sites that have had responses since the last call. What ends at this moment may belong to the next call, too.
+    pub fn take_changed(&self) -> BTreeSet<u32> {
+        let mut changed = BTreeSet::new();
+        for shard in &self.shards {
+            for word in 0..MARK_WORDS {
+                let marks = &shard[COUNT_WORDS + MARK_WORDS + word];
+                let mut bits = match marks.load(Ordering::Relaxed) {
+                    0 => continue,
+                    _ => marks.swap(0, Ordering::Acquire),
+                };
+                while bits != 0 {
+                    let number = word * 64 + bits.trailing_zeros() as usize;
+                    changed.insert((number % SITES_MAX) as u32);
+                    bits &= bits - 1;
+                }
+            }
+        }
+        changed
     }
 
     /// The responses of a site, by [`CLASSES`].
     pub fn of_site(&self, site: u32) -> [Responses; CLASSES.len()] {
-        let shards: Vec<_> = self.shards_of(site).collect();
         std::array::from_fn(|class| {
+            let shards: Vec<_> = self.shards_of(site, class).collect();
             let at = block(site, class);
             let sum = |word: usize| shards.iter().map(|shard| shard[at + word].load(Ordering::Relaxed)).sum();
             Responses {
@@ -241,9 +264,9 @@ impl MetricsMemory {
         })
     }
 
-    /// The shards in which a site has responses.
-    fn shards_of(&self, site: u32) -> impl Iterator<Item = &Arc<SharedWords>> {
-        let (word, bit) = mark(site);
+    /// The shards in which a site has responses of this class.
+    fn shards_of(&self, site: u32, class: usize) -> impl Iterator<Item = &Arc<SharedWords>> {
+        let (word, bit) = mark(site, class);
         self.shards.iter().filter(move |shard| shard[word].load(Ordering::Relaxed) & bit != 0)
     }
 }
@@ -286,16 +309,19 @@ impl Shard {
             500..=599 => 3,
             _ => 4,
         };
-        let (word, bit) = mark(end.site);
-        if self.words[word].load(Ordering::Relaxed) & bit == 0 {
-            self.words[word].fetch_or(bit, Ordering::Relaxed);
-        }
         let at = block(end.site, class);
         let duration = DURATION_BOUNDS_US.iter().position(|bound| end.duration_us <= *bound);
         self.add_at(at + duration.unwrap_or(DURATION_BOUNDS_US.len()), 1);
         self.add_at(at + DURATIONS, end.duration_us);
         self.add_at(at + DURATIONS + 1, end.body_bytes);
         self.add_at(at + DURATIONS + 2, u64::from(end.cut));
+        // Afterwards, so that who takes the mark sees the response.
+        let (word, bit) = mark(end.site, class);
+        for word in [word, word + MARK_WORDS] {
+            if self.words[word].load(Ordering::Relaxed) & bit == 0 {
+                self.words[word].fetch_or(bit, Ordering::Release);
+            }
+        }
     }
 
     /// What a request's job has taken.
@@ -314,16 +340,18 @@ impl Shard {
 
 /// Where the counters of a site and a class begin.
 fn block(site: u32, class: usize) -> usize {
-    HEAD_WORDS + place(site) * SITE_WORDS + class * BLOCK_WORDS
+    HEAD_WORDS + number(site, class) * BLOCK_WORDS
 }
 
-/// The word and the bit that say whether a site has responses.
-fn mark(site: u32) -> (usize, u64) {
-    (COUNT_WORDS + place(site) / 64, 1 << (place(site) % 64))
+/// The word and the bit that say whether a site has responses of a class.
+fn mark(site: u32, class: usize) -> (usize, u64) {
+    let number = number(site, class);
+    (COUNT_WORDS + number / 64, 1 << (number % 64))
 }
 
-fn place(site: u32) -> usize {
-    (site as usize).min(SITES_MAX - 1)
+/// Of a block. Most sites have responses of few classes, so the blocks of a class lie together.
+fn number(site: u32, class: usize) -> usize {
+    class * SITES_MAX + (site as usize).min(SITES_MAX - 1)
 }
 
 #[cfg(test)]
