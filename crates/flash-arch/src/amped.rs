@@ -99,7 +99,7 @@ pub(crate) fn serve<P: Poller>(
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     let shared = ServerState::new(parts, limits);
-    root_watch::start(&shared, true)?;
+    root_watch::start(&shared, true, true)?;
     background::start(&shared)?;
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;

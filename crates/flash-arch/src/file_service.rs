@@ -44,7 +44,7 @@ impl FileService {
         // It has no connections, and nothing to drain.
         let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
         let state = ServerState::new(parts, limits);
-        root_watch::start(&state, true)?;
+        root_watch::start(&state, true, false)?;
         let dispatch = Asymmetric {
             shared: Arc::clone(&state),
             offload: helpers.offload,

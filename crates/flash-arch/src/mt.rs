@@ -56,7 +56,7 @@ pub(crate) fn serve(
     let signals = Signals::new()?;
     let hot_paths = mem::take(&mut control.hot_paths);
     let shared = ServerState::new(control.parts()?, limits);
-    root_watch::start(&shared, true)?;
+    root_watch::start(&shared, true, true)?;
     background::start(&shared)?;
     shared.start_logins(None)?;
     let pool = Arc::new(Pool {

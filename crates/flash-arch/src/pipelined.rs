@@ -67,7 +67,7 @@ pub(crate) fn serve(
     parts.server.settings.lookup_as_job = true;
     parts.server.settings.jobs_in_turn = true;
     let shared = ServerState::new(parts, limits);
-    root_watch::start(&shared, true)?;
+    root_watch::start(&shared, true, true)?;
     background::start(&shared)?;
     shared.explain_blocks();
     shared.start_logins(None)?;

@@ -48,7 +48,7 @@ pub(crate) fn serve(
     ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
-    root_watch::start(&shared, true)?;
+    root_watch::start(&shared, true, true)?;
     background::start(&shared)?;
     let hot_paths = mem::take(&mut control.hot_paths);
     let ready = || {

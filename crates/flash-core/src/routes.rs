@@ -97,6 +97,11 @@ impl Routes {
         Self { upstreams: Some(upstreams), ..self }
     }
 
+    /// Whether names lead to programs without a look at the disk.
+    pub fn have_prefixes(&self) -> bool {
+        self.list.iter().any(|route| matches!(route.matches, RouteMatch::Prefix(_)))
+    }
+
     /// Tells programs from now on that the site is in this folder.
     pub fn set_document_root(&self, document_root: &[u8]) {
         self.place.store(Arc::new(Place::new(&self.software, document_root)));

@@ -6,7 +6,7 @@ use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::names::learner::Learner;
 use crate::recent::Recent;
 use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{RootChange, RootOpener, SiteRoot};
-use crate::sites::{NextSites, Sites};
+use crate::sites::{NextSites, RootObserver, Sites};
 use crate::spool::Spool;
 use crate::times::Times;
 use crate::users::user_of;
@@ -110,9 +110,10 @@ impl Disk {
         self.sites.replace(next);
     }
 
-    /// Closes the folders of earlier sites that no request uses any more. May wait for the disk.
-    pub fn forget_unused_sites(&self) {
-        self.sites.forget_unused();
+    /// Closes the folders of earlier sites that no request uses any more. Returns whether others are still in use. May wait for the
+    /// disk.
+    pub fn forget_unused_sites(&self) -> bool {
+        self.sites.forget_unused()
     }
 
     /// Whether files of a present site may be compressed, or digested by others than the helper that opens them.
@@ -182,6 +183,22 @@ impl Disk {
         self.sites.opened()
     }
 
+    /// The sites that are [to be looked at](Self::look_at_root): those that are open and not idle.
+    pub fn watched_sites(&self) -> Vec<SiteId> {
+        self.sites.watched_ids()
+    }
+
+    /// Those sites are idle from now on that no job has asked for since `calls` calls of this, if they `may` and are on a local device.
+    /// The next job that asks for one looks at its root first. Until then no cached entry may answer for it.
+    pub fn idle_unasked_sites(&self, calls: u32, may: impl Fn(SiteId) -> bool) {
+        self.sites.idle_unasked(calls, may);
+    }
+
+    /// From now on `observe` is told of each change of a root, with the site's folder as it was given.
+    pub fn observe_roots(&self, observe: impl Fn(SiteId, &RootChange, &Path) + Send + Sync + 'static) {
+        self.sites.observe_roots(RootObserver(Box::new(observe)));
+    }
+
     /// Major and minor number of the device that the root of an open site is on.
     pub fn root_device(&self, site: SiteId) -> Option<(u32, u32)> {
         Some(self.sites.get(site)?.device())
@@ -214,11 +231,10 @@ impl Disk {
         passed.and_then(|root| root.downcast().ok()).unwrap_or_else(|| self.root())
     }
 
-    /// Looks where the folder of an open site leads now, and serves from there. Returns a change, and the folder as it was given.
-    /// May wait for the disk.
-    pub fn look_at_root(&self, site: SiteId) -> Option<(RootChange, PathBuf)> {
-        let roots = self.sites.get(site)?;
-        Some((roots.look()?, roots.path().to_owned()))
+    /// Looks where the folder of an open site leads now, and serves from there. The observer is told of a change. May wait for the
+    /// disk.
+    pub fn look_at_root(&self, site: SiteId) {
+        self.sites.look(site);
     }
 
     /// The device that the job would wait for, by its name. A symbolic link may lead to another. Makes no system
@@ -284,8 +300,9 @@ impl Disk {
     }
 
     fn device_of(&self, site: SiteId, path: &SitePath<'_>) -> Device {
-        // A site that is not open may be anywhere.
-        let Some(site) = self.sites.get(site).map(|site| site.current()) else { return Device::ELSEWHERE };
+        // A site that is not open may be anywhere, and so may the way to an idle one.
+        let site = self.sites.get(site).filter(|site| !site.is_idle());
+        let Some(site) = site.map(|site| site.current()) else { return Device::ELSEWHERE };
         match site.users.as_ref().zip(user_of(path)) {
             Some((users, (user, name))) => users.device_of(user, name),
             None => site.root.device_of(site.settings.name_of(path)),

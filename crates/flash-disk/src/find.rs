@@ -61,7 +61,7 @@ struct Copies {
 
 impl Disk {
     pub(crate) fn find(&self, find: &Find, blocking: Blocking) -> Result<Done, LookupError> {
-        let roots = match self.sites.open(find.site, blocking) {
+        let roots = match self.sites.ask(find.site, blocking) {
             Ok(roots) => roots,
             Err(stop) => return not_open(find, stop),
         };

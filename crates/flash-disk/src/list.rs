@@ -58,7 +58,7 @@ impl Disk {
         ask: &mut dyn FnMut(Job) -> Option<Done>,
     ) -> Option<Done> {
         let until = Instant::now() + self.list_step;
-        let roots = match self.sites.open(list.site, blocking) {
+        let roots = match self.sites.ask(list.site, blocking) {
             Ok(roots) => roots,
             Err(LookupError::Elsewhere | LookupError::WouldBlock) => return None,
             Err(stop) => return Some(Done::Failed(stop.failure())),
@@ -74,7 +74,8 @@ impl Disk {
         let listing = match &list.listing {
             Some(listing) => Arc::clone(listing),
             None => {
-                let generation = self.sites.get(list.site)?.generation().get();
+                let roots = self.sites.get(list.site).filter(|roots| !roots.is_idle())?;
+                let generation = roots.generation().get();
                 self.listings.cache.get_now(list, generation)?
             }
         };

@@ -99,7 +99,7 @@ impl Disk {
     pub fn open_root(&self, job: &Job, device: Device) -> Result<Arc<SiteRoot>, Option<Outcome>> {
         // Other jobs begin with what was found, or open the site themselves.
         let Job::Find(find) = job else { return Ok(self.root_of(job)) };
-        match again_if(is_busy, || self.sites.open(find.site, blocking(device))) {
+        match again_if(is_busy, || self.sites.ask(find.site, blocking(device))) {
             Ok(site) => Ok(site.current_owned()),
             Err(stop) => Err(helped(find, not_open(find, stop)).map(Outcome::from)),
         }

@@ -14,8 +14,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::root::{Generation, OpenRoot};
@@ -102,7 +104,14 @@ pub(crate) struct SiteRoots {
     /// At the last look DIR was gone.
     is_missed: AtomicBool,
     is_refused: AtomicBool,
+    /// How often in a row it was counted that no job has asked for the site, or [`IDLE`].
+    unasked: AtomicU32,
 }
+
+/// No thread looks at the site until a job asks for it.
+const IDLE: u32 = u32::MAX;
+/// A folder that is replaced by two renames is back after this time.
+const GONE_FOR: Duration = Duration::from_millis(20);
 
 impl SiteParts {
     /// Opens the folder that the site leads to now.
@@ -143,6 +152,7 @@ impl SiteRoots {
             looks: Mutex::default(),
             is_missed: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
+            unasked: AtomicU32::new(0),
         })
     }
 
@@ -176,6 +186,10 @@ impl SiteRoots {
     /// Looks where DIR leads, and opens what is new. May wait for the disk. Does nothing while another thread looks.
     pub(crate) fn look(&self) -> Option<RootChange> {
         let _alone = self.looks.try_lock().ok()?;
+        self.look_alone()
+    }
+
+    fn look_alone(&self) -> Option<RootChange> {
         self.retired().retain(|root| Arc::strong_count(root) > 1);
         let current = self.current_owned();
         let found = Identity::of(CWD, &self.site.path, AtFlags::empty());
@@ -196,6 +210,56 @@ impl SiteRoots {
             },
             Err(error) => self.failed(&current, error.into()),
         }
+    }
+
+    /// A job asks for the site. Returns `false` if the site is idle. Then the job has to look first.
+    pub(crate) fn ask(&self) -> bool {
+        match self.unasked.load(Ordering::Acquire) {
+            0 => true,
+            _ => {
+                let asked = |unasked| (unasked != IDLE).then_some(0);
+                self.unasked.fetch_update(Ordering::AcqRel, Ordering::Acquire, asked).is_ok()
+            }
+        }
+    }
+
+    /// Counts that no job has asked for the site since the last call. After so many calls it is idle, if it `may`. Returns whether it is.
+    pub(crate) fn count_unasked(&self, calls: u32, may: impl FnOnce() -> bool) -> bool {
+        let before = self.unasked.load(Ordering::Relaxed);
+        let next = match before.saturating_add(1) {
+            unasked if unasked >= calls && may() => IDLE,
+            unasked => unasked.min(calls),
+        };
+        // A job may ask meanwhile.
+        let is_counted =
+            self.unasked.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        is_counted && next == IDLE
+    }
+
+    /// The first look at an idle site. Waits for another thread that looks, because its look may have begun too long ago.
+    pub(crate) fn look_after_idling(&self, observe: impl FnOnce(&RootChange)) {
+        let _alone = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_idle() {
+            return;
+        }
+        self.is_missed.store(false, Ordering::Relaxed);
+        let mut change = self.look_alone();
+        if self.is_missed.load(Ordering::Relaxed) {
+            thread::sleep(GONE_FOR);
+            change = self.look_alone();
+        }
+        if let Some(change) = &change {
+            observe(change);
+        }
+    }
+
+    /// The site is idle no more.
+    pub(crate) fn wake(&self) {
+        self.unasked.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unasked.load(Ordering::Acquire) == IDLE
     }
 
     fn failed(&self, current: &Arc<SiteRoot>, error: io::Error) -> Option<RootChange> {

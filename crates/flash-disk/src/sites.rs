@@ -3,14 +3,18 @@
 //! So a server with many sites starts at once, and holds descriptors and tables only for those that are visited. Sites with the
 //! same folder share its descriptor.
 //!
+//! The folders of open sites are watched: another thread looks at them. A site that no job asks for any more is idle instead. The
+//! next job that asks for it looks first, so it works in the right root.
+//!
 //! A reload puts other sites in their place. A site whose folder and settings are the same keeps its number and its roots. An
-//! earlier site stays as long as a request holds its generation.
+//! earlier site stays as long as a request holds its generation. Then the thread that reloads frees it, and no loop.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -23,13 +27,30 @@ use crate::identity::Opened;
 use crate::lookup_error::LookupError;
 use crate::open_roots::OpenRoots;
 use crate::settings::SiteSettings;
-use crate::site_root::{OpensHere, RootOpener, SharedOpener, SiteParts, SiteRoots};
+use crate::site_root::{OpensHere, RootChange, RootOpener, SharedOpener, SiteParts, SiteRoots};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
     table: ArcSwap<Table>,
     open: Arc<OpenRoots>,
+    /// Those of the open sites that are not idle.
+    watched: Mutex<BTreeSet<SiteId>>,
+    /// What is told of a root that has changed.
+    observer: OnceLock<RootObserver>,
+    retired: Mutex<Retired>,
 }
+
+/// What was replaced, and may still be in use.
+#[derive(Debug, Default)]
+struct Retired {
+    tables: Vec<Arc<Table>>,
+    sites: Vec<Arc<Site>>,
+}
+
+/// Is told of each change of a root, with the site's folder as it was given.
+pub(crate) struct RootObserver(pub(crate) Box<ObserveRoot>);
+
+pub(crate) type ObserveRoot = dyn Fn(SiteId, &RootChange, &Path) + Send + Sync;
 
 #[derive(Clone, Debug)]
 struct Table {
@@ -66,6 +87,12 @@ pub struct NextSites {
     openers: Vec<(Arc<Site>, Arc<dyn RootOpener>)>,
     /// The number of each site, and the generation of its root, in the order in which they were asked for.
     pub sites: Vec<(SiteId, Arc<Generation>)>,
+}
+
+impl fmt::Debug for RootObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RootObserver")
+    }
 }
 
 impl Deref for OpenSite {
@@ -121,7 +148,8 @@ impl Sites {
         let first = SiteId(0);
         let sites = vec![(first, Arc::new(site))];
         let table = Table { first, sites, earlier: HashSet::new(), next_id: 1 };
-        Ok(Self { table: ArcSwap::from_pointee(table), open })
+        let (watched, observer, retired) = (Mutex::new([first].into()), OnceLock::new(), Mutex::default());
+        Ok(Self { table: ArcSwap::from_pointee(table), open, watched, observer, retired })
     }
 
     pub(crate) fn first(&self) -> OpenSite {
@@ -161,10 +189,69 @@ impl Sites {
                         |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
                     let open = |opened| found.open(opened, &self.open, Some(&self.first()));
                     found.opener.load().open(&found.folder).and_then(open).map_err(error)?;
+                    self.watched().insert(site);
                 }
             }
         }
         Ok(OpenSite(found))
+    }
+
+    /// The same for a job. If the site is idle, this thread looks first where its folder leads now.
+    pub(crate) fn ask(&self, site: SiteId, blocking: Blocking) -> Result<OpenSite, LookupError> {
+        let found = self.open(site, blocking)?;
+        if found.ask() {
+            return Ok(found);
+        }
+        match blocking {
+            Blocking::Never => Err(LookupError::WouldBlock),
+            // The way to the folder may lead over any device.
+            Blocking::ThisDevice => Err(LookupError::Elsewhere),
+            Blocking::Anywhere => {
+                found.look_after_idling(|change| self.observe(site, change, &found));
+                let mut watched = self.watched();
+                found.wake();
+                watched.insert(site);
+                drop(watched);
+                Ok(found)
+            }
+        }
+    }
+
+    /// Looks at the folder of an open site.
+    pub(crate) fn look(&self, site: SiteId) {
+        if let Some(site_roots) = self.get(site)
+            && let Some(change) = site_roots.look()
+        {
+            self.observe(site, &change, &site_roots);
+        }
+    }
+
+    pub(crate) fn observe_roots(&self, observer: RootObserver) {
+        let _ = self.observer.set(observer);
+    }
+
+    fn observe(&self, site: SiteId, change: &RootChange, roots: &SiteRoots) {
+        if let Some(RootObserver(observe)) = self.observer.get() {
+            observe(site, change, roots.path());
+        }
+    }
+
+    /// The sites that are to be looked at.
+    pub(crate) fn watched_ids(&self) -> Vec<SiteId> {
+        self.watched().iter().copied().collect()
+    }
+
+    /// Those sites are idle from now on that no job has asked for since `calls` calls of this, if they `may`. What is local can be
+    /// looked at when it is asked for. A device that hangs would hold that job up.
+    pub(crate) fn idle_unasked(&self, calls: u32, may: impl Fn(SiteId) -> bool) {
+        self.watched().retain(|site| {
+            let Some(roots) = self.get(*site).filter(|_| self.is_present(*site)) else { return false };
+            !roots.count_unasked(calls, || may(*site) && roots.current().looks_now())
+        });
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeSet<SiteId>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds each of these sites among the present ones, or makes it. Opens the first.
@@ -217,26 +304,39 @@ impl Sites {
         for (site, opener) in next.openers {
             site.opener.store(Arc::new(opener));
         }
-        self.table.store(Arc::new(next.table));
+        // It was opened when the sites were prepared.
+        self.watched().insert(next.table.first);
+        let before = self.table.swap(Arc::new(next.table));
+        self.retired().tables.push(before);
     }
 
-    /// Forgets earlier sites that no request uses any more. Closing their folders may be disk work. To be called by the thread
-    /// that replaces them.
-    pub(crate) fn forget_unused(&self) {
-        let table = self.table.load_full();
-        if table.earlier.iter().all(|id| table.get(*id).is_some_and(|site| site.is_used())) {
-            return;
+    /// Forgets earlier sites that no request uses any more. Returns whether something is left. Closing their folders may be disk
+    /// work. To be called by the thread that replaces them.
+    pub(crate) fn forget_unused(&self) -> bool {
+        let mut retired = self.retired();
+        let before = self.table.load_full();
+        if before.earlier.iter().any(|id| before.get(*id).is_none_or(|site| !site.is_used())) {
+            let mut table = Table::clone(&before);
+            let Table { sites, earlier, .. } = &mut table;
+            sites.retain(|(id, site)| {
+                let is_kept = !earlier.contains(id) || site.is_used();
+                if !is_kept {
+                    earlier.remove(id);
+                    retired.sites.push(Arc::clone(site));
+                }
+                is_kept
+            });
+            retired.tables.push(self.table.swap(Arc::new(table)));
         }
-        let mut table = Table::clone(&table);
-        let Table { sites, earlier, .. } = &mut table;
-        sites.retain(|(id, site)| {
-            let is_kept = !earlier.contains(id) || site.is_used();
-            if !is_kept {
-                earlier.remove(id);
-            }
-            is_kept
-        });
-        self.table.store(Arc::new(table));
+        drop(before);
+        // A loop may hold one for a moment. The last reference is always here.
+        retired.tables.retain(|table| Arc::strong_count(table) > 1);
+        retired.sites.retain(|site| Arc::strong_count(site) > 1);
+        !(retired.tables.is_empty() && retired.sites.is_empty() && self.table.load().earlier.is_empty())
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Retired> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the site is one of the present ones.

@@ -111,7 +111,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         .and_then(|place| shared.configuration().server.settings.clients.counted(place));
     workers.scoreboard.holds(number, None);
     drop(left);
-    root_watch::start(&shared, number == 0)?;
+    root_watch::start(&shared, number == 0, true)?;
     background::start(&shared)?;
     shared.start_logins(Some(&workers.login_gates))?;
     if number == 0 && workers.generation > 1 && workers.successor.is_none() {

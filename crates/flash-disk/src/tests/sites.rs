@@ -1,11 +1,13 @@
 //! Several sites on one disk.
 
+use std::fs;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
 use flash_core::root::OpenRoot;
+use flash_core::site_id::SiteId;
 
-use super::Folder;
+use super::{Folder, find, find_job, outcome};
 use crate::site_root::OpensHere;
 
 /// Its first page often asks for several files at once.
@@ -32,4 +34,46 @@ fn a_site_that_several_helpers_open_at_once_has_the_root_of_one() {
             }
         });
     }
+}
+
+#[test]
+fn a_site_that_no_job_asks_for_is_idle_until_one_has_looked_at_its_folder() {
+    const SITE: SiteId = SiteId(0);
+    let folder = Folder::new();
+    folder.put("a.txt", "first");
+    let disk = folder.disk();
+    let count = || disk.idle_unasked_sites(2, |_| true);
+    count();
+    assert_eq!(outcome(&find(&disk, "/a.txt")), "first");
+    count();
+    assert_eq!(disk.watched_sites(), [SITE], "a job has asked for it");
+    disk.idle_unasked_sites(2, |_| false);
+    assert_eq!(disk.watched_sites(), [SITE], "it may not be idle");
+    count();
+    assert!(disk.watched_sites().is_empty());
+    assert!(disk.try_now(&find_job("/a.txt", None)).is_none(), "no loop looks at a folder");
+    let before = disk.site_root(SITE).unwrap().generation();
+    fs::rename(folder.root(), folder.outside.path().join("before")).unwrap();
+    fs::create_dir(folder.root()).unwrap();
+    folder.put("a.txt", "second");
+    assert_eq!(outcome(&find(&disk, "/a.txt")), "second");
+    assert_eq!(disk.watched_sites(), [SITE]);
+    assert!(disk.site_root(SITE).unwrap().generation() > before);
+}
+
+/// To free a site may take long.
+#[test]
+fn the_last_reference_to_an_earlier_site_goes_where_sites_are_forgotten() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("other")).unwrap();
+    let disk = folder.disk();
+    // As a loop holds it for a moment.
+    let held = disk.sites.get(SiteId(0)).unwrap();
+    let settings = Arc::new(disk.settings.site.clone());
+    let next = disk.prepare_sites(vec![(folder.path("other").into(), settings)], |_| Arc::new(OpensHere));
+    disk.replace_sites(next.unwrap());
+    assert!(disk.forget_unused_sites(), "it is held here");
+    assert!(disk.sites.get(SiteId(0)).is_none(), "and no job finds it");
+    drop(held);
+    assert!(!disk.forget_unused_sites());
 }
