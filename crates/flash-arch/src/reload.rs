@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use flash_core::Server;
 use flash_core::configuration_number::ConfigurationNumber;
+use flash_core::site::Site;
 use flash_core::upstream::Upstreams;
 use flash_disk::{Disk, NextSites};
 use flash_observe::metrics::Count;
@@ -104,6 +105,8 @@ struct Reloader {
     wake: Wake,
     upstreams: Option<Arc<dyn Upstreams>>,
     earlier: Vec<Earlier>,
+    /// The disk has earlier sites that are still in use.
+    has_earlier_sites: bool,
     /// Unix sockets that were dropped. Their names are removed once no loop holds them.
     dropped: Vec<DroppedSocket>,
 }
@@ -121,6 +124,8 @@ struct Earlier {
     number: Weak<ConfigurationNumber>,
     /// `None` once no loop holds it any more.
     configuration: Option<Arc<Configuration>>,
+    /// Those of its sites that exchanges hold then. So no loop frees one.
+    sites: Vec<Arc<Site>>,
     /// Its end waits for a thread, so it must not come in a loop.
     _upstreams: Option<Arc<dyn Upstreams>>,
     closes_log: bool,
@@ -144,6 +149,7 @@ pub(crate) fn start(
         wake: Box::new(wake),
         upstreams: shared.take_programs(),
         earlier: Vec::new(),
+        has_earlier_sites: false,
         dropped: Vec::new(),
     };
     thread::Builder::new().name("reload".into()).spawn(move || reloader.run(&requests))?;
@@ -155,7 +161,8 @@ impl Reloader {
     fn run(mut self, requests: &Receiver<ReloadRequest>) {
         let mut pause = LOOK_AFTER;
         loop {
-            let request = match self.earlier.is_empty() && self.dropped.is_empty() {
+            let waits = !self.earlier.is_empty() || self.has_earlier_sites || !self.dropped.is_empty();
+            let request = match !waits {
                 true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => requests.recv_timeout(pause),
             };
@@ -274,6 +281,7 @@ impl Reloader {
             number: Arc::downgrade(&before.server.number),
             closes_log: before.access_log.is_some() && !logs,
             configuration: Some(before),
+            sites: Vec::new(),
             _upstreams: std::mem::replace(&mut self.upstreams, next.upstreams),
         });
         Ok(number)
@@ -290,14 +298,16 @@ impl Reloader {
             dropped.tries_left -= 1;
             dropped.tries_left > 0 && dropped.name.exists()
         });
-        if self.earlier.is_empty() {
+        if self.earlier.is_empty() && !self.has_earlier_sites {
             return !self.dropped.is_empty();
         }
         let mut has_freed = false;
         for earlier in &mut self.earlier {
+            earlier.sites.retain(|site| Arc::strong_count(site) > 1);
             let is_free = |held: &mut Arc<Configuration>| Arc::strong_count(held) == 1;
             let Some(configuration) = earlier.configuration.take_if(is_free) else { continue };
             has_freed = true;
+            earlier.sites = configuration.server.hosts.held();
             if let (true, Some(log)) = (earlier.closes_log, &configuration.access_log) {
                 log.clone().close();
             }
@@ -308,7 +318,7 @@ impl Reloader {
         let before = self.earlier.len();
         self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
         let Self { shared, .. } = self;
-        shared.disk.forget_unused_sites();
+        self.has_earlier_sites = shared.disk.forget_unused_sites();
         shared.helper_kind.retire_helpers();
         let is_over = self.earlier.len() < before;
         // A look at all paths is for those of sites that are gone, and of requests that went on with them.

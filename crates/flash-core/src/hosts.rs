@@ -169,6 +169,12 @@ impl Hosts {
         hosts
     }
 
+    /// The sites that exchanges hold. The last reference to a site should not go in a loop, which would free it.
+    pub fn held(&self) -> Vec<Arc<Site>> {
+        let made = self.sites.iter().filter_map(OnceLock::get).chain([&self.nowhere]);
+        made.filter(|site| Arc::strong_count(site) > 1).map(Arc::clone).collect()
+    }
+
     /// The generation of all sites and places with this number.
     pub fn generation(&self, id: SiteId) -> Option<u64> {
         self.views.get(id).map(|view| view.generation.get())
@@ -382,6 +388,17 @@ mod tests {
             assert_eq!((find(&hosts, "b"), find(&hosts, "c"), made()), (Some(6), None, 1));
         }
         assert_eq!((find(&hosts, "a"), made()), (Some(7), 2));
+    }
+
+    #[test]
+    fn a_site_that_an_exchange_holds_outlives_its_configuration_where_it_is_wanted() {
+        let hosts = hosts(&[&["a"], &["b"]]);
+        let exchange = Arc::clone(hosts.find(Some(b"b")).unwrap());
+        let held = hosts.held();
+        drop(hosts);
+        assert!(held.len() == 1 && Arc::ptr_eq(&held[0], &exchange));
+        drop(exchange);
+        assert_eq!(Arc::strong_count(&held[0]), 1, "it is freed where it is held");
     }
 
     #[test]
