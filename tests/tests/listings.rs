@@ -1,16 +1,22 @@
-//! Listings of huge folders: what they cost other requests, how much memory they take, and who shares them.
+//! Listings of huge folders: what they cost other requests, how much memory they take, and who shares them. Programs that mirror
+//! folders by their listings.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, connect, read_all, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, connect, need, read_all, site, wait_for};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 use rustix::net::{AddressFamily, SocketType, socket};
 use tempfile::TempDir;
@@ -322,4 +328,79 @@ fn listings_that_were_broken_off_leave_nothing() {
         wait_for("descriptors of folders", || open(&server) <= before);
         server.stop();
     }
+}
+
+/// The files below a folder: their names below it, and their sizes and times in seconds. Without those that clients make of listings.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let about = fs::metadata(&path).unwrap();
+            if about.is_dir() {
+                left.push(path);
+            } else if !path.file_name().unwrap().as_bytes().starts_with(b"index.html") {
+                let time = about.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), (about.len(), time.as_secs()));
+            }
+        }
+    }
+    found
+}
+
+/// Names with each byte that links, shells or patterns give a meaning.
+#[test]
+fn programs_that_mirror_a_folder_get_every_file_with_its_time() {
+    let folder = TempDir::new().unwrap();
+    let names: [&[u8]; 12] = [
+        b"a.txt",
+        b"sub/deeper/b.bin",
+        b"a folder/c d.txt",
+        b"odd/&amp;<b>\"quoted\".txt",
+        b"odd/q?x=1#2;3+4.txt",
+        b"odd/it's [in] (parts), $1!.txt",
+        b"odd/http:colon@at~.txt",
+        b"odd/back\\slash.txt",
+        b"odd/100%.txt",
+        b"odd/\xc3\xa4\xc3\xb6.txt",
+        b"odd/e\xcc\x81.txt",
+        b"odd/\xe4.txt",
+    ];
+    for (number, name) in names.iter().enumerate() {
+        let path = folder.path().join(OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        site::write(&path, &vec![b'x'; 1 + 300_000 * (number % 2)]);
+    }
+    let server = serve("amped", &folder, &[]);
+    let url = format!("http://{}/", server.address);
+    let here = tree(folder.path());
+    let wget = ["-q", "-r", "-np", "-nH", "--restrict-file-names=nocontrol", "-P", ".", &url];
+    let lftp = format!("open {url}; mirror / .");
+    for (program, arguments) in [("wget", &wget[..]), ("wget2", &wget), ("lftp", &["-c", &lftp])] {
+        let copy = TempDir::new().unwrap();
+        let mut command = Command::new(need(program, program));
+        let status = command.args(arguments).current_dir(copy.path()).status().unwrap();
+        assert!(status.success(), "{program}: {status}");
+        assert_eq!(tree(copy.path()), here, "{program}");
+    }
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("NOT TESTED: httpdirfs needs /dev/fuse");
+    } else {
+        let mount = TempDir::new().unwrap();
+        let mut httpdirfs = Command::new(need("httpdirfs", "httpdirfs"));
+        let mut child = httpdirfs.args(["-f", &url]).arg(mount.path()).spawn().unwrap();
+        wait_for("the mount", || mount.path().join("a.txt").exists());
+        let seen = tree(mount.path());
+        let same: Vec<bool> = names
+            .iter()
+            .map(|name| Path::new(OsStr::from_bytes(name)))
+            .map(|name| fs::read(mount.path().join(name)).ok() == fs::read(folder.path().join(name)).ok())
+            .collect();
+        let _ = Command::new("umount").arg(mount.path()).status();
+        child.wait().unwrap();
+        assert_eq!(seen.keys().collect::<Vec<_>>(), here.keys().collect::<Vec<_>>());
+        assert!(!same.contains(&false), "{same:?}");
+    }
+    server.stop();
 }

@@ -31,13 +31,18 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 29] = [
+const NEEDS: [Need; 33] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
     Need { package: "nghttp2-client", present: || find("nghttp").is_ok() && find("h2load").is_ok() },
     Need { package: "python3-httpx", present: || python_has("httpx") },
     Need { package: "python3-h2", present: || python_has("h2") },
+    // Clients that mirror folders by their listings.
+    Need { package: "wget", present: || find("wget").is_ok() },
+    Need { package: "wget2", present: || find("wget2").is_ok() },
+    Need { package: "lftp", present: || find("lftp").is_ok() },
+    Need { package: "httpdirfs", present: || find("httpdirfs").is_ok() },
     Need { package: "chromium", present: || find("chromium").is_ok() },
     // Filesystems in a file, for slow disks and cold trees.
     Need { package: "e2fsprogs", present: || find("mke2fs").is_ok() },
