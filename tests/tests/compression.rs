@@ -191,6 +191,29 @@ fn conditions_ranges_weights_and_head_are_about_the_compressed_representation() 
     }
 }
 
+/// Look-ups for it found no copies, and their entry is in the caches.
+#[test]
+fn a_client_that_takes_no_coding_hides_no_copy_from_others() {
+    for arch in ARCHITECTURES {
+        let folder = TempDir::new().unwrap();
+        let plain = text(3, 10_000);
+        for name in ["a.txt", "b.txt"] {
+            site::write(&folder.path().join(name), &plain);
+        }
+        site::write(&folder.path().join("a.txt.br"), b"a copy");
+        let server = start(arch, folder.path(), &[]);
+        for (path, coding) in [("/a.txt", "br"), ("/b.txt", "gzip")] {
+            (0..9).for_each(|_| assert_eq!(get(&server, "GET", path, "").body, plain, "{arch}"));
+            if coding == "br" {
+                assert_eq!(accepting(&server, path, "gzip, br").body, b"a copy", "{arch}");
+            } else {
+                until_coded(&server, path, coding, &plain);
+            }
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn a_file_that_changes_is_compressed_anew_and_no_older_result_is_sent() {
     for arch in ARCHITECTURES {
