@@ -102,8 +102,22 @@ impl Acceptor {
         }
     }
 
-    pub(crate) fn close(&mut self, poller: &mut impl Poller) {
-        self.leave(poller, State::Closed);
+    /// Watches nothing any more. Gives the listeners at which a connection may wait: the kernel wakes one poll of a ring for a
+    /// connection. If that was this loop's, no loop of a server that shares the listeners knows of it.
+    #[must_use]
+    pub(crate) fn stop_watching(&mut self, poller: &mut impl Poller) -> Vec<usize> {
+        if self.state != State::Open {
+            return Vec::new();
+        }
+        for (number, listener) in numbered(&self.listeners) {
+            poller.ignore(listener, (self.token)(number));
+        }
+        numbered(&self.listeners).map(|(number, _)| number).collect()
+    }
+
+    /// After [`Acceptor::stop_watching`], and the last accepts.
+    pub(crate) fn close(&mut self) {
+        self.state = State::Closed;
         self.watching = None;
     }
 

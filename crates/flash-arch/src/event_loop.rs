@@ -158,7 +158,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 if give_up_ms == u64::MAX {
                     give_up_ms =
                         self.worker.clock.now.ms() + self.worker.shared.drain_time().as_millis() as u64;
-                    self.acceptor.close(&mut self.poller);
+                    self.close_acceptor();
                     match self.worker.shared.drain_state() {
                         Drain::HandsOver => self.leaving.begin(),
                         _ => self.turn_all(|_, _, _| {}),
@@ -298,6 +298,13 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 None => break,
             }
         }
+    }
+
+    fn close_acceptor(&mut self) {
+        for listener in self.acceptor.stop_watching(&mut self.poller) {
+            self.accept_waiting(listener);
+        }
+        self.acceptor.close();
     }
 
     fn open_connection(&mut self, socket: OwnedFd, transport: TransportInfo, permit: ConnectionPermit) {

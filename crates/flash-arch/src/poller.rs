@@ -38,6 +38,7 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// Watches a listener again, after its connections were accepted.
     fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
+    /// Stops watching at once: no connection that comes later wakes this loop.
     fn ignore(&mut self, listener: &Listener, token: u64);
 
     /// The state of a socket that has just been accepted.

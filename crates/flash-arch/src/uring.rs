@@ -147,6 +147,8 @@ impl Poller for RingPoller {
 
     fn ignore(&mut self, _listener: &Listener, token: u64) {
         self.ring.cancel_poll(token);
+        // If it fails, the wait of the loop fails as well.
+        let _ = self.ring.wait(Some(Duration::ZERO));
     }
 
     fn socket_state() -> SocketState {
@@ -337,4 +339,32 @@ impl Poller for RingPoller {
 pub(crate) struct Readiness {
     outcome: Outcome,
     last: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel wakes one poll for a connection. A poll that is to be cancelled soon must not be the one.
+    #[test]
+    fn a_ring_that_ignores_a_listener_takes_no_connection_from_others() {
+        if let Err(why) = probe() {
+            return eprintln!("NOT TESTED, rings at one listener: {why}");
+        }
+        let listener = Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap();
+        let ring = || {
+            let completions = Arc::new(CompletionQueue::new().unwrap());
+            let mut poller = RingPoller::new(&completions, 0).unwrap();
+            poller.begin().unwrap();
+            poller.listen(&listener, 1).unwrap();
+            poller.wait(Some(Duration::ZERO)).unwrap();
+            poller
+        };
+        let (mut first, mut other) = (ring(), ring());
+        first.ignore(&listener, 1);
+        let address = rustix::net::getsockname(&listener).unwrap();
+        let address = std::net::SocketAddr::try_from(address).unwrap();
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        assert!(other.wait(Some(Duration::from_secs(10))).unwrap() > 0, "it learns of the connection");
+    }
 }
