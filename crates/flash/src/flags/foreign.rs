@@ -25,7 +25,7 @@ const TABLE: &[Foreign] = &[
     },
     Foreign {
         names: &["--http3", "--acme"],
-        instead: "Flash speaks HTTP/1.1, with TLS or without, and HTTP/2 without: put a proxy such as Caddy in front of it",
+        instead: "Flash speaks HTTP/1.1 and HTTP/2, with TLS or without, and fetches no certificates: put a proxy such as Caddy in front of it",
     },
     Foreign {
         names: &[
