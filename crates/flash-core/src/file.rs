@@ -19,7 +19,7 @@ use crate::memory_budget::BudgetedBytes;
 pub use crate::stamp::Stamp;
 use crate::validators::{ContentDigest, Tag, Validators};
 
-/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions.md has
+/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions/request-path.md has
 /// the measurement.
 pub const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 

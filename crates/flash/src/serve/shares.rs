@@ -28,7 +28,7 @@ const PROCESSES_MAX: u64 = 512;
 const THREAD_BYTES: u64 = 1 << 20;
 const PROCESS_BYTES: u64 = 4 << 20;
 const HELPERS_MAX: u64 = 64;
-/// The memory of a machine for each helper. A busy one holds a quarter of a mebibyte, which other files could use. docs/decisions.md
+/// The memory of a machine for each helper. A busy one holds a quarter of a mebibyte, which other files could use. docs/decisions/disk.md
 /// has the measurement.
 const HELPER_BYTES: u64 = 8 << 20;
 /// See [`Shares::cache_is_large`].

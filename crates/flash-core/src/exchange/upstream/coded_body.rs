@@ -17,7 +17,7 @@ use crate::header;
 use crate::memory_budget::{Budget, Reservation};
 use crate::site::Site;
 
-/// A loop compresses so much at a time. docs/decisions.md has the measurement.
+/// A loop compresses so much at a time. docs/decisions/programs.md has the measurement.
 pub(super) const PIECE_BYTES: usize = 4 << 10;
 
 #[derive(Debug)]
