@@ -11,7 +11,6 @@ mod logs;
 mod package;
 mod pip;
 mod prepare;
-mod sequence;
 mod study;
 mod summary;
 mod test;
@@ -23,7 +22,6 @@ const HELP: &str = "\
 cargo xtask ci         every check, as CI runs them: 25 minutes on two processors
 cargo xtask test       unit and end-to-end tests: five minutes after a build
 cargo xtask check      the invariants of the workspace
-cargo xtask figures    draws the diagrams of docs from their texts
 cargo xtask bpf        compiles the kernel's side of flash why, with clang
 cargo xtask prepare    installs what the tests need from the system, or says what is missing
 ";
@@ -41,7 +39,6 @@ fn main() -> ExitCode {
         ["test", options @ ..] => test::quick(&root, options),
         ["check"] => check::run(&root),
         ["bpf"] => bpf::run(&root),
-        ["figures"] => sequence::run(&root),
         ["prepare"] => prepare::run(&root)
             .map(|missing| missing.iter().for_each(|line| println!("{line}")))
             .map(|()| true),

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use self::finding::Finding;
 use self::source::Source;
-use crate::{bpf, cargo, sequence};
+use crate::{bpf, cargo};
 
 /// Checks the workspace and prints what it finds. True when that is nothing.
 pub(crate) fn run(root: &Path) -> Result<bool> {
@@ -52,10 +52,6 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     }
     let pages = pages(root)?;
     findings.extend(links::check(&pages, |path| root.join(path).exists()));
-    for text in sequence::stale(root)? {
-        let message = "its picture is not what it says: run cargo xtask figures".to_owned();
-        findings.push(Finding { place: relative(root, &text), message });
-    }
     match bpf::is_stale(root)? {
         None => println!(
             "NOT CHECKED: whether {} is what its source says: that needs clang 14 (apt-get install clang llvm)",
