@@ -14,6 +14,9 @@ pub(crate) enum Extent {
 /// What is for those who study servers. The checks of the server do not wait for it.
 pub(super) const STUDY: [&str; 4] = ["bench", "flash-lab", "flash-sim", "soak"];
 
+/// Tests of all programs at once.
+const OF_BOTH: &str = "-p flash-tests --test programs_alike";
+
 /// The halves of CI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
@@ -33,8 +36,10 @@ impl Half {
     }
 
     pub(super) fn has(self, program: &Program) -> bool {
-        // The examples of all crates are built at once.
-        let of_study = program.is_documentation() || STUDY.iter().any(|package| program.is_of(package));
+        // The examples of all crates are built at once, too.
+        let of_study = program.is_documentation()
+            || program.name == OF_BOTH
+            || STUDY.iter().any(|package| program.is_of(package));
         of_study == (self == Half::Study)
     }
 }
