@@ -133,8 +133,11 @@ fn dependencies_have_reasons() {
         [5]
     );
     assert_eq!(
-        check("[workspace.dependencies]\nflash-core = { path = \"x\" }\nclap.workspace = true\n"),
-        [3]
+        check(
+            "[workspace.dependencies]\nclap = \"4\"\n[dependencies]\nflash-core.workspace = true\nclap.workspace = true\n"
+        ),
+        [5],
+        "versions are the workspace's, reasons the crates'"
     );
 }
 
