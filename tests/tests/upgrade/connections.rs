@@ -122,9 +122,9 @@ fn a_new_server_takes_as_many_connections_as_it_may_have() {
         all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
         fs::write(setup.path("flash.toml"), config(15)).unwrap();
         setup.upgraded();
-        // The old one has the others for one more request.
-        let kept = all.iter_mut().filter_map(|stream| ask(stream).unwrap().then_some(())).count();
-        assert_eq!(kept, 15, "{arch}");
+        // The old one has the others for one more request, or for two if one of its loops does not drain yet.
+        (0..2).for_each(|_| all.retain_mut(|stream| ask(stream).unwrap()));
+        assert_eq!(all.len(), 15, "{arch}");
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
         setup.stop();
     }
