@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask ci         every check, as CI runs them: 25 minutes on two processors
-cargo xtask test       unit and end-to-end tests: five minutes after a build
+cargo xtask ci         every check, as CI runs them: an hour on two processors
+cargo xtask test       unit and end-to-end tests: twenty minutes after a build
 cargo xtask check      the invariants of the workspace
 cargo xtask bpf        compiles the kernel's side of flash why, with clang
 cargo xtask prepare    installs what the tests need from the system, or says what is missing
