@@ -23,7 +23,7 @@ impl fmt::Display for Missing {
         match self.package {
             Some(package) => write!(f, " (Debian's package {package} has it)"),
             None if self.program.ends_with(".so") => write!(f, " (make -C modules makes it)"),
-            None => write!(f, " (cargo build --release makes it)"),
+            None => write!(f, " (cargo build --profile dist makes it)"),
         }
     }
 }
