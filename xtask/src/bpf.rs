@@ -13,7 +13,7 @@ use crate::cargo::succeed;
 pub(crate) const OBJECT: &str = "crates/flash-why/src/bpf/why.bpf.o";
 const SOURCE: &str = "crates/flash-why/src/bpf/why.bpf.c";
 /// What made the object. Another version makes other instructions of the same source.
-const CLANG: &str = "clang version 14.";
+const CLANG: &str = "clang version 14.0.6";
 
 /// Compiles the source anew.
 ///

@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     findings.extend(links::check(&pages, |path| root.join(path).exists()));
     match bpf::is_stale(root)? {
         None => println!(
-            "NOT CHECKED: whether {} is what its source says: that needs clang 14 (apt-get install clang llvm)",
+            "NOT CHECKED: whether {} is what its source says: that needs clang 14.0.6 (apt-get install clang llvm)",
             bpf::OBJECT
         ),
         Some(false) => {}
