@@ -31,6 +31,7 @@ struct State {
 
 /// One more is dropped. It bounds what a client can have done by requests for many files.
 const QUEUE_MAX: usize = 256;
+
 impl BackgroundQueue {
     /// Has it done, unless too many wait. Never waits.
     pub(crate) fn submit(&self, wanted: BackgroundWork) {
