@@ -120,11 +120,16 @@ fn sibling(
     let mut command = Command::new(&path);
     command.args(args).arg("--out").arg(out).current_dir(root).stdin(Stdio::null());
     command.env("FLASH_BIN", target.join("release/flash")).env("FLASH_TRACES", traces);
-    let status = cargo::listen(&mut command, |line| summary.notice(line))
-        .with_context(|| format!("starting {}", path.display()))?;
-    if !status.success() {
-        bail!("{program} {} failed ({status})", args.join(" "));
-    }
+    let (mut failed, mut last) = (Vec::new(), String::new());
+    let status = cargo::listen(&mut command, |line| {
+        summary.notice(line);
+        if line.contains("FAILED:") {
+            failed.push(line.trim().to_owned());
+        }
+        last = line.to_owned();
+    })
+    .with_context(|| format!("starting {}", path.display()))?;
+    ensure!(status.success(), "{program} {} ({status}): {last}; {}", args.join(" "), failed.join("; "));
     Ok(())
 }
 
