@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use flash_os::residency::{self, Residency};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
@@ -63,4 +64,15 @@ pub fn write(path: &Path, content: &[u8]) {
     // With a part of a second, as an editor leaves it: one time for a whole tree says nothing otherwise.
     let then = SystemTime::UNIX_EPOCH + Duration::new(784_111_777, 123_456_789);
     file.set_modified(then).expect("its time");
+}
+
+/// Drops a file's pages from memory. The kernel keeps those that somebody is just using, so it may take more than one try.
+pub fn make_cold(path: &Path) {
+    let file = fs::File::open(path).expect("the file");
+    let bytes = file.metadata().expect("its size").len();
+    let pages = Residency::new(&file, bytes).expect("a map");
+    crate::wait_for("its pages to leave memory", || {
+        residency::evict(&file).expect("an advice");
+        (0..bytes).step_by(4096).all(|at| pages.resident_bytes(at..at + 1) == 0)
+    });
 }

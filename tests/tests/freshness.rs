@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
 use flash_tests::{ARCHITECTURES, PROCESSES, Server, site};
-use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 const REVALIDATE: Duration = Duration::from_millis(400);
@@ -32,9 +31,7 @@ impl Drop for Stop<'_> {
 fn replace(path: &Path, bytes: &[u8]) {
     let new = path.with_extension("new");
     site::write(&new, bytes);
-    let file = File::open(&new).unwrap();
-    file.sync_all().unwrap();
-    fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    site::make_cold(&new);
     fs::rename(&new, path).unwrap();
 }
 

@@ -43,7 +43,7 @@ fn figures(experiment: &Experiment) -> String {
         row.extend([one.began_unix.to_string(), one.took_seconds.to_string()]);
         let (done, why) = match &one.outcome {
             Outcome::Done(done) => (Some(done), ""),
-            Outcome::Failed(why) => (None, &**why),
+            Outcome::Failed(why) | Outcome::Skipped(why) => (None, &**why),
         };
         row.push(why.to_owned());
         row.push(done.and_then(|done| done.invalid).map_or("", Invalid::name).to_owned());
@@ -65,7 +65,7 @@ fn distribution(experiment: &Experiment, name: &str) -> String {
     let rows = experiment.data.measurements.iter().flat_map(|one| {
         let steps = match &one.outcome {
             Outcome::Done(done) => done.distributions.get(name).map(Vec::as_slice).unwrap_or_default(),
-            Outcome::Failed(_) => &[],
+            Outcome::Failed(_) | Outcome::Skipped(_) => &[],
         };
         steps.iter().map(move |(value, count)| {
             let mut row = identify(experiment, one);
@@ -104,7 +104,7 @@ fn names<'a, K: Iterator<Item = &'a String>>(
 ) -> BTreeSet<&'a str> {
     let done = experiment.data.measurements.iter().filter_map(|one| match &one.outcome {
         Outcome::Done(done) => Some(done),
-        Outcome::Failed(_) => None,
+        Outcome::Failed(_) | Outcome::Skipped(_) => None,
     });
     done.flat_map(of).map(String::as_str).collect()
 }

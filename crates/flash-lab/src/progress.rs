@@ -59,9 +59,9 @@ impl Progress {
         self.bar.set_message(format!("{cell}, {} left", HumanDuration(self.left.time(self.began))));
     }
 
-    pub(crate) fn again(&mut self, why: &str) {
+    pub(crate) fn again(&self, why: &str) {
         let why = why.trim_end();
-        self.bar.suspend(|| flash_cli::say(format_args!("  once more, because it failed: {why}")));
+        self.bar.suspend(|| flash_cli::say(format_args!("  once more: {why}")));
     }
 
     pub(crate) fn measured(&mut self, measurement: &Measurement) {
@@ -76,6 +76,7 @@ impl Progress {
                 invalid.unwrap_or_default() + &summary(&done.figures)
             }
             Outcome::Failed(why) => format!("FAILED: {}", why.trim_end()),
+            Outcome::Skipped(why) => format!("NOT MEASURED: {why}"),
         };
         let line = format!("  {}{place}: {what}", measurement.server);
         if self.lines {

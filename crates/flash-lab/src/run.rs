@@ -6,6 +6,8 @@ mod tests;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use flash_load::Invalid;
+
 use crate::plan::{Plan, ServerEntry};
 use crate::progress::Progress;
 use crate::record::{Figures, Measurement, Outcome, RecordError, Run, Store};
@@ -108,24 +110,15 @@ pub fn run(
     for (count, cell) in left.iter().enumerate() {
         progress.measuring(cell);
         let (began, clock) = (SystemTime::now(), Instant::now());
-        let figures = match schedule::rate(plan, cell, &done) {
-            Ok(rate) => match bench.measure(cell, rate) {
-                // Once may be an accident of the machine's.
-                Err(Trouble::Failed(why)) => {
-                    progress.again(&why);
-                    bench.measure(cell, rate)
+        let outcome = match schedule::rate(plan, cell, &done) {
+            Ok(rate) => match measure(bench, cell, rate, progress) {
+                Ok(outcome) => outcome,
+                Err(Interrupted) => {
+                    progress.end();
+                    return Ok(Ending::Interrupted { left: left.len() - count });
                 }
-                figures => figures,
             },
-            Err(why) => Err(Trouble::Failed(why)),
-        };
-        let outcome = match figures {
-            Ok(figures) => Outcome::Done(figures),
-            Err(Trouble::Failed(why)) => Outcome::Failed(why),
-            Err(Trouble::Interrupted) => {
-                progress.end();
-                return Ok(Ending::Interrupted { left: left.len() - count });
-            }
+            Err(why) => Outcome::Skipped(why),
         };
         let measurement = Measurement {
             server: cell.server.name().to_owned(),
@@ -143,6 +136,36 @@ pub fn run(
     progress.end();
     let failed = done.iter().filter(|one| matches!(one.outcome, Outcome::Failed(_))).count();
     Ok(Ending::Complete { failed: failed as u32 })
+}
+
+struct Interrupted;
+
+/// What failed, or gave no result because the clients had no processor, is measured once more: once may be an accident of
+/// the machine's.
+fn measure(
+    bench: &mut dyn Bench,
+    cell: &Cell,
+    rate: Option<f64>,
+    progress: &Progress,
+) -> Result<Outcome, Interrupted> {
+    let first = bench.measure(cell, rate);
+    let again = match &first {
+        Err(Trouble::Failed(why)) => Some(why.clone()),
+        Ok(figures) => figures.invalid.filter(|why| *why == Invalid::Starved).map(|why| why.to_string()),
+        Err(Trouble::Interrupted) => None,
+    };
+    let figures = match again {
+        Some(why) => {
+            progress.again(&why);
+            bench.measure(cell, rate)
+        }
+        None => first,
+    };
+    match figures {
+        Ok(figures) => Ok(Outcome::Done(figures)),
+        Err(Trouble::Failed(why)) => Ok(Outcome::Failed(why)),
+        Err(Trouble::Interrupted) => Err(Interrupted),
+    }
 }
 
 /// Time since 1970; a clock before that counts as 1970.

@@ -21,7 +21,6 @@ use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
 use flash_tests::{need, site};
-use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -284,9 +283,7 @@ fn a_page_of_a_cold_file_is_used_once() {
         for number in 0..FILES {
             let path = root.path().join(number.to_string());
             site::write(&path, &site::pattern(BYTES));
-            let file = fs::File::open(path).unwrap();
-            file.sync_all().unwrap();
-            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            site::make_cold(&path);
         }
         // Pages count for the group of who brings them into memory.
         let group = machine.group(&limits, None).unwrap();

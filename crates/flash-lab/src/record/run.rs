@@ -89,6 +89,8 @@ pub enum Outcome {
     Done(Figures),
     /// The server, or what drives it, failed; its last words.
     Failed(String),
+    /// It was not measured, because it builds on a measurement that gave no result.
+    Skipped(String),
 }
 
 /// The numbers of a measurement.
@@ -115,7 +117,7 @@ impl Measurement {
     pub fn result(&self) -> Option<&Figures> {
         match &self.outcome {
             Outcome::Done(done) if done.invalid.is_none() => Some(done),
-            Outcome::Done(_) | Outcome::Failed(_) => None,
+            Outcome::Done(_) | Outcome::Failed(_) | Outcome::Skipped(_) => None,
         }
     }
 

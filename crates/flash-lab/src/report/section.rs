@@ -102,6 +102,7 @@ fn missing(missing: &[Missing], experiment: &Experiment) -> Markup {
     for one in &experiment.data.measurements {
         let why = match &one.outcome {
             Outcome::Failed(why) => Some(format!("failed: {why}")),
+            Outcome::Skipped(why) => Some(format!("was skipped: {why}")),
             Outcome::Done(done) => done.invalid.map(|invalid| format!("gave no result: {invalid}")),
         };
         if let Some(why) = why {

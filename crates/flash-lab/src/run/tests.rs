@@ -15,6 +15,8 @@ struct MadeUp {
     fails: Option<&'static str>,
     /// Of its tries, the first.
     fails_once: bool,
+    /// Of its tries, the first gives no result.
+    starves_once: bool,
 }
 
 impl Bench for MadeUp {
@@ -25,6 +27,9 @@ impl Bench for MadeUp {
         self.asked.push((cell.server.name().to_owned(), cell.at.clone(), cell.repeat, rate));
         if std::mem::take(&mut self.fails_once) {
             return Err(Trouble::Failed("the machine slept".into()));
+        }
+        if std::mem::take(&mut self.starves_once) {
+            return Ok(Figures { invalid: Some(Invalid::Starved), ..fixtures::figures(1.0) });
         }
         match self.fails {
             Some(name) if name == cell.server.name() => Err(Trouble::Failed("bind: address in use\n".into())),
@@ -122,12 +127,16 @@ fn another_run_is_not_mixed_in() {
 }
 
 #[test]
-fn what_fails_once_is_measured_again() {
-    let lab = Lab::new("");
-    let mut bench = MadeUp { fails_once: true, ..MadeUp::default() };
-    assert_eq!(lab.run(&mut bench, false).unwrap(), Ending::Complete { failed: 0 });
-    assert_eq!(bench.asked[0], bench.asked[1]);
-    assert_eq!(bench.asked.len(), lab.measurements().len() + 1);
+fn what_fails_or_is_starved_once_is_measured_again() {
+    for bench in
+        [MadeUp { fails_once: true, ..MadeUp::default() }, MadeUp { starves_once: true, ..MadeUp::default() }]
+    {
+        let (lab, mut bench) = (Lab::new(""), bench);
+        assert_eq!(lab.run(&mut bench, false).unwrap(), Ending::Complete { failed: 0 });
+        assert_eq!(bench.asked[0], bench.asked[1]);
+        assert_eq!(bench.asked.len(), lab.measurements().len() + 1);
+        assert!(lab.measurements().iter().all(|one| one.result().is_some()));
+    }
 }
 
 #[test]
@@ -168,5 +177,5 @@ fn levels_are_parts_of_what_the_same_server_did_with_infinite_demand() {
     let lab = Lab { out: tempfile::tempdir().unwrap(), ..lab };
     lab.run(&mut MadeUp { fails: Some("amped"), ..MadeUp::default() }, false).unwrap();
     let last = lab.measurements().into_iter().rfind(|one| one.server == "amped").unwrap();
-    assert_eq!(last.outcome, Outcome::Failed("its capacity is not known".into()));
+    assert_eq!(last.outcome, Outcome::Skipped("its capacity is not known".into()));
 }
