@@ -51,6 +51,35 @@ struct Opening<'a> {
     blocking: Blocking,
 }
 
+/// A file that has been opened.
+struct Opened<'a> {
+    open: &'a Opening<'a>,
+    name: &'a [u8],
+    coding: Option<Coding>,
+    is_local: bool,
+    reads_now: bool,
+    /// Others read it themselves. A page that is read here too would seem to be a frequent one.
+    others_read: bool,
+}
+
+impl Opened<'_> {
+    fn made(&self, stamp: Stamp, validators: Validators, content: Content) -> File {
+        let (settings, typed_as) = (&self.open.site.settings, self.open.typed_as);
+        let media = settings.media(typed_as);
+        let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
+        let varies = settings.varies(&media, cache_rule);
+        File::new(stamp, media, self.coding, varies, (&settings.template, cache_rule), content)
+            .known_by(validators, &settings.template)
+    }
+}
+
+/// What a look at an open file has come to.
+enum Look {
+    Made(File),
+    /// It did not rest; what it is now.
+    Again(OwnedFd, FileStat),
+}
+
 /// A file's copies in some codings.
 #[derive(Default)]
 struct Copies {
@@ -208,13 +237,12 @@ impl Disk {
         name: &[u8],
         coding: Option<Coding>,
     ) -> Result<File, LookupError> {
-        let &Opening { site, root, typed_as, worth, blocking } = open;
+        let &Opening { site, root, blocking, .. } = open;
         let (file, mut examined) = root.open_file(walked, name, blocking)?;
         if is_program(site, &file) {
             return Err(LookupError::Forbidden(Refusal::Program));
         }
         let class = self.device_of_mount(examined.mount).class;
-        // Others read it themselves. A page that is read here too would seem to be a frequent one.
         let others_read = self.settings.others_open && class.is_local();
         if blocking.waits() && others_read {
             root.read_access_rules(name, &file, blocking);
@@ -222,98 +250,127 @@ impl Disk {
         if !blocking.waits() && !class.reads_now() {
             return Err(LookupError::WouldBlock);
         }
-        let mut looks_left = LOOKS_MAX;
+        let opened = Opened {
+            open,
+            name,
+            coding,
+            is_local: class.is_local(),
+            reads_now: class.reads_now(),
+            others_read,
+        };
+        let (mut file, mut looks_left) = (file, LOOKS_MAX);
         loop {
             looks_left -= 1;
-            let stamp = examined.stamp;
-            let validators = self.validators(open, name, &stamp)?;
-            // Whoever sets a time that says nothing sets it after each write.
-            let written_ns = if validators.has_time { stamp.modified_ns } else { stamp.changed_ns };
-            let age_ns = unix_ns().saturating_sub(written_ns);
-            // A time in the future says nothing, and another look would not help.
-            let rested = !(0..RESTED_NS).contains(&age_ns);
-            // A log is written all the time. A response from an open file is compared before it ends.
-            let looks_enough =
-                if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
-            if !rested && looks_left > looks_enough {
-                if !blocking.waits() {
-                    return Err(LookupError::WouldBlock);
-                }
-                thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
-                examined = stat::examine(&file)?;
-                continue;
+            match self.look(&opened, file, examined, looks_left)? {
+                Look::Made(made) => return Ok(made),
+                Look::Again(same, now) => (file, examined) = (same, now),
             }
-            let made = |validators, content| file_of(site, stamp, typed_as, coding, validators, content);
-            let is_worth_it =
-                worth.of_content(stamp.size) || (!class.reads_now() && worth.has_room_for(stamp.size));
-            let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
-            let may_be_copied = stamp.size <= self.settings.memory_file_bytes_max && !others_read;
-            let is_copied = may_be_copied && (is_worth_it || answers_once);
-            if validators.lacks_digest() && may_be_copied && !blocking.waits() {
-                // A digest takes too long for a loop, even of memory.
-                return Err(LookupError::WouldBlock);
-            }
-            let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
-            let Some(room) = room else {
-                // A content in memory is compared after it was read. This one is not.
-                let examined = if class.is_local() { examined } else { stat::examine(&file)? };
-                let stamp = examined.stamp;
-                let validators = self.validators(open, name, &stamp)?;
-                let file = self.open_file(file, &examined, validators.has_time);
-                if blocking.waits() {
-                    file.warm(0..WINDOW_BYTES.min(stamp.size));
-                }
-                let content = Content::Open(Arc::new(file));
-                return Ok(file_of(site, stamp, typed_as, coding, validators, content));
-            };
-            let is_only_copy = is_worth_it && self.settings.single_copy;
-            if is_only_copy && !blocking.waits() && stamp.size > COPIED_AT_ONCE_BYTES_MAX {
-                // The page cache gives its copy up, which may wait. A few pages leave it by themselves.
-                return Err(LookupError::WouldBlock);
-            }
-            let content = match self.copied(&file, room, blocking) {
-                ReadResult::Whole(Some(content)) => content,
-                ReadResult::Whole(None) => {
-                    let file = self.open_file(file, &examined, validators.has_time);
-                    return Ok(made(validators, Content::Open(Arc::new(file))));
-                }
-                ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
-                ReadResult::Shrunk if looks_left > 0 && blocking.waits() => {
-                    examined = stat::examine(&file)?;
-                    continue;
-                }
-                ReadResult::Shrunk => return Err(LookupError::Busy),
-                ReadResult::Failed => return Err(LookupError::Broken),
-            };
-            // The file may have changed while it was read. Its time of writing may have been set back, but not that of its change.
-            let after = stat::examine(&file)?;
-            // A file that was replaced meanwhile is still the one that was read.
-            let is_same = stamp == after.stamp || (after.is_unlinked && stamp.same_content(&after.stamp));
-            if is_same || looks_left == 0 {
-                // What is known of a state of the file is not that of a file that never rests.
-                let validators = if is_same { validators } else { validators.with_digest(None) };
-                let mut made = made(validators, content);
-                if validators.lacks_digest()
-                    && let Some(digest) = self.digest(&made)
-                {
-                    // It is that of the bytes that are sent, also if the file goes on changing.
-                    self.keep_digest(&stamp, &after.stamp, digest);
-                    made = made.known_by(validators.with_digest(Some(digest)), &site.settings.template);
-                }
-                if is_only_copy && blocking.waits() {
-                    // A failure leaves a second one.
-                    let _ = fadvise(&file, 0, None, Advice::DontNeed);
-                }
-                return Ok(match !is_worth_it && worth.open {
-                    true => made.for_once(Arc::new(self.open_file(file, &examined, validators.has_time))),
-                    false => made,
-                });
-            }
+        }
+    }
+
+    /// Reads an open file, or keeps it open, if it rests.
+    fn look(
+        &self,
+        opened: &Opened<'_>,
+        file: OwnedFd,
+        examined: FileStat,
+        looks_left: usize,
+    ) -> Result<Look, LookupError> {
+        let (&Opening { site, worth, blocking, .. }, stamp) = (opened.open, examined.stamp);
+        let validators = self.validators(opened.open, opened.name, &stamp)?;
+        if let Some(pause) = self.pause(&stamp, validators, looks_left) {
             if !blocking.waits() {
                 return Err(LookupError::WouldBlock);
             }
-            examined = after;
+            thread::sleep(pause);
+            let now = stat::examine(&file)?;
+            return Ok(Look::Again(file, now));
         }
+        let is_worth_it =
+            worth.of_content(stamp.size) || (!opened.reads_now && worth.has_room_for(stamp.size));
+        let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
+        let may_be_copied = stamp.size <= self.settings.memory_file_bytes_max && !opened.others_read;
+        if validators.lacks_digest() && may_be_copied && !blocking.waits() {
+            // A digest takes too long for a loop, even of memory.
+            return Err(LookupError::WouldBlock);
+        }
+        let is_copied = may_be_copied && (is_worth_it || answers_once);
+        let Some(room) = is_copied.then(|| self.copies.reserve(stamp.size)).flatten() else {
+            return self.kept_open(opened, file, examined).map(Look::Made);
+        };
+        let is_only_copy = is_worth_it && self.settings.single_copy;
+        if is_only_copy && !blocking.waits() && stamp.size > COPIED_AT_ONCE_BYTES_MAX {
+            // The page cache gives its copy up, which may wait. A few pages leave it by themselves.
+            return Err(LookupError::WouldBlock);
+        }
+        let content = match self.copied(&file, room, blocking) {
+            ReadResult::Whole(Some(content)) => content,
+            ReadResult::Whole(None) => {
+                let open = self.open_file(file, &examined, validators.has_time);
+                return Ok(Look::Made(opened.made(stamp, validators, Content::Open(Arc::new(open)))));
+            }
+            ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
+            ReadResult::Shrunk if looks_left > 0 && blocking.waits() => {
+                let now = stat::examine(&file)?;
+                return Ok(Look::Again(file, now));
+            }
+            ReadResult::Shrunk => return Err(LookupError::Busy),
+            ReadResult::Failed => return Err(LookupError::Broken),
+        };
+        // The file may have changed while it was read. Its time of writing may have been set back, but not that of its change.
+        let after = stat::examine(&file)?;
+        // A file that was replaced meanwhile is still the one that was read.
+        let is_same = stamp == after.stamp || (after.is_unlinked && stamp.same_content(&after.stamp));
+        if !is_same && looks_left > 0 {
+            return if blocking.waits() {
+                Ok(Look::Again(file, after))
+            } else {
+                Err(LookupError::WouldBlock)
+            };
+        }
+        // What is known of a state of the file is not that of a file that never rests.
+        let validators = if is_same { validators } else { validators.with_digest(None) };
+        let mut made = opened.made(stamp, validators, content);
+        if validators.lacks_digest()
+            && let Some(digest) = self.digest(&made)
+        {
+            // It is that of the bytes that are sent, also if the file goes on changing.
+            self.keep_digest(&stamp, &after.stamp, digest);
+            made = made.known_by(validators.with_digest(Some(digest)), &site.settings.template);
+        }
+        if is_only_copy && blocking.waits() {
+            // A failure leaves a second one.
+            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        }
+        Ok(Look::Made(match !is_worth_it && worth.open {
+            true => made.for_once(Arc::new(self.open_file(file, &examined, validators.has_time))),
+            false => made,
+        }))
+    }
+
+    /// How long to wait for a file to rest, unless it is taken as it is.
+    fn pause(&self, stamp: &Stamp, validators: Validators, looks_left: usize) -> Option<Duration> {
+        // Whoever sets a time that says nothing sets it after each write.
+        let written_ns = if validators.has_time { stamp.modified_ns } else { stamp.changed_ns };
+        let age_ns = unix_ns().saturating_sub(written_ns);
+        // A log is written all the time. A response from an open file is compared before it ends.
+        let looks_enough = if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
+        // A time in the future says nothing, and another look would not help.
+        let is_young = (0..RESTED_NS).contains(&age_ns);
+        (is_young && looks_left > looks_enough).then(|| Duration::from_nanos((RESTED_NS - age_ns) as u64))
+    }
+
+    /// A file that is read when it is sent.
+    fn kept_open(&self, opened: &Opened<'_>, file: OwnedFd, examined: FileStat) -> Result<File, LookupError> {
+        // A content in memory is compared after it was read. This one is not.
+        let examined = if opened.is_local { examined } else { stat::examine(&file)? };
+        let stamp = examined.stamp;
+        let validators = self.validators(opened.open, opened.name, &stamp)?;
+        let file = self.open_file(file, &examined, validators.has_time);
+        if opened.open.blocking.waits() {
+            file.warm(0..WINDOW_BYTES.min(stamp.size));
+        }
+        Ok(opened.made(stamp, validators, Content::Open(Arc::new(file))))
     }
 
     /// What a version of a file is known by, as far as that is known now.
@@ -382,21 +439,6 @@ impl Disk {
         let snapshot = Snapshot::take(file, room, self.closer.clone());
         snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Arc::new(snapshot) as _)))
     }
-}
-
-fn file_of(
-    site: &SiteRoot,
-    stamp: Stamp,
-    typed_as: &[u8],
-    coding: Option<Coding>,
-    validators: Validators,
-    content: Content,
-) -> File {
-    let (settings, media) = (&site.settings, site.settings.media(typed_as));
-    let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
-    let varies = settings.varies(&media, cache_rule);
-    File::new(stamp, media, coding, varies, (&settings.template, cache_rule), content)
-        .known_by(validators, &settings.template)
 }
 
 /// The path of the file of this name, if that is not the one that was asked for.

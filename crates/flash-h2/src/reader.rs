@@ -48,6 +48,21 @@ struct Block {
     continuations: u32,
 }
 
+impl Block {
+    /// Adds what a CONTINUATION frame brings.
+    fn add(&mut self, payload: &[u8], limits: &BlockLimits) -> Result<(), ConnectionError> {
+        self.continuations += 1;
+        if self.continuations > limits.continuations_max {
+            return Err(ConnectionError::calm("too many CONTINUATION frames"));
+        }
+        if self.bytes.len() + payload.len() > limits.bytes_max {
+            return Err(ConnectionError::calm("a header block that is too long"));
+        }
+        self.bytes.extend_from_slice(payload);
+        Ok(())
+    }
+}
+
 /// The size of a DATA frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSize {
@@ -286,31 +301,27 @@ impl Reader {
                 on_stream(true)?;
                 let (fragment, depends_on) = fragment(header, payload)?;
                 let ends_stream = header.has(flag::END_STREAM);
-                if !header.has(flag::END_HEADERS) {
+                if header.has(flag::END_HEADERS) {
+                    Frame::Headers { stream, block: fragment, ends_stream, depends_on }
+                } else {
                     let bytes = fragment.to_vec();
                     *block =
                         Some(Box::new(Block { stream, ends_stream, depends_on, bytes, continuations: 0 }));
-                    return Ok(Some(Frame::Partial));
+                    Frame::Partial
                 }
-                Frame::Headers { stream, block: fragment, ends_stream, depends_on }
             }
             kind::CONTINUATION => {
-                let Some(mut begun) = block.take() else { return Ok(Some(Frame::Partial)) };
-                begun.continuations += 1;
-                if begun.continuations > limits.continuations_max {
-                    return Err(ConnectionError::calm("too many CONTINUATION frames"));
+                if let Some(begun) = block {
+                    begun.add(payload, limits)?;
                 }
-                if begun.bytes.len() + payload.len() > limits.bytes_max {
-                    return Err(ConnectionError::calm("a header block that is too long"));
+                match block.take_if(|_| header.has(flag::END_HEADERS)) {
+                    Some(whole) => {
+                        let Block { ends_stream, depends_on, bytes, .. } = *whole;
+                        *whole_block = bytes;
+                        Frame::Headers { stream, block: whole_block, ends_stream, depends_on }
+                    }
+                    None => Frame::Partial,
                 }
-                begun.bytes.extend_from_slice(payload);
-                if !header.has(flag::END_HEADERS) {
-                    *block = Some(begun);
-                    return Ok(Some(Frame::Partial));
-                }
-                let Block { ends_stream, depends_on, bytes, .. } = *begun;
-                *whole_block = bytes;
-                Frame::Headers { stream, block: whole_block, ends_stream, depends_on }
             }
             kind::PRIORITY => {
                 on_stream(true)?;

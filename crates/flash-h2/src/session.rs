@@ -253,13 +253,7 @@ impl<T> Inner<T> {
             }
             Frame::Settings { payload } => {
                 self.idle(now_ms, "too many SETTINGS frames")?;
-                self.peer.take(payload)?;
-                self.empties_table |= self.peer.table_bytes < TABLE_BYTES;
-                let reason = "INITIAL_WINDOW_SIZE makes a window too large";
-                let windows = self.streams.set_initial_window(self.peer.initial_window);
-                windows.map_err(|code| ConnectionError::new(code, reason))?;
-                frame::settings_ack(&mut self.control);
-                Ok(Some(Event::Window))
+                self.settings(payload)
             }
             Frame::Ping { data, is_ack } => {
                 self.idle(now_ms, "too many PING frames")?;
@@ -293,6 +287,16 @@ impl<T> Inner<T> {
             // Their number is limited for each block.
             Frame::Partial => Ok(None),
         }
+    }
+
+    fn settings<'i>(&mut self, payload: &[u8]) -> Result<Option<Event<'i, T>>, ConnectionError> {
+        self.peer.take(payload)?;
+        self.empties_table |= self.peer.table_bytes < TABLE_BYTES;
+        let reason = "INITIAL_WINDOW_SIZE makes a window too large";
+        let windows = self.streams.set_initial_window(self.peer.initial_window);
+        windows.map_err(|code| ConnectionError::new(code, reason))?;
+        frame::settings_ack(&mut self.control);
+        Ok(Some(Event::Window))
     }
 
     fn headers<'i>(

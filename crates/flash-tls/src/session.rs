@@ -296,39 +296,48 @@ impl Session {
                 _ => false,
             };
             if !early.is_empty() {
-                if let State::Handshake(tls, certificates) = &self.state {
-                    let tls_info = TlsInfo { is_early: true, ..info(tls, *certificates) };
-                    on(Event::Early(tls_info, client_certificate(tls)));
-                }
-                self.state = match mem::replace(&mut self.state, State::Failed) {
-                    State::Handshake(tls, _) => State::Early(tls),
-                    state => state,
-                };
+                self.takes_early_data(on);
                 on(Event::Plaintext(&early));
             }
-            if let State::Handshake(tls, _) | State::Early(tls) = &self.state
-                && !tls.is_handshaking()
-            {
-                let kind = tls.handshake_kind().unwrap_or(HandshakeKind::Full);
-                on(match &self.state {
-                    State::Handshake(tls, certificates) => {
-                        Event::Secured(info(tls, *certificates), kind, client_certificate(tls))
-                    }
-                    _ => Event::Confirmed(kind),
-                });
-                self.unfinished_bytes_max = RECORD_WIRE_BYTES_MAX;
-                self.state = match mem::replace(&mut self.state, State::Failed) {
-                    State::Handshake(tls, _) | State::Early(tls) => State::Open(tls),
-                    state => state,
-                };
-                if !first.is_empty() {
-                    on(Event::Plaintext(&mem::take(&mut first)));
-                }
+            if self.ends_handshake(on) && !first.is_empty() {
+                on(Event::Plaintext(&mem::take(&mut first)));
             }
             if !goes_on {
                 return Ok(used);
             }
         }
+    }
+
+    fn takes_early_data(&mut self, on: &mut impl FnMut(Event<'_>)) {
+        if let State::Handshake(tls, certificates) = &self.state {
+            let tls_info = TlsInfo { is_early: true, ..info(tls, *certificates) };
+            on(Event::Early(tls_info, client_certificate(tls)));
+        }
+        self.state = match mem::replace(&mut self.state, State::Failed) {
+            State::Handshake(tls, _) => State::Early(tls),
+            state => state,
+        };
+    }
+
+    /// Whether the handshake has just been completed.
+    fn ends_handshake(&mut self, on: &mut impl FnMut(Event<'_>)) -> bool {
+        let (State::Handshake(tls, _) | State::Early(tls)) = &self.state else { return false };
+        if tls.is_handshaking() {
+            return false;
+        }
+        let kind = tls.handshake_kind().unwrap_or(HandshakeKind::Full);
+        on(match &self.state {
+            State::Handshake(tls, certificates) => {
+                Event::Secured(info(tls, *certificates), kind, client_certificate(tls))
+            }
+            _ => Event::Confirmed(kind),
+        });
+        self.unfinished_bytes_max = RECORD_WIRE_BYTES_MAX;
+        self.state = match mem::replace(&mut self.state, State::Failed) {
+            State::Handshake(tls, _) | State::Early(tls) => State::Open(tls),
+            state => state,
+        };
+        true
     }
 
     /// Writes the alert that a failure has left. While there is something to write, rustls reads none of the client's bytes, so

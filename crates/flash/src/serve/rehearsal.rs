@@ -14,7 +14,7 @@ use flash_core::connection::Connection;
 use flash_core::context::{Context, Drain, Tally};
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, File};
-use flash_core::job::{Done, Job};
+use flash_core::job::{Done, Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::output::Front;
 use flash_core::path::SitePath;
@@ -102,14 +102,11 @@ impl Rehearsal {
             match connection.want(&mut cx) {
                 Want::Job(id, job) => {
                     let mut outcome = self.disk.run(&job);
-                    if let (Job::Find(find), Done::Found(found)) = (&job, &mut outcome.done) {
-                        // A server reads the file after its first response.
-                        *found = self.disk.digested_entry(find.site, found);
-                        let path = found.found_at().unwrap_or(&find.path);
-                        let place = host.and_then(|host| host.position_of(path));
+                    if let Some((path, found)) = self.found(&job, &mut outcome) {
+                        let place = host.and_then(|host| host.position_of(&path));
                         answer.found_at =
                             Some((String::from_utf8_lossy(path.as_bytes()).into_owned(), place));
-                        entry = Some(Arc::clone(found));
+                        entry = Some(found);
                     }
                     connection.completed(id, outcome, &mut cx);
                 }
@@ -118,11 +115,7 @@ impl Rehearsal {
                     connection.completed(id, Done::Checked(is_right).into(), &mut cx);
                 }
                 Want::Send => {
-                    let Some(output) = connection.output() else { break };
-                    let mut slices = [IoSlice::new(&[]); 16];
-                    let Front::Slices { count, .. } = output.front(&mut slices) else { break };
-                    let sent: usize = slices[..count].iter().map(|slice| slice.len()).sum();
-                    slices[..count].iter().for_each(|slice| response.extend_from_slice(slice));
+                    let sent = sent(&mut connection, &mut response);
                     answer.head = parsed(&response);
                     if answer.head.is_some() || sent == 0 {
                         break;
@@ -154,6 +147,23 @@ impl Rehearsal {
         answer.found_at.take_if(|(path, _)| own.is_some_and(|own| own.as_bytes() == path.as_bytes()));
         answer
     }
+
+    /// The entry that a job has found, and its path. A server reads the file after its first response; here it is read at once.
+    fn found(&self, job: &Job, outcome: &mut Outcome) -> Option<(SitePath<'static>, Arc<Entry>)> {
+        let (Job::Find(find), Done::Found(found)) = (job, &mut outcome.done) else { return None };
+        *found = self.disk.digested_entry(find.site, found);
+        let path = found.found_at().unwrap_or(&find.path);
+        Some((path.clone(), Arc::clone(found)))
+    }
+}
+
+/// Takes what the connection has to send, and returns how many bytes that were.
+fn sent(connection: &mut Connection, response: &mut Vec<u8>) -> usize {
+    let mut slices = [IoSlice::new(&[]); 16];
+    let front = connection.output().map(|output| output.front(&mut slices));
+    let Some(Front::Slices { count, .. }) = front else { return 0 };
+    slices[..count].iter().for_each(|slice| response.extend_from_slice(slice));
+    slices[..count].iter().map(|slice| slice.len()).sum()
 }
 
 /// Of a client on this machine. It has been shown the site's certificates, and has shown its own if it has to.
