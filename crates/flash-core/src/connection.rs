@@ -33,7 +33,7 @@ use crate::want::Want;
 /// The target of this length, with the space behind it, makes the preface of HTTP/2 no request of HTTP/1.
 const PREFACE_BYTES_OF_NO_REQUEST: usize = b"PRI *".len();
 
-/// A client's connection. Each call matches on the protocol.
+/// A client's connection. Each call goes to the protocol that the client speaks.
 #[derive(Debug)]
 pub struct Connection {
     protocol: Protocol,
@@ -77,11 +77,7 @@ impl Connection {
 
     /// The TLS handshake has agreed on what it is about. Nothing has been received before.
     pub fn secured(&mut self, tls: TlsInfo, certificate: Option<Arc<ClientCertificate>>, cx: &Context<'_>) {
-        let transport = match &self.protocol {
-            Protocol::H1(h1) => h1.transport(),
-            Protocol::H2(h2) => h2.transport(),
-        };
-        let is_one_too_many = self.is_one_too_many;
+        let (transport, is_one_too_many) = (*self.protocol.transport(), self.is_one_too_many);
         let secured = Self::with(transport.secured(tls), self.counted.take(), &cx.server.settings, cx.now);
         *self = Self { is_one_too_many, certificate, ..secured };
     }
@@ -95,10 +91,7 @@ impl Connection {
 
     /// Whether nothing more is received or sent.
     pub fn is_over(&self) -> bool {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.is_over(),
-            Protocol::H2(h2) => h2.is_over(),
-        }
+        self.protocol.ask(Http1::is_over, Http2::is_over)
     }
 
     pub fn is_http2(&self) -> bool {
@@ -110,11 +103,8 @@ impl Connection {
         if self.proxy_header.is_some() {
             return None;
         }
-        let state = match &self.protocol {
-            Protocol::H1(h1) => h1.idle_state(),
-            // Its tables cannot go elsewhere.
-            Protocol::H2(_) => None,
-        };
+        // The tables of HTTP/2 cannot go elsewhere.
+        let state = self.protocol.ask(Http1::idle_state, |_| None);
         state.map(|state| state.counted_at(self.counted_at()))
     }
 
@@ -123,7 +113,7 @@ impl Connection {
     pub fn from_idle(state: IdleState, settings: &Settings) -> Option<Self> {
         let h1 = Http1::from_idle(state)?;
         let counted = match state.is_uncounted() {
-            true => settings.count_connection(&h1.transport()).ok()?,
+            true => settings.count_connection(h1.transport()).ok()?,
             false => state.counted(&settings.clients),
         };
         let is_new = h1.has_received_nothing();
@@ -151,10 +141,7 @@ impl Connection {
     }
 
     pub fn peer(&self) -> Peer {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.peer(),
-            Protocol::H2(h2) => h2.peer(),
-        }
+        self.protocol.transport().peer
     }
 
     #[inline]
@@ -162,10 +149,7 @@ impl Connection {
         if self.is_one_too_many {
             self.refuse_one_too_many(cx);
         }
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.want(cx),
-            Protocol::H2(h2) => h2.want(cx),
-        }
+        self.protocol.call(cx, Http1::want, Http2::want)
     }
 
     #[inline]
@@ -180,10 +164,7 @@ impl Connection {
         if self.is_new {
             self.choose(bytes, cx);
         }
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.received(bytes, cx),
-            Protocol::H2(h2) => h2.received(bytes, cx),
-        }
+        self.protocol.call(cx, |h1, cx| h1.received(bytes, cx), |h2, cx| h2.received(bytes, cx));
     }
 
     /// The first bytes tell which protocol the client speaks (RFC 9113 §3.3).
@@ -198,7 +179,7 @@ impl Connection {
         } else if first.len() + bytes.len() > PREFACE_BYTES_OF_NO_REQUEST {
             // No request of HTTP/1 begins so.
             let first = first.to_vec();
-            let mut h2 = Box::new(Http2::new(h1.transport(), &cx.server.settings, cx.now));
+            let mut h2 = Box::new(Http2::new(*h1.transport(), &cx.server.settings, cx.now));
             h2.received(&first, cx);
             self.protocol = Protocol::H2(h2);
             self.is_new = false;
@@ -215,7 +196,7 @@ impl Connection {
     pub fn take_proxy_header(&mut self, bytes: &[u8], cx: &mut Context<'_>) -> usize {
         let Some(reader) = &mut self.proxy_header else { return 0 };
         let proxies = &cx.server.settings.trusted_proxies;
-        let is_believed = proxies.is_empty() || proxies.trust(self.protocol.transport_mut().peer);
+        let is_believed = proxies.is_empty() || proxies.trust(self.protocol.transport().peer);
         match reader.take(bytes) {
             _ if !is_believed => self.refuse_proxy(Refusal::UntrustedProxy, cx),
             Err(NoProxyHeader) => self.refuse_proxy(Refusal::NoProxyHeader, cx),
@@ -243,10 +224,7 @@ impl Connection {
     fn refuse_one_too_many(&mut self, cx: &mut Context<'_>) {
         self.is_one_too_many = false;
         cx.server.refusals.note(Refusal::Connections, self.peer().to_string().as_bytes(), cx.now.ms());
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.refuse_one_too_many(cx),
-            Protocol::H2(h2) => h2.refuse_one_too_many(cx),
-        }
+        self.protocol.call(cx, Http1::refuse_one_too_many, Http2::refuse_one_too_many);
     }
 
     /// The TLS handshake has failed, because of the client's certificate. `why` says more.
@@ -259,123 +237,91 @@ impl Connection {
     /// Closes the connection without a response, because nobody says whom the response would be for.
     fn refuse_proxy(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         self.proxy_header = None;
-        let peer = self.protocol.transport_mut().peer.to_string();
-        cx.server.refusals.note(refusal, peer.as_bytes(), cx.now.ms());
+        cx.server.refusals.note(refusal, self.peer().to_string().as_bytes(), cx.now.ms());
         self.abort(cx);
     }
 
     /// The client has closed its sending side. It still gets the responses to its requests.
     pub fn received_end(&mut self, cx: &mut Context<'_>) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.received_end(cx),
-            Protocol::H2(h2) => h2.received_end(cx),
-        }
+        self.protocol.call(cx, Http1::received_end, Http2::received_end)
     }
 
     /// The socket has nothing to read for now. Returns whether the connection may want something else meanwhile.
     #[inline]
     pub fn receive_blocked(&mut self) -> bool {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.receive_blocked(),
-            Protocol::H2(h2) => h2.receive_blocked(),
-        }
+        self.protocol.call((), |h1, ()| h1.receive_blocked(), |h2, ()| h2.receive_blocked())
     }
 
     #[inline]
     pub fn output(&self) -> Option<&Output> {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.output(),
-            Protocol::H2(h2) => h2.output(),
-        }
+        self.protocol.ask(Http1::output, Http2::output)
     }
 
     /// The socket took this many bytes of the output.
     #[inline]
     pub fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.sent(bytes, cx),
-            Protocol::H2(h2) => h2.sent(bytes, cx),
-        }
+        self.protocol.call(cx, |h1, cx| h1.sent(bytes, cx), |h2, cx| h2.sent(bytes, cx));
     }
 
     /// The socket takes no more for now. If a window of a file is in the output, it is made ready again before the next
     /// attempt. Returns whether the connection may want something else meanwhile.
     pub fn send_blocked(&mut self) -> bool {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.send_blocked(),
-            Protocol::H2(h2) => h2.send_blocked(),
-        }
+        self.protocol.call((), |h1, ()| h1.send_blocked(), |h2, ()| h2.send_blocked())
     }
 
     /// The client's socket may be ready.
     pub fn client_ready(&mut self) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.client_ready(),
-            Protocol::H2(h2) => h2.client_ready(),
-        }
+        self.protocol.call((), |h1, ()| h1.client_ready(), |h2, ()| h2.client_ready());
     }
 
     /// The result of an exchange's job.
     pub fn completed(&mut self, id: ExchangeId, outcome: Outcome, cx: &mut Context<'_>) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.completed(id, outcome, cx),
-            Protocol::H2(h2) => h2.completed(id, outcome, cx),
-        }
+        self.protocol.call(
+            (outcome, cx),
+            |h1, (outcome, cx)| h1.completed(id, outcome, cx),
+            |h2, (outcome, cx)| h2.completed(id, outcome, cx),
+        );
     }
 
     /// The check of a log-in that an exchange wants. Its result goes to [`Connection::completed`], as [`Done::Checked`](crate::job::Done).
     pub fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.check(id),
-            Protocol::H2(h2) => h2.check(id),
-        }
+        self.protocol.call(id, Http1::check, Http2::check)
     }
 
     /// Whether a call on the client's socket must not block, because another event may come first.
     #[inline]
     pub fn is_exchanging(&self) -> bool {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.is_exchanging(),
-            Protocol::H2(h2) => h2.is_exchanging(),
-        }
+        self.protocol.ask(Http1::is_exchanging, Http2::is_exchanging)
     }
 
     /// When [`Connection::expire`] is due, in the server's milliseconds.
     #[inline]
     pub fn deadline_ms(&self) -> u64 {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.deadline_ms(),
-            Protocol::H2(h2) => h2.deadline_ms(),
-        }
+        self.protocol.ask(Http1::deadline_ms, Http2::deadline_ms)
     }
 
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
     /// only if the number matters.
-    pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
+    pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl Fn() -> u64) {
         if self.proxy_header.as_ref().is_some_and(|reader| !reader.is_empty()) {
             return self.refuse_proxy(Refusal::NoProxyHeader, cx);
         }
-        let unacknowledged = self.unacknowledged(unacknowledged);
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.expire(cx, unacknowledged),
-            Protocol::H2(h2) => h2.expire(cx, unacknowledged),
-        }
+        let unacknowledged = &self.unacknowledged(unacknowledged);
+        self.protocol.call(
+            cx,
+            |h1, cx| h1.expire(cx, unacknowledged),
+            |h2, cx| h2.expire(cx, unacknowledged),
+        );
     }
 
     /// Whether no request is under way.
     pub fn is_idle(&self) -> bool {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.is_idle(),
-            Protocol::H2(h2) => h2.is_idle(),
-        }
+        self.protocol.ask(Http1::is_idle, Http2::is_idle)
     }
 
     /// Whether a request has been answered, and the next one has not begun.
     pub fn is_between_requests(&self) -> bool {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.is_between_requests(),
-            Protocol::H2(h2) => h2.is_between_requests(),
-        }
+        self.protocol.ask(Http1::is_between_requests, Http2::is_between_requests)
     }
 
     /// Whether the connection may be closed for a new one, and how early. `unacknowledged` returns how many sent bytes the client has
@@ -384,27 +330,21 @@ impl Connection {
         &self,
         now_ms: u64,
         settings: &Settings,
-        unacknowledged: impl FnOnce() -> u64,
+        unacknowledged: impl Fn() -> u64,
     ) -> Option<Evictable> {
-        let unacknowledged = self.unacknowledged(unacknowledged);
-        match &self.protocol {
-            Protocol::H1(h1) => h1.evictable(now_ms, settings, unacknowledged),
-            Protocol::H2(h2) => h2.evictable(now_ms, settings, unacknowledged),
-        }
+        let ask = &self.unacknowledged(unacknowledged);
+        self.protocol.ask(|h1| h1.evictable(now_ms, settings, ask), |h2| h2.evictable(now_ms, settings, ask))
     }
 
     /// Bytes sent over a Unix socket have arrived.
-    fn unacknowledged<F: FnOnce() -> u64>(&self, ask: F) -> impl FnOnce() -> u64 + use<F> {
+    fn unacknowledged<F: Fn() -> u64>(&self, ask: F) -> impl Fn() -> u64 + use<F> {
         let is_local = matches!(self.peer(), Peer::Unix);
         move || if is_local { 0 } else { ask() }
     }
 
     /// Ends the connection at once, and records its exchange.
     pub fn abort(&mut self, cx: &mut Context<'_>) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.abort(cx),
-            Protocol::H2(h2) => h2.abort(cx),
-        }
+        self.protocol.call(cx, Http1::abort, Http2::abort)
     }
 }
 

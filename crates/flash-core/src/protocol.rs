@@ -20,19 +20,44 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// What carries the connection's bytes.
-    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
+    /// Asks the protocol that the client speaks.
+    #[inline]
+    pub(crate) fn ask<'p, R>(
+        &'p self,
+        h1: impl FnOnce(&'p Http1) -> R,
+        h2: impl FnOnce(&'p Http2) -> R,
+    ) -> R {
         match self {
-            Self::H1(h1) => h1.transport_mut(),
-            Self::H2(h2) => h2.transport_mut(),
+            Self::H1(protocol) => h1(protocol),
+            Self::H2(protocol) => h2(protocol),
         }
+    }
+
+    /// Calls the protocol that the client speaks, `with` what the call takes.
+    #[inline]
+    pub(crate) fn call<'p, A, R>(
+        &'p mut self,
+        with: A,
+        h1: impl FnOnce(&'p mut Http1, A) -> R,
+        h2: impl FnOnce(&'p mut Http2, A) -> R,
+    ) -> R {
+        match self {
+            Self::H1(protocol) => h1(protocol, with),
+            Self::H2(protocol) => h2(protocol, with),
+        }
+    }
+
+    /// What carries the connection's bytes.
+    pub(crate) fn transport(&self) -> &TransportInfo {
+        self.ask(|h1| &h1.transport, |h2| &h2.transport)
+    }
+
+    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
+        self.call((), |h1, ()| &mut h1.transport, |h2, ()| &mut h2.transport)
     }
 
     /// The exchange of this number with its upstream, if it has one.
     pub(crate) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
-        match self {
-            Self::H1(h1) => h1.upstream_mut(id),
-            Self::H2(h2) => h2.upstream_mut(id),
-        }
+        self.call(id, Http1::upstream_mut, Http2::upstream_mut)
     }
 }

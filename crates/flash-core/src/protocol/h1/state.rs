@@ -17,13 +17,13 @@ use crate::exchange_id::ExchangeId;
 use crate::held_site::HeldSite;
 use crate::idle_state::IdleState;
 use crate::output::Output;
-use crate::record::{Peer, Timing};
+use crate::record::Timing;
 use crate::server::Settings;
 use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub(crate) struct Http1 {
-    pub(super) transport: TransportInfo,
+    pub(in crate::protocol) transport: TransportInfo,
     pub(super) phase: Phase,
     /// The id of the last exchange.
     pub(super) last_id: ExchangeId,
@@ -134,21 +134,13 @@ impl Http1 {
         })
     }
 
-    pub(crate) fn transport(&self) -> TransportInfo {
-        self.transport
+    pub(crate) fn transport(&self) -> &TransportInfo {
+        &self.transport
     }
 
     /// Whether nothing more is received or sent.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Closed | Phase::CutOff)
-    }
-
-    pub(crate) fn peer(&self) -> Peer {
-        self.transport.peer
-    }
-
-    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
-        &mut self.transport
     }
 
     /// Whether the client of an idle connection has never sent a request: its first head is due.
@@ -252,7 +244,7 @@ impl Http1 {
         matches!(self.phase, Phase::Closing { .. } | Phase::Closed)
     }
 
-    pub(crate) fn set_peer(&mut self, peer: Peer) {
+    pub(crate) fn set_peer(&mut self, peer: crate::record::Peer) {
         self.transport.peer = peer;
     }
 }

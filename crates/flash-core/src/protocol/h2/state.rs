@@ -15,13 +15,13 @@ use crate::exchange::body::Piece;
 use crate::exchange::upstream::{RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::output::Output;
-use crate::record::{Peer, RecordBuilder};
+use crate::record::RecordBuilder;
 use crate::server::Settings;
 use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub(crate) struct Http2 {
-    pub(super) transport: TransportInfo,
+    pub(in crate::protocol) transport: TransportInfo,
     pub(super) session: Session<StreamState>,
     pub(super) phase: Phase,
     /// Bytes that have not been read, because too much waits to be sent.
@@ -203,18 +203,6 @@ impl Http2 {
             deadline,
             idle_from_ms: None,
         }
-    }
-
-    pub(crate) fn peer(&self) -> Peer {
-        self.transport.peer
-    }
-
-    pub(crate) fn transport(&self) -> TransportInfo {
-        self.transport
-    }
-
-    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
-        &mut self.transport
     }
 
     /// Whether nothing more is received or sent.
