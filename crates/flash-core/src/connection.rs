@@ -285,7 +285,7 @@ impl Connection {
 
     /// The check of a log-in that an exchange wants. Its result goes to [`Connection::completed`], as [`Done::Checked`](crate::job::Done).
     pub fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
-        self.protocol.call(id, Http1::check, Http2::check)
+        self.protocol.exchange_mut(id)?.check()
     }
 
     /// Whether a call on the client's socket must not block, because another event may come first.

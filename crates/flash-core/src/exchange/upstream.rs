@@ -131,6 +131,16 @@ pub(crate) enum Need {
     WaitJob,
 }
 
+/// What an upstream has done.
+#[derive(Clone, Copy)]
+pub(crate) enum UpstreamEvent<'b> {
+    Received(&'b [u8]),
+    /// It has nothing more to read for now, so the client gets all that was written.
+    Paused,
+    /// It has closed its side.
+    Ended,
+}
+
 /// What the end of the upstream's stream leads to.
 pub(crate) enum Ended {
     /// The response is complete, or becomes a redirection.
@@ -280,11 +290,12 @@ impl UpstreamExchange {
         matches!(self.stage, Stage::Opening)
     }
 
-    /// `Ok` if the program runs. Its request is then on the way.
-    pub(crate) fn begun(&mut self, begun: Opened<()>) -> Result<(), GatewayError> {
+    /// `Ok` if the program runs. Returns whether its request is on the way; if not, it has the client's socket.
+    pub(crate) fn begun(&mut self, begun: Opened<()>) -> Result<bool, GatewayError> {
         let mut upstream = match begun {
             Opened::Running((), upstream) => upstream,
             Opened::Failed(refusal) => return Err(refusal.into()),
+            Opened::Detached if self.request.is_direct => return Ok(false),
             // This exchange did not ask for that.
             Opened::Detached => return Err(OpenError::Broken.into()),
         };
@@ -304,7 +315,7 @@ impl UpstreamExchange {
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);
         self.stage =
             Stage::Running(Running { upstream, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) fn to_upstream(&self) -> &[u8] {
@@ -326,6 +337,19 @@ impl UpstreamExchange {
     /// The upstream reads no more. It may still write.
     pub(crate) fn upstream_refuses(&mut self) {
         self.outgoing = Outgoing { write_half: WriteHalf::Refused, ..Outgoing::default() };
+    }
+
+    /// The upstream has acted: its response goes to the writer.
+    pub(crate) fn upstream_event(
+        &mut self,
+        event: UpstreamEvent<'_>,
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<Ended, GatewayError> {
+        match event {
+            UpstreamEvent::Received(bytes) => self.upstream_received(bytes, writer),
+            UpstreamEvent::Paused => self.reply.flush(writer).map(|()| Ended::Well),
+            UpstreamEvent::Ended => self.upstream_ended(writer),
+        }
     }
 
     pub(crate) fn upstream_received(
@@ -370,7 +394,6 @@ impl UpstreamExchange {
         Ok(Ended::Well)
     }
 
-    /// The upstream has closed its side.
     pub(crate) fn upstream_ended(
         &mut self,
         writer: &mut Writer<'_, impl ResponseSink>,
@@ -403,15 +426,6 @@ impl UpstreamExchange {
     /// Whether the client lacks bytes that the upstream has written before it paused.
     pub(crate) fn holds_back(&self) -> bool {
         self.reply.coded().is_some_and(CodedBody::holds_back)
-    }
-
-    /// The upstream pauses. The client gets all that was written.
-    pub(crate) fn upstream_pauses(
-        &mut self,
-        writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, GatewayError> {
-        self.reply.flush(writer)?;
-        Ok(Ended::Well)
     }
 
     fn over(&mut self, how: ReleaseMode) {

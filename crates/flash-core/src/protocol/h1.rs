@@ -25,7 +25,6 @@ use crate::exchange::body::Piece;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
-use crate::login::Check;
 use crate::server::Server;
 use crate::want::{Direction, Want};
 
@@ -112,11 +111,6 @@ impl Http1 {
             Phase::Exchange(current) => Some((current.exchange.id, current.exchange.job()?)),
             _ => None,
         }
-    }
-
-    /// The check of a log-in that an exchange wants.
-    pub(crate) fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
-        self.exchange_mut(id)?.check()
     }
 
     /// The socket took this many bytes of the output.

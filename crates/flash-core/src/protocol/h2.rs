@@ -25,7 +25,6 @@ use crate::exchange::body::Piece;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job, Load, Outcome};
-use crate::login::Check;
 use crate::want::{Interest, Want};
 
 pub(crate) use self::state::Http2;
@@ -136,11 +135,6 @@ impl Http2 {
         let next =
             self.session.streams().next(|stream| stream.user.exchange.as_ref().is_some_and(wants_check));
         next.map(ExchangeId::of_stream)
-    }
-
-    /// The check of a log-in that an exchange wants.
-    pub(crate) fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
-        self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?.check()
     }
 
     /// Whether a job has been handed out whose result has not come.

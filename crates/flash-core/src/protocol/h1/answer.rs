@@ -289,7 +289,7 @@ impl Http1 {
 
     /// Ends an exchange that fails. A client that has received nothing gets an error page, and one whose response is complete
     /// gets all of it. Otherwise the connection is closed.
-    pub(super) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
+    pub(crate) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(upstream) = self.upstream() else { return };
         if let Some(reason) = fault.reason {
             let request = upstream.request.name().clone();

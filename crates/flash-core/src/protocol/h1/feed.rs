@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 
 impl Http1 {
     /// Gives the upstream the part of the request's body that has arrived.
-    pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, .. } = &mut **current;
         let body_bytes_max = exchange.terms.body_bytes_max;

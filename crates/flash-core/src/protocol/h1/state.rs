@@ -169,23 +169,35 @@ impl Http1 {
         }
     }
 
-    /// The upstream of the exchange with this id, if that is under way.
-    pub(crate) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
-        self.exchange_mut(id)?.upstream_mut()
+    /// The exchange with this id, if it is under way.
+    pub(crate) fn exchange(&self, id: ExchangeId) -> Option<&Exchange> {
+        match &self.phase {
+            Phase::Exchange(current) if current.exchange.id == id => Some(&current.exchange),
+            _ => None,
+        }
     }
 
-    pub(super) fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+    pub(crate) fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
         match &mut self.phase {
             Phase::Exchange(current) if current.exchange.id == id => Some(&mut current.exchange),
             _ => None,
         }
     }
 
-    pub(super) fn upstream_of(&self, id: ExchangeId) -> Option<&UpstreamExchange> {
-        match &self.phase {
-            Phase::Exchange(current) if current.exchange.id == id => current.exchange.upstream(),
-            _ => None,
-        }
+    /// How many bytes of responses have not been sent.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.waiting_bytes())
+    }
+
+    /// Whether nothing waits to be read or sent.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.output.is_none() && self.input.is_empty()
+    }
+
+    /// A program has the client's socket.
+    pub(crate) fn detach(&mut self, cx: &mut Context<'_>) {
+        cx.tally.responses += 1;
+        self.phase = Phase::Detached;
     }
 
     pub(super) fn is_exchanging_with_upstream(&self) -> bool {

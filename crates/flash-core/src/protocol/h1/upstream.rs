@@ -1,19 +1,15 @@
 //! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use super::framing::Sink;
 use super::state::{Current, Http1, Phase, Redirected};
 use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::upstream::{
-    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamExchange, Writer,
+    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamEvent,
+    UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState, recording};
 use crate::exchange_id::ExchangeId;
-use crate::transport::ClientCertificate;
-use crate::upstream::{Open, Opened};
 use crate::want::{Interest, Want};
 
 impl Http1 {
@@ -67,107 +63,12 @@ impl Http1 {
         }
     }
 
-    /// What to open. `local` is the server's address that the client connected to. Returns `None` if no route leads there;
-    /// the connection has then answered itself.
-    pub(crate) fn begin(
-        &mut self,
-        id: ExchangeId,
-        local: Option<SocketAddr>,
-        certificate: Option<&ClientCertificate>,
-        cx: &mut Context<'_>,
-    ) -> Option<Open> {
-        // Other input or output of this client would be lost, or land in the middle of the response.
-        let is_alone = self.output.is_none() && self.input.is_empty();
-        let transport = self.transport;
-        let exchange = self.exchange_mut(id)?;
-        let site = Arc::clone(&exchange.site);
-        let of = (&*site, exchange.terms, exchange.timing);
-        let begin = exchange.upstream_mut()?.begin(of, (&transport, certificate), local, is_alone, cx);
-        if begin.is_none() {
-            self.give_up(GatewayError::of_program("stands where no route leads"), cx);
-        }
-        begin
-    }
-
-    /// Returns whether the exchange takes the result of [`Http1::begin`]. If it is too late, the stream is of no use.
-    pub(crate) fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
-        if !self.upstream_of(id).is_some_and(UpstreamExchange::is_opening) {
-            return false;
-        }
-        let Some(upstream) = self.upstream_mut(id) else { return false };
-        upstream.program_lives(cx);
-        if matches!((&begun, upstream.request.is_direct), (Opened::Detached, true)) {
-            cx.tally.responses += 1;
-            self.phase = Phase::Detached;
-            return true;
-        }
-        match upstream.begun(begun) {
-            Ok(()) => self.feed(cx),
-            Err(fault) => self.give_up(fault, cx),
-        }
-        true
-    }
-
-    /// Which directions of its stream the exchange waits for: to read, and to write.
-    pub(crate) fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
-        let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
-        self.upstream_of(id).map_or((false, false), |upstream| upstream.awaited(waiting_bytes))
-    }
-
-    /// How many bytes of the upstream's stream are read at a time.
-    pub(crate) fn piece_bytes(&self, id: ExchangeId) -> Option<usize> {
-        let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
-        self.upstream_of(id).map(|upstream| upstream.piece_bytes(waiting_bytes))
-    }
-
-    pub(crate) fn to_upstream(&self, id: ExchangeId) -> &[u8] {
-        self.upstream_of(id).map_or(&[], UpstreamExchange::to_upstream)
-    }
-
-    pub(crate) fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_sent(count);
-            upstream.program_lives(cx);
-            self.feed(cx);
-        }
-    }
-
-    pub(crate) fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.program_lives(cx);
-        }
-        self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
-    }
-
-    /// The upstream has nothing more to read for now.
-    pub(crate) fn upstream_pauses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        if self.upstream_of(id).is_some_and(UpstreamExchange::holds_back) {
-            self.hear(id, cx, |upstream, writer| upstream.upstream_pauses(writer));
-        }
-    }
-
-    pub(crate) fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        self.hear(id, cx, |upstream, writer| upstream.upstream_ended(writer));
-    }
-
-    pub(crate) fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_refuses();
-            self.feed(cx);
-        }
-    }
-
     pub(crate) fn is_exchanging(&self) -> bool {
         self.is_exchanging_with_upstream() || matches!(self.phase, Phase::Detached)
     }
 
     /// The upstream has written something, which goes into the output.
-    fn hear(
-        &mut self,
-        id: ExchangeId,
-        cx: &mut Context<'_>,
-        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, GatewayError>,
-    ) {
+    pub(crate) fn upstream_event(&mut self, id: ExchangeId, event: UpstreamEvent<'_>, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, framing, .. } = &mut **current;
         let Exchange {
@@ -203,7 +104,7 @@ impl Http1 {
         };
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then(|| writer.sink.output.written_bytes());
-        let heard = what(upstream, &mut writer);
+        let ended = upstream.upstream_event(event, &mut writer);
         if let Some(written) = writer.head {
             *framing = new_framing;
             upstream.head_at = Some((begins_at, output.mark()));
@@ -225,7 +126,7 @@ impl Http1 {
         upstream.make_room(output.waiting_bytes());
         cx.tally.released.extend(upstream.released());
         let is_over = upstream.is_over() && output.is_empty();
-        match heard {
+        match ended {
             Ok(Ended::Well | Ended::Retry) if is_over => self.leave_upstream(cx),
             Ok(Ended::Well | Ended::Retry) => {}
             Err(fault) => self.give_up(fault, cx),

@@ -264,7 +264,7 @@ impl Http2 {
 
     /// Ends an exchange that fails. A client that has received nothing gets an error page, and one whose response is complete
     /// gets all of it. Otherwise the stream is reset.
-    pub(super) fn give_up(&mut self, id: u32, fault: GatewayError, cx: &mut Context<'_>) {
+    pub(crate) fn give_up(&mut self, id: u32, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let (priority, has_ended) = (stream.priority, stream.has_ended());
         let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else { return };

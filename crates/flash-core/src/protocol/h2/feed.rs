@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 
 impl Http2 {
     /// Gives the upstream the part of the request's body that has arrived. The client may then send more.
-    pub(super) fn feed(&mut self, id: u32, cx: &mut Context<'_>) {
+    pub(crate) fn feed(&mut self, id: u32, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let state = &mut stream.user;
         let body = &mut state.body;

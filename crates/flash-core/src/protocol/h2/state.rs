@@ -14,6 +14,7 @@ use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
 use crate::exchange::upstream::{RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange_id::ExchangeId;
 use crate::output::Output;
 use crate::record::RecordBuilder;
 use crate::server::Settings;
@@ -203,6 +204,20 @@ impl Http2 {
             deadline,
             idle_from_ms: None,
         }
+    }
+
+    /// The exchange of this number, if it is under way.
+    pub(crate) fn exchange(&self, id: ExchangeId) -> Option<&Exchange> {
+        self.session.streams().get(id.stream())?.user.exchange.as_ref()
+    }
+
+    pub(crate) fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+        self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()
+    }
+
+    /// How many bytes of an exchange's response are not in the output.
+    pub(crate) fn waiting_bytes(&self, id: ExchangeId) -> usize {
+        self.session.streams().get(id.stream()).map_or(0, |stream| stream.user.pieces.bytes() as usize)
     }
 
     /// Whether nothing more is received or sent.

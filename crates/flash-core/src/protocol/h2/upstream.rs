@@ -1,19 +1,14 @@
 //! Streams that upstreams answer: the driver's calls, and how such an exchange begins and ends.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use super::sink::Sink;
-use super::state::{Http2, StreamState};
+use super::state::Http2;
 use crate::context::Context;
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
-    Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamExchange, Writer,
+    Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamEvent, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState, recording};
 use crate::exchange_id::ExchangeId;
-use crate::transport::ClientCertificate;
-use crate::upstream::{Open, Opened};
 use crate::want::Want;
 
 impl Http2 {
@@ -48,102 +43,14 @@ impl Http2 {
 
     /// Which directions of any upstream's stream would block.
     pub(super) fn upstream_interest(&self) -> (bool, bool) {
-        let interests = self.session.streams().iter().map(|stream| interest(&stream.user));
+        let interests = self.session.streams().iter().filter_map(|stream| {
+            Some(stream.user.exchange.as_ref()?.upstream()?.awaited(stream.user.pieces.bytes() as usize))
+        });
         interests.fold((false, false), |all, one| (all.0 | one.0, all.1 | one.1))
     }
 
-    fn upstream_of(&self, id: ExchangeId) -> Option<&UpstreamExchange> {
-        self.session.streams().get(id.stream())?.user.exchange.as_ref()?.upstream()
-    }
-
-    pub(crate) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
-        self.session.streams_mut().get_mut(id.stream())?.user.upstream_mut()
-    }
-
-    /// What to open. Returns `None` if no route leads there; the connection has then answered itself.
-    pub(crate) fn begin(
-        &mut self,
-        id: ExchangeId,
-        local: Option<SocketAddr>,
-        certificate: Option<&ClientCertificate>,
-        cx: &mut Context<'_>,
-    ) -> Option<Open> {
-        let transport = self.transport;
-        let exchange = self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?;
-        let site = Arc::clone(&exchange.site);
-        let of = (&*site, exchange.terms, exchange.timing);
-        // Other responses share the client's socket, so no program gets it.
-        let begin = exchange.upstream_mut()?.begin(of, (&transport, certificate), local, false, cx);
-        if begin.is_none() {
-            self.give_up(id.stream(), GatewayError::of_program("stands where no route leads"), cx);
-        }
-        begin
-    }
-
-    /// Returns whether the exchange takes the result of [`Http2::begin`]. If it is too late, the stream is of no use.
-    pub(crate) fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
-        if !self.upstream_of(id).is_some_and(UpstreamExchange::is_opening) {
-            return false;
-        }
-        let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return false };
-        let Some(upstream) = stream.user.upstream_mut() else { return false };
-        upstream.program_lives(cx);
-        match upstream.begun(begun) {
-            Ok(()) => self.feed(id.stream(), cx),
-            Err(fault) => self.give_up(id.stream(), fault, cx),
-        }
-        true
-    }
-
-    /// Which directions of its stream the exchange waits for: to read, and to write.
-    pub(crate) fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
-        self.session.streams().get(id.stream()).map_or((false, false), |stream| interest(&stream.user))
-    }
-
-    pub(crate) fn to_upstream(&self, id: ExchangeId) -> &[u8] {
-        self.upstream_of(id).map_or(&[], UpstreamExchange::to_upstream)
-    }
-
-    pub(crate) fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_sent(count);
-            upstream.program_lives(cx);
-            self.feed(id.stream(), cx);
-        }
-    }
-
-    pub(crate) fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.program_lives(cx);
-        }
-        self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
-    }
-
-    /// The upstream has nothing more to read for now.
-    pub(crate) fn upstream_pauses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        if self.upstream_of(id).is_some_and(UpstreamExchange::holds_back) {
-            self.hear(id, cx, |upstream, writer| upstream.upstream_pauses(writer));
-        }
-    }
-
-    pub(crate) fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        self.hear(id, cx, |upstream, writer| upstream.upstream_ended(writer));
-    }
-
-    pub(crate) fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_refuses();
-            self.feed(id.stream(), cx);
-        }
-    }
-
     /// The upstream has written something, which goes into the stream's pieces.
-    fn hear(
-        &mut self,
-        id: ExchangeId,
-        cx: &mut Context<'_>,
-        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, GatewayError>,
-    ) {
+    pub(crate) fn upstream_event(&mut self, id: ExchangeId, event: UpstreamEvent<'_>, cx: &mut Context<'_>) {
         self.empties_table |= self.session.empties_table();
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
         let state = &mut stream.user;
@@ -171,7 +78,7 @@ impl Http2 {
         };
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then_some(waiting_bytes);
-        let heard = what(upstream, &mut writer);
+        let ended = upstream.upstream_event(event, &mut writer);
         let written = writer.head;
         let is_written = upstream.reply.is_written();
         if let Some((status, _)) = written {
@@ -197,7 +104,7 @@ impl Http2 {
         upstream.make_room(state.pieces.bytes() as usize);
         let is_over = upstream.is_over();
         cx.tally.released.extend(upstream.released());
-        match heard {
+        match ended {
             Ok(Ended::Well | Ended::Retry) if is_over => self.upstream_over(id, cx),
             Ok(Ended::Well | Ended::Retry) => {}
             Err(fault) => self.give_up(id.stream(), fault, cx),
@@ -232,16 +139,4 @@ impl Http2 {
             self.end_exchange(id, cx);
         }
     }
-
-    /// How many bytes of the upstream's stream are read at a time.
-    pub(crate) fn piece_bytes(&self, id: ExchangeId) -> Option<usize> {
-        let state = &self.session.streams().get(id.stream())?.user;
-        let upstream = state.exchange.as_ref()?.upstream()?;
-        Some(upstream.piece_bytes(state.pieces.bytes() as usize))
-    }
-}
-
-fn interest(state: &StreamState) -> (bool, bool) {
-    let upstream = state.exchange.as_ref().and_then(Exchange::upstream);
-    upstream.map_or((false, false), |upstream| upstream.awaited(state.pieces.bytes() as usize))
 }
