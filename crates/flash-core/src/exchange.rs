@@ -18,9 +18,14 @@ pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
 
+use std::sync::Arc;
+
+use flash_http::head::Head;
+use flash_http::method::Method;
+
 use self::admission::Passed;
 use self::body::Body;
-use self::decide::{Terms, Waited};
+use self::decide::{Decision, Terms, Waited};
 use self::login::Login;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
@@ -29,6 +34,7 @@ use crate::held_site::HeldSite;
 use crate::job::{Done, Job};
 use crate::login::Check;
 use crate::record::{RecordBuilder, Timing};
+use crate::site::Site;
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -60,6 +66,13 @@ pub(crate) enum ExchangeState {
 }
 
 impl Exchange {
+    /// A request that has to wait.
+    pub(crate) fn new(decision: Decision<'_>, id: ExchangeId, state: ExchangeState, head: &Head<'_>) -> Self {
+        let Decision { host, site, terms, passed, timing, redirects, .. } = decision;
+        let (site, head_only) = (HeldSite::new(host, site), head.method == Method::Head);
+        Self { id, site, terms, passed, state, timing, head_only, redirects, record: None }
+    }
+
     /// The job that the state needs, if the job has not been handed out.
     pub(crate) fn job(&mut self) -> Option<Job> {
         match &mut self.state {
@@ -82,13 +95,16 @@ impl Exchange {
         matches!(&self.state, ExchangeState::Login(login) if login.is_wanted())
     }
 
-    /// What is known of the request for its next decision.
-    pub(crate) fn waited(&self) -> Waited<'_> {
-        match &self.state {
-            ExchangeState::Login(login) => Waited { lookup: None, login: login.result() },
-            ExchangeState::Lookup(lookup) => Waited { lookup: Some(lookup), login: None },
-            ExchangeState::Body(_) | ExchangeState::Upstream(_) => Waited::default(),
-        }
+    /// The site of the request's host, and what is known of the request for its next decision.
+    pub(crate) fn waited(&mut self) -> (Option<&Arc<Site>>, Waited<'_>) {
+        let Self { site, passed, state, timing, redirects, .. } = self;
+        let (lookup, login) = match state {
+            ExchangeState::Login(login) => (None, login.result()),
+            ExchangeState::Lookup(lookup) => (Some(&*lookup), None),
+            ExchangeState::Body(_) | ExchangeState::Upstream(_) => (None, None),
+        };
+        let (passed, timing, redirects) = (std::mem::take(passed), Some(*timing), *redirects);
+        (Some(site.host()), Waited { lookup, login, passed, timing, redirects })
     }
 
     /// Whether the exchange waits for the result of a job, or of a check.

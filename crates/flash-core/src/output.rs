@@ -175,6 +175,14 @@ impl Output {
         self.segments.push_back(Segment::End(Some(exchange)));
     }
 
+    /// Ends a response that may have been sent already.
+    pub(crate) fn end(&mut self, exchange: Option<RecordBuilder>, now_us: u64, tally: &mut Tally) {
+        if let Some(exchange) = exchange {
+            self.push_end(exchange);
+            self.sent(0, now_us, tally);
+        }
+    }
+
     /// Ends an interim response. Its bytes do not count for the response that follows.
     pub(crate) fn push_interim_end(&mut self) {
         self.segments.push_back(Segment::End(None));

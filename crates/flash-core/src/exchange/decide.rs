@@ -1,13 +1,14 @@
 //! One decision for each request: whose rules hold for it, whether they let it pass, and what it leads to.
 //!
-//! A protocol asks when a head is complete, and again each time that a result has come. The phases follow each other: the site,
-//! the place, the rules about clients, TLS, the log-in, the method, a redirection, and the look-up. What finally answers may lie in
-//! another place than the path: an index file, a script before its path info, a fallback. So its rules follow, and both hold.
+//! A protocol asks when a head is complete, and again each time that a result has come. A decision has phases, in the order of
+//! [`Phases::run`]: the site and its place, access, the look-up, access to what answers, and the content. What answers may lie in
+//! another place than the path: an index file, a script before its path info, a fallback. Then the rules of both hold.
 
 use std::sync::Arc;
 
 use flash_http::basic::Credentials;
-use flash_http::head::{Body, RequestHead};
+use flash_http::head::{Body, Head, Reject, RequestHead};
+use flash_http::method::Method;
 use flash_http::status::Status;
 
 use super::admission::{Admission, Asker, Passed};
@@ -15,24 +16,34 @@ use super::answer::{self, Answer, Answering, Next, Program, What};
 use super::asked::{self, Asked, Asking};
 use super::login::LoginResult;
 use super::lookup::{FileLookup, Lookup};
+use super::passed_id::PassedId;
+use super::recording;
+use super::respond::{Responder, Response};
+use super::sink::ResponseSink;
 use crate::context::Context;
+use crate::exchange::body;
 use crate::fallback::Fallback;
+use crate::held_site::HeldSite;
 use crate::job::Failure;
 use crate::login::Users;
 use crate::path::SitePath;
 use crate::places::Places;
+use crate::record::{Peer, RecordBuilder, Timing};
 use crate::redirect;
 use crate::refusal::Refusal;
 use crate::server::Server;
 use crate::site::Site;
 use crate::transport::TransportInfo;
 
-/// What is known of a request that has waited.
-#[derive(Clone, Copy, Default)]
+/// What a request that has waited brings along. One that has just come brings nothing.
+#[derive(Default)]
 pub(crate) struct Waited<'w> {
     pub(crate) lookup: Option<&'w FileLookup>,
     /// The users that its log-in was compared with, and the result.
     pub(crate) login: Option<(&'w Arc<dyn Users>, LoginResult)>,
+    pub(crate) passed: Passed,
+    pub(crate) timing: Option<Timing>,
+    pub(crate) redirects: u8,
 }
 
 impl Waited<'_> {
@@ -44,17 +55,73 @@ impl Waited<'_> {
     }
 }
 
-/// What was decided.
+/// A request about which was decided. A response follows, or an exchange.
 #[derive(Debug)]
 pub(crate) struct Decision<'s> {
-    pub(crate) next: Next,
     /// The site of the request's host.
     pub(crate) host: &'s Arc<Site>,
     /// By whose rules the response is written: those of the path, or those that refuse the request.
     pub(crate) site: &'s Arc<Site>,
     pub(crate) terms: Terms,
+    pub(crate) passed: Passed,
+    pub(crate) timing: Timing,
+    pub(crate) redirects: u8,
     /// The request is refused or sent elsewhere. Flash does not wait for its body.
     pub(crate) is_refused: bool,
+}
+
+impl<'s> Decision<'s> {
+    /// About a request whose upstream has failed.
+    pub(crate) fn again(site: &'s HeldSite, terms: Terms, timing: Timing, redirects: u8) -> Self {
+        let passed = Passed::default();
+        Self { host: site.host(), site, terms, passed, timing, redirects, is_refused: true }
+    }
+
+    /// The request's id, if the client gets it.
+    pub(crate) fn passed_id<'h>(
+        &self,
+        head: &RequestHead<'h>,
+        transport: &TransportInfo,
+        server: &Server,
+    ) -> Option<PassedId<'h>> {
+        PassedId::of(self.site, transport, head, self.timing.id, server)
+    }
+
+    /// Begins the response, and its record. Returns the part of the body that is not in the sink.
+    #[inline]
+    pub(crate) fn respond<S: ResponseSink>(
+        &self,
+        head: &Head<'_>,
+        (answer, age_s): (Answer, Option<u64>),
+        transport: &TransportInfo,
+        sink: &mut S,
+        cx: &mut Context<'_>,
+    ) -> (Option<body::Body>, RecordBuilder) {
+        let Self { site, terms, timing, .. } = *self;
+        let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
+        let responder = Responder::new(site, &cx.server.refusals, cx.now, sink);
+        let head_only = head.method == Method::Head;
+        let mut responder = Responder { head_only, is_private, reads_accept, age_s, ..responder };
+        let Response { status, head_bytes, rest } = responder.answer(head, answer);
+        cx.tally.responses += 1;
+        let record = recording::record(head, (site, transport), (status, head_bytes), timing, cx);
+        (rest, record.by(|| terms.user_of(head)))
+    }
+}
+
+/// Answers what was no request, and begins the record. `bytes` are the first of it.
+pub(crate) fn refuse<S: ResponseSink>(
+    reject: Reject,
+    bytes: &[u8],
+    peer: Peer,
+    sink: &mut S,
+    cx: &mut Context<'_>,
+) -> RecordBuilder {
+    let site = cx.server.hosts.unnamed();
+    let response = Responder::new(site, &cx.server.refusals, cx.now, sink).error(reject.status);
+    cx.tally.responses += 1;
+    let of = (cx.server.settings.log.then_some(peer), site.counted_as);
+    RecordBuilder::of_refusal(of, reject, bytes, response.head_bytes, cx.now)
 }
 
 /// What all rules that hold for a request come to.
@@ -99,89 +166,142 @@ impl Terms {
 pub(crate) fn decide<'s>(
     head: &RequestHead<'_>,
     (host, waited): (Option<&'s Arc<Site>>, Waited<'_>),
-    passed: &mut Passed,
     (transport, server): (&TransportInfo, &'s Server),
     body_waits: bool,
     cx: &mut Context<'_>,
-) -> Decision<'s> {
-    let asking = asked::site_asked(head, host, transport, server);
-    if let Some((users, Ok(true))) = waited.login {
+) -> (Next, Decision<'s>) {
+    let Waited { lookup, login, mut passed, timing, redirects } = waited;
+    let Asking { host, own, file, asked } = asked::site_asked(head, host, transport, server);
+    if let Some((users, Ok(true))) = login {
         passed.log_in(users);
     }
-    let asker = Asker { head, transport, asked: asking.asked, login: waited.login };
-    let mut terms = Terms::of(asking.own);
-    let decided = phases(&asker, &asking, waited.lookup, passed, &mut terms, body_waits, cx);
-    let Asking { host, own, asked, .. } = asking;
+    let asker = Asker { head, transport, asked, login };
+    let mut phases = Phases { asker, host, own, passed, terms: Terms::of(own) };
+    let decided = phases.run(file.as_ref(), lookup, body_waits, cx);
     let is_answered = matches!(asked, Asked::File(_) | Asked::Program(_) | Asked::Options);
     let (next, site, is_refused) = match decided {
         Ok(next) => (next, own, !is_answered),
         Err((next @ Next::Login(_), _)) => (next, own, false),
         Err((next, by)) => (next, by, true),
     };
-    Decision { next, host, site, terms, is_refused }
+    let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
+    let Phases { passed, terms, .. } = phases;
+    (next, Decision { host, site, terms, passed, timing, redirects, is_refused })
 }
 
-#[inline]
-fn phases<'s>(
-    asker: &Asker<'_>,
-    &Asking { host, own, ref file, asked }: &Asking<'s, '_>,
-    lookup: Option<&FileLookup>,
-    passed: &mut Passed,
-    terms: &mut Terms,
-    body_waits: bool,
-    cx: &mut Context<'_>,
-) -> Result<Next, Stop<'s>> {
-    if !passed.own {
-        admit(asker, own, passed, cx)?;
-        if let Some((path, file)) = file {
-            admit(asker, file, passed, cx)?;
-            if let Some(answer) = refusal(asker, file, path, false, cx) {
-                return Err((answer.into(), file));
+/// A request whose site and place are known, in the phases of its decision.
+struct Phases<'a, 's> {
+    asker: Asker<'a>,
+    /// The site of the request's host, and that site or the place of the path.
+    host: &'s Arc<Site>,
+    own: &'s Arc<Site>,
+    passed: Passed,
+    terms: Terms,
+}
+
+/// A path, and the place whose rules hold for it.
+type Placed<'s> = (SitePath<'static>, &'s Arc<Site>);
+
+impl<'s> Phases<'_, 's> {
+    #[inline]
+    fn run(
+        &mut self,
+        file: Option<&Placed<'s>>,
+        lookup: Option<&FileLookup>,
+        body_waits: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<Next, Stop<'s>> {
+        self.access(file, cx)?;
+        let Asker { head, asked, .. } = self.asker;
+        let (next, is_fallback) = match answer::find(head, self.own, asked, lookup, body_waits, cx) {
+            Err(next) => (next, false),
+            Ok(answering) => {
+                let answering = self.answer_access(answering, cx)?;
+                let is_fallback = answering.is_fallback();
+                (answer::finish(answering, head, (self.host, self.own), asked, cx), is_fallback)
+            }
+        };
+        self.terms.reads_accept = answer::reads_accept(&next, is_fallback, head, self.own);
+        Ok(next)
+    }
+
+    /// Access by the rules of the path. For a file's compressed copy, those of the file hold, too.
+    #[inline]
+    fn access(&mut self, file: Option<&Placed<'s>>, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
+        if !self.passed.own {
+            self.admit(self.own, cx)?;
+            if let Some((path, site)) = file {
+                self.admit(site, cx)?;
+                if let Some(answer) = self.refusal(site, path, false, cx) {
+                    return Err((answer.into(), site));
+                }
+            }
+            self.passed.own = true;
+        }
+        if !self.asker.asked.comes_before_log_in() {
+            self.terms.add(self.own);
+            file.iter().for_each(|(_, site)| self.terms.add(site));
+        }
+        Ok(())
+    }
+
+    /// Access by the rules of what answers, where they are not those of the path.
+    #[inline]
+    fn answer_access(&mut self, answering: Answering, cx: &mut Context<'_>) -> Result<Answering, Stop<'s>> {
+        let Some(places) = &self.host.places else { return Ok(answering) };
+        match self.what_answers(places, &answering, cx) {
+            Ok(()) => Ok(answering),
+            // As if it were not there.
+            Err((Next::Respond { answer: Answer::Error(Status::NOT_FOUND), .. }, _)) => {
+                Ok(Answering::nothing())
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn what_answers(
+        &mut self,
+        places: &'s Places<Site>,
+        answering: &Answering,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Stop<'s>> {
+        let (host, own) = (self.host, self.own);
+        let place = |path: &SitePath<'_>| places.find(path).unwrap_or(host);
+        let fallback = own.settings.fallback.as_ref().filter(|_| answering.is_fallback());
+        if let Some(fallback) = fallback {
+            self.place_access(fallback.path(), place(fallback.path()), answering, cx)?;
+        }
+        if let Some(path) = answering.entry().and_then(|entry| entry.found_at()) {
+            self.place_access(path, place(path), answering, cx)?;
+        }
+        if let (What::Program(Program { script: None, .. }), Some(routes)) = (&answering.what, &own.routes) {
+            // Which part of the path is the program's name, only the program knows.
+            let target = SitePath::parse(self.asker.head.target.raw_path()).ok();
+            let path = fallback.map(Fallback::path).or(target.as_ref());
+            if let Some((path, routed)) = path.and_then(|path| Some((path, routes.of(path)?))) {
+                for part in path.parts_from(routed.split.name.len()) {
+                    if let Some(site) = places.find_by_end(&part) {
+                        self.place_access(&part, site, answering, cx)?;
+                    }
+                }
             }
         }
-        passed.own = true;
+        Ok(())
     }
-    if !asked.comes_before_log_in() {
-        terms.add(own);
-        file.iter().for_each(|(_, file)| terms.add(file));
-    }
-    let answering = match answer::find(asker.head, own, asked, lookup, body_waits, cx) {
-        Ok(answering) => answering,
-        Err(next) => {
-            terms.reads_accept = answer::reads_accept(&next, false, asker.head, own);
-            return Ok(next);
-        }
-    };
-    let answering = match &host.places {
-        None => answering,
-        Some(places) => match what_answers(asker, (host, places, own), &answering, passed, terms, cx) {
-            Ok(()) => answering,
-            // As if it were not there.
-            Err((Next::Respond { answer: Answer::Error(Status::NOT_FOUND), .. }, _)) => Answering::nothing(),
-            Err(stop) => return Err(stop),
-        },
-    };
-    let is_fallback = answering.is_fallback();
-    let next = answer::finish(answering, asker.head, (host, own), asked, cx);
-    terms.reads_accept = answer::reads_accept(&next, is_fallback, asker.head, own);
-    Ok(next)
-}
 
-/// Asks for the rules of what answers, where they are not those of the path.
-fn what_answers<'s>(
-    asker: &Asker<'_>,
-    (host, places, own): (&'s Arc<Site>, &'s Places<Site>, &'s Arc<Site>),
-    answering: &Answering,
-    passed: &mut Passed,
-    terms: &mut Terms,
-    cx: &mut Context<'_>,
-) -> Result<(), Stop<'s>> {
-    let mut ask = |path: &SitePath<'_>, site: &'s Arc<Site>| {
-        if Arc::ptr_eq(site, own) {
+    /// Access by the rules of a place, to what answers there.
+    fn place_access(
+        &mut self,
+        path: &SitePath<'_>,
+        site: &'s Arc<Site>,
+        answering: &Answering,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Stop<'s>> {
+        if Arc::ptr_eq(site, self.own) {
             return Ok(());
         }
-        admit(asker, site, passed, cx)?;
-        if let Some(answer) = refusal(asker, site, path, answering.is_fallback(), cx) {
+        self.admit(site, cx)?;
+        if let Some(answer) = self.refusal(site, path, answering.is_fallback(), cx) {
             return Err((answer.into(), site));
         }
         // A script of one place is never a file of the other.
@@ -189,76 +309,54 @@ fn what_answers<'s>(
         let may_be_program = site.routes.as_ref().is_some_and(|routes| routes.of(path).is_some());
         let is_file = || answering.entry().is_some_and(|entry| entry.variants().is_some());
         if is_program != may_be_program && (is_program || is_file()) {
-            cx.server.refusals.note(Refusal::Program, asker.head.target.raw_path(), cx.now.ms());
+            cx.server.refusals.note(Refusal::Program, self.asker.head.target.raw_path(), cx.now.ms());
             return Err((Answer::Error(Status::FORBIDDEN).into(), site));
         }
-        terms.add(site);
+        self.terms.add(site);
         Ok(())
-    };
-    let place = |path: &SitePath<'_>| places.find(path).unwrap_or(host);
-    let fallback = own.settings.fallback.as_ref().filter(|_| answering.is_fallback());
-    if let Some(fallback) = fallback {
-        ask(fallback.path(), place(fallback.path()))?;
     }
-    if let Some(path) = answering.entry().and_then(|entry| entry.found_at()) {
-        ask(path, place(path))?;
+
+    /// Whether the site or place admits the client. It may have to log in first.
+    #[inline]
+    fn admit(&mut self, site: &'s Arc<Site>, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
+        match self.asker.admit(site, &mut self.passed, cx) {
+            Admission::Admitted => Ok(()),
+            Admission::Refused(answer) => Err((answer.into(), site)),
+            Admission::Unchecked(login) => Err((Next::Login(login), site)),
+        }
     }
-    if let (What::Program(Program { script: None, .. }), Some(routes)) = (&answering.what, &own.routes) {
-        // Which part of the path is the program's name, only the program knows.
-        let target = SitePath::parse(asker.head.target.raw_path()).ok();
-        let path = fallback.map(Fallback::path).or(target.as_ref());
-        if let Some((path, routed)) = path.and_then(|path| Some((path, routes.of(path)?))) {
-            for part in path.parts_from(routed.split.name.len()) {
-                places.find_by_end(&part).map_or(Ok(()), |site| ask(&part, site))?;
+
+    /// What the rules of `path` answer instead, if a request for another path leads there.
+    fn refusal(
+        &self,
+        site: &Site,
+        path: &SitePath<'_>,
+        is_fallback: bool,
+        cx: &Context<'_>,
+    ) -> Option<Answer> {
+        let (Asker { head, transport, .. }, Site { settings, .. }) = (&self.asker, site);
+        if let Some(status) = settings.refusal(head.method) {
+            return Some(Answer::Error(status));
+        }
+        if let Some(redirect) = &settings.redirect {
+            let Some(location) = redirect.location(head, Some(path)) else {
+                return Some(Answer::Error(Status::BAD_REQUEST));
+            };
+            let scheme = cx.server.settings.trusted_proxies.client(transport, head.fields).scheme;
+            // Its file may have one name for all, as in a redirection from /index.html to /. That name must not be sent elsewhere.
+            let is_own = |to: SitePath<'_>| {
+                let own = SitePath::parse(head.target.raw_path()).ok();
+                own.is_some_and(|own| own.relative() == to.relative())
+                    || (is_fallback && path.folder() == to.relative())
+            };
+            if !redirect::path_here(&location, head.host, scheme).is_some_and(is_own) {
+                return Some(Answer::Redirect(redirect.status(), location));
             }
         }
-    }
-    Ok(())
-}
-
-fn admit<'s>(
-    asker: &Asker<'_>,
-    site: &'s Arc<Site>,
-    passed: &mut Passed,
-    cx: &mut Context<'_>,
-) -> Result<(), Stop<'s>> {
-    match asker.admit(site, passed, cx) {
-        Admission::Admitted => Ok(()),
-        Admission::Refused(answer) => Err((answer.into(), site)),
-        Admission::Unchecked(login) => Err((Next::Login(login), site)),
-    }
-}
-
-/// What the rules of `path` answer instead, if a request for another path leads there.
-fn refusal(
-    Asker { head, transport, .. }: &Asker<'_>,
-    site: &Site,
-    path: &SitePath<'_>,
-    is_fallback: bool,
-    cx: &Context<'_>,
-) -> Option<Answer> {
-    let Site { settings, .. } = site;
-    if let Some(status) = settings.refusal(head.method) {
-        return Some(Answer::Error(status));
-    }
-    if let Some(redirect) = &settings.redirect {
-        let Some(location) = redirect.location(head, Some(path)) else {
-            return Some(Answer::Error(Status::BAD_REQUEST));
-        };
-        let scheme = cx.server.settings.trusted_proxies.client(transport, head.fields).scheme;
-        // Its file may have one name for all, as in a redirection from /index.html to /. That name must not be sent elsewhere.
-        let is_own = |to: SitePath<'_>| {
-            let own = SitePath::parse(head.target.raw_path()).ok();
-            own.is_some_and(|own| own.relative() == to.relative())
-                || (is_fallback && path.folder() == to.relative())
-        };
-        if !redirect::path_here(&location, head.host, scheme).is_some_and(is_own) {
-            return Some(Answer::Redirect(redirect.status(), location));
+        if matches!(head.body, Body::Length(bytes) if bytes > settings.body_bytes_max) {
+            cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
+            return Some(Answer::Error(Status::CONTENT_TOO_LARGE));
         }
+        settings.deny.cover(path).then_some(Answer::Error(Status::NOT_FOUND))
     }
-    if matches!(head.body, Body::Length(bytes) if bytes > settings.body_bytes_max) {
-        cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
-        return Some(Answer::Error(Status::CONTENT_TOO_LARGE));
-    }
-    settings.deny.cover(path).then_some(Answer::Error(Status::NOT_FOUND))
 }

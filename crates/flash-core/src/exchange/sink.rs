@@ -37,7 +37,7 @@ pub(crate) trait ResponseSink: BodySink {
     /// An upstream writes the whole response in HTTP/1 itself. Returns whether the protocol can carry that.
     fn raw(&mut self) -> bool;
 
-    /// Writes the ready-made head of a file's 200 response, and a small body with it. Returns the head's size on the wire.
+    /// Writes the ready-made head of a file's 200 response, and a small body with it. Returns as [`HeadSink::end`].
     fn file_head(&mut self, head: FileHead<'_>, now: &Now, body: &[u8]) -> u64;
 }
 
@@ -59,7 +59,7 @@ pub(crate) trait HeadSink: Sized {
     /// Writes the body's length in the protocol's form.
     fn length(self, length: BodyLength) -> Self;
 
-    /// Ends the head. Returns its size on the wire.
+    /// Ends the head. Returns its size on the wire, if a response's sent bytes are counted with its head.
     fn end(self) -> u64;
 }
 

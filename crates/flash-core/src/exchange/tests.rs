@@ -168,10 +168,10 @@ fn go_on(running: &mut Running, cx: &mut Context<'_>) {
     };
     let Running { exchange, stream, .. } = running;
     let site = Arc::clone(&exchange.site);
-    let mut passed = std::mem::take(&mut exchange.passed);
+    let (_, waited) = exchange.waited();
     let of = (&TransportInfo::plain(Peer::Unix), cx.server);
-    let decision = decide::decide(&head, (Some(&site), exchange.waited()), &mut passed, of, false, cx);
-    let (answer, age_s) = match decision.next {
+    let (next, _) = decide::decide(&head, (Some(&site), waited), of, false, cx);
+    let (answer, age_s) = match next {
         Next::Respond { answer, age_s } => (answer, age_s),
         Next::Lookup(lookup) => return exchange.state = ExchangeState::Lookup(lookup),
         Next::Wait => return,

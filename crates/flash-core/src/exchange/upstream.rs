@@ -446,14 +446,28 @@ impl UpstreamExchange {
         self.released.take()
     }
 
-    /// Ends the exchange before its end. Returns the request, and the stream that becomes free.
-    pub(crate) fn break_off(mut self) -> (Request, Option<Release>) {
+    /// The exchange fails. If the response is complete all the same, only the program's part ends. Returns whether it is.
+    pub(crate) fn fails(&mut self, fault: GatewayError, cx: &mut Context<'_>) -> bool {
+        if let Some(reason) = fault.reason {
+            self.request.complain(reason, cx);
+        }
+        let is_safe = self.is_safe();
+        if is_safe {
+            self.abandon();
+            cx.tally.released.extend(self.released());
+        }
+        is_safe
+    }
+
+    /// Ends the exchange before its end. Returns the request.
+    pub(crate) fn break_off(mut self, cx: &mut Context<'_>) -> Request {
         self.abandon();
-        (self.request, self.released)
+        cx.tally.released.extend(self.released());
+        self.request
     }
 
     /// Ends the program's part before its end.
-    pub(crate) fn abandon(&mut self) {
+    fn abandon(&mut self) {
         let Stage::Running(running) = &self.stage else { return };
         let is_told = match running.upstream.protocol {
             UpstreamProtocol::FastCgi => self.outgoing.sent == 0,

@@ -19,7 +19,7 @@ use crate::exchange::passed_id::PassedId;
 use crate::exchange::recording;
 use crate::header;
 use crate::path::SitePath;
-use crate::record::{Peer, Timing};
+use crate::record::{Peer, RecordBuilder, Timing};
 use crate::request_id;
 use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
@@ -86,6 +86,23 @@ impl Request {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Its program has done something wrong.
+    pub(crate) fn complain(&self, reason: &'static str, cx: &mut Context<'_>) {
+        cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
+    }
+
+    /// Begins the record of a response.
+    pub(crate) fn record(
+        &self,
+        (site, terms, timing): (&Site, Terms, Timing),
+        transport: &TransportInfo,
+        written: (Status, u64),
+        cx: &Context<'_>,
+    ) -> RecordBuilder {
+        let head = self.parse();
+        recording::record(&head, (site, transport), written, timing, cx).by(|| terms.user_of(&head))
     }
 
     pub(crate) fn may_be_repeated(&self) -> bool {
@@ -170,7 +187,7 @@ impl Request {
             .then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS";
-            cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
+            self.complain(reason, cx);
         }
         let begin = Open {
             route: route.number,
@@ -203,8 +220,7 @@ impl Request {
         }
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
-        let record =
-            recording::record(head, (site, transport), written, timing, cx).by(|| terms.user_of(head));
+        let record = self.record((site, terms, timing), transport, written, cx);
         Direct { head: bytes, socket: None, record }
     }
 

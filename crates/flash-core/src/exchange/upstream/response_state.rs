@@ -6,11 +6,14 @@ use flash_http::status::Status;
 
 use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
+use super::request::Request;
 use crate::clock::Now;
+use crate::context::Context;
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
 use crate::refusal::RefusalLog;
 use crate::request_id;
+use crate::server::Server;
 use crate::site::Site;
 
 /// What a response is written with.
@@ -26,6 +29,21 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) accepts: Accepts,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
+}
+
+impl<'a, S> Writer<'a, S> {
+    /// For a response to this request.
+    pub(crate) fn new<'c: 'a>(
+        site: &'a Site,
+        request: &Request,
+        head_only: bool,
+        sink: &'a mut S,
+        cx: &Context<'c>,
+    ) -> Self {
+        let Server { settings, refusals, .. } = cx.server;
+        let (limits, accepts) = (&settings.program_head, request.accepts);
+        Self { site, refusals, now: cx.now, limits, sink, head_only, accepts, head: None }
+    }
 }
 
 #[derive(Debug)]

@@ -41,7 +41,7 @@ impl UpstreamExchange {
     }
 
     /// Whether the client can be sent all of it, whatever happens to the upstream.
-    pub(crate) fn is_safe(&self) -> bool {
+    pub(super) fn is_safe(&self) -> bool {
         self.reply.is_written() && !self.ahead.as_ref().is_some_and(|ahead| ahead.is_lost())
     }
 

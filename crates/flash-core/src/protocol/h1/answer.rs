@@ -1,10 +1,7 @@
 //! Answering a head: a response begins, or the request becomes an exchange that waits for a job or an upstream. A malformed
 //! request is refused.
 
-use std::sync::Arc;
-
 use flash_http::head::{self, Expect, Head, Reject, Version};
-use flash_http::method::Method;
 use flash_http::status::Status;
 
 use super::client::Client;
@@ -12,20 +9,14 @@ use super::drop_body::DropBody;
 use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
-use super::state::{Current, Http1, Phase, Redirected};
-use crate::context::{Context, UpstreamError};
-use crate::exchange::admission::Passed;
-use crate::exchange::answer::{Next, Program};
-use crate::exchange::decide::{self, Decision, Terms, Waited};
+use super::state::{Current, Http1, Phase};
+use crate::context::Context;
+use crate::exchange::answer::{Answer, Next, Program};
+use crate::exchange::decide::{self, Decision};
 use crate::exchange::passed_id::PassedId;
-use crate::exchange::recording;
-use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
-use crate::held_site::HeldSite;
-use crate::record::{RecordBuilder, Timing};
-use crate::site::Site;
 
 pub(super) enum Answered {
     /// The head has been consumed.
@@ -34,90 +25,76 @@ pub(super) enum Answered {
     NotYet,
 }
 
-/// What the exchange of a request has from its beginning, if the request has to wait.
-pub(super) struct Beginning<'s> {
-    /// The site of the request's host, and the site or place whose rules the response is written by.
-    host: &'s Arc<Site>,
-    site: &'s Arc<Site>,
-    terms: Terms,
-    passed: Passed,
-    framing: Framing,
-    timing: Timing,
-}
-
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing =
             Framing::new(Persistence::after(head, cx.drain.closes(&self.transport)), head.framing.version);
-        let (server, body_waits) = (cx.server, self.body_waits(head));
-        let (held_host, timing, mut passed) = self.waited(cx);
-        let waited = match &self.phase {
-            Phase::Exchange(current) => current.exchange.waited(),
-            _ => Waited::default(),
-        };
-        let is_late = waited.is_late();
-        let of = (&self.transport, server);
-        let Decision { next, host, site, terms, is_refused } =
-            decide::decide(head, (held_host.as_ref(), waited), &mut passed, of, body_waits, cx);
-        let mut beginning = Beginning { host, site, terms, passed, framing, timing };
-        let (answer, age_s) = match next {
-            Next::Respond { answer, age_s } => (answer, age_s),
+        let body_waits = self.body_waits(head);
+        let (host, waited) = self.phase.waited();
+        let host = host.cloned();
+        if waited.is_late() {
+            // Its job may still end.
+            framing.persistence = Persistence::Closes;
+        }
+        let of = (&self.transport, cx.server);
+        let (next, decision) = decide::decide(head, (host.as_ref(), waited), of, body_waits, cx);
+        match next {
+            Next::Respond { answer, age_s } => {
+                // If the body is not read, the beginning of the next request is unknown.
+                let linger = match decision.is_refused {
+                    true => head.body != head::Body::None || head.expect != Expect::None,
+                    false => body_waits,
+                };
+                self.respond(head, (answer, age_s), decision, framing, linger, cx);
+            }
+            Next::DropBody => self.drop_body(head, head_bytes, decision, cx),
+            Next::Upstream(program) => self.run_program(head, head_bytes, &program, decision, framing, cx),
             Next::Wait => {
                 if let Phase::Exchange(current) = &mut self.phase {
-                    current.exchange.passed = beginning.passed;
+                    current.exchange.passed = decision.passed;
                 }
                 return Answered::NotYet;
             }
-            Next::DropBody => return self.drop_body(head, head_bytes, beginning, cx),
             Next::Login(login) => {
-                self.begin_exchange(ExchangeState::Login(login), head, beginning, cx);
+                self.begin_exchange(ExchangeState::Login(login), head, decision, framing, cx);
                 return Answered::NotYet;
             }
             Next::Lookup(lookup) => {
-                self.begin_exchange(ExchangeState::Lookup(lookup), head, beginning, cx);
+                self.begin_exchange(ExchangeState::Lookup(lookup), head, decision, framing, cx);
                 return Answered::NotYet;
             }
-            Next::Upstream(program) => {
-                return self.run_program(head, head_bytes, &program, beginning, cx);
-            }
-        };
-        // If the body is not read, the beginning of the next request is unknown.
-        let linger = match is_refused {
-            true => head.body != head::Body::None || head.expect != Expect::None,
-            false => body_waits,
-        };
-        if linger || is_late {
-            framing.persistence = Persistence::Closes;
         }
-        let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let head_only = head.method == Method::Head;
-        let id = PassedId::of(site, &self.transport, head, timing.id, server);
-        let sink =
-            &mut Sink { output, framing: &mut framing, request_id: id.as_ref().map(PassedId::as_bytes) };
-        let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
-        let responder = Responder::new(site, &server.refusals, cx.now, sink);
-        let mut responder = Responder { head_only, is_private, reads_accept, age_s, ..responder };
-        let response = responder.answer(head, answer);
-        beginning.framing = framing;
-        self.answered(head, response, linger, beginning, cx);
         Answered::Yes
     }
 
-    /// What a request that has waited has from its beginning: the site of its host, its time, and what it has passed. A new request
-    /// begins.
-    fn waited(&mut self, cx: &mut Context<'_>) -> (Option<Arc<Site>>, Timing, Passed) {
-        match &mut self.phase {
-            Phase::Exchange(current) => {
-                let Exchange { site, timing, passed, .. } = &mut current.exchange;
-                (Some(Arc::clone(site.host())), *timing, std::mem::take(passed))
-            }
-            Phase::Redirected(redirected) => {
-                let Redirected { site, timing, passed, .. } = &mut **redirected;
-                (Some(Arc::clone(site.host())), *timing, std::mem::take(passed))
-            }
-            Phase::BodyDropped(passed) => (None, Timing::begin(cx.ids, cx.now), std::mem::take(passed)),
-            _ => (None, Timing::begin(cx.ids, cx.now), Passed::default()),
+    /// Writes the head of the response into the output, and continues with the body or the next request.
+    fn respond(
+        &mut self,
+        head: &Head<'_>,
+        answer: (Answer, Option<u64>),
+        decision: Decision<'_>,
+        mut framing: Framing,
+        linger: bool,
+        cx: &mut Context<'_>,
+    ) {
+        if linger {
+            framing.persistence = Persistence::Closes;
         }
+        let id = decision.passed_id(head, &self.transport, cx.server);
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        let request_id = id.as_ref().map(PassedId::as_bytes);
+        let sink = &mut Sink { output, framing: &mut framing, request_id };
+        let (rest, record) = decision.respond(head, answer, &self.transport, sink, cx);
+        if let Some(body) = rest {
+            self.begin_exchange(ExchangeState::Body(body), head, decision, framing, cx);
+            if let Phase::Exchange(current) = &mut self.phase {
+                current.exchange.record = Some(record);
+            }
+            return;
+        }
+        output.push_end(record);
+        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
+        self.phase = if linger { Phase::Closing { linger } } else { Phase::after(framing.persistence) };
     }
 
     /// The request's body is of no use, but the next request stands behind it.
@@ -125,16 +102,15 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         head_bytes: &[u8],
-        Beginning { terms, passed, .. }: Beginning<'_>,
+        Decision { terms, passed, .. }: Decision<'_>,
         cx: &mut Context<'_>,
-    ) -> Answered {
+    ) {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
         }
         // The request that goes on behind the body is counted as one of its own.
         cx.tally.abandoned += u64::from(matches!(self.phase, Phase::Exchange(_)));
         self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, terms.body_bytes_max, passed)));
-        Answered::Yes
     }
 
     /// Sends a 100 response (RFC 9110 §10.1.1).
@@ -149,24 +125,19 @@ impl Http1 {
         head: &Head<'_>,
         head_bytes: &[u8],
         program: &Program,
-        beginning: Beginning<'_>,
+        decision: Decision<'_>,
+        framing: Framing,
         cx: &mut Context<'_>,
-    ) -> Answered {
-        let request = Request::new(head, head_bytes, program);
-        let id = self.exchange_id();
-        let upstream = UpstreamExchange::new(
-            id,
-            request,
-            self.unread_body(head).length(),
-            beginning.site.routes.clone(),
-        );
+    ) {
+        let (id, request) = (self.exchange_id(), Request::new(head, head_bytes, program));
+        let (length, routes) = (self.unread_body(head).length(), decision.site.routes.clone());
+        let upstream = UpstreamExchange::new(id, request, length, routes);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && head.expect == Expect::Continue;
-        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning, cx);
+        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, decision, framing, cx);
         if leave {
             self.tell_to_continue(cx);
         }
-        Answered::Yes
     }
 
     /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
@@ -174,35 +145,19 @@ impl Http1 {
         &mut self,
         state: ExchangeState,
         head: &Head<'_>,
-        Beginning { host, site, terms, passed, framing, timing }: Beginning<'_>,
+        decision: Decision<'_>,
+        framing: Framing,
         cx: &mut Context<'_>,
     ) {
-        match &mut self.phase {
-            Phase::Exchange(current) => {
-                let exchange = &mut current.exchange;
-                (exchange.state, exchange.timing) = (state, timing);
-                (exchange.terms, exchange.passed) = (terms, passed);
-                current.framing = framing;
-            }
-            _ => {
-                cx.tally.begun += 1;
-                let (id, redirects) = (self.exchange_id(), self.redirects());
-                self.last_id = id;
-                let exchange = Exchange {
-                    id,
-                    site: HeldSite::new(host, site),
-                    terms,
-                    passed,
-                    state,
-                    timing,
-                    head_only: head.method == Method::Head,
-                    redirects,
-                    record: None,
-                };
-                let (body, client) = (self.unread_body(head), Client::default());
-                self.phase = Phase::Exchange(Box::new(Current { exchange, body, framing, client }));
-            }
+        let exchange = Exchange::new(decision, self.exchange_id(), state, head);
+        if let Phase::Exchange(current) = &mut self.phase {
+            (current.exchange, current.framing) = (exchange, framing);
+            return;
         }
+        cx.tally.begun += 1;
+        self.last_id = exchange.id;
+        let (body, client) = (self.unread_body(head), Client::default());
+        self.phase = Phase::Exchange(Box::new(Current { exchange, body, framing, client }));
     }
 
     /// The id of the exchange under way, or of the next one.
@@ -227,56 +182,14 @@ impl Http1 {
         }
     }
 
-    fn redirects(&self) -> u8 {
-        match &self.phase {
-            Phase::Redirected(redirected) => redirected.redirects,
-            Phase::Exchange(current) => current.exchange.redirects,
-            _ => 0,
-        }
-    }
-
-    /// The head is in the output. Records it, and continues with the body or the next request.
-    pub(super) fn answered(
-        &mut self,
-        head: &Head<'_>,
-        response: Response,
-        linger: bool,
-        beginning: Beginning<'_>,
-        cx: &mut Context<'_>,
-    ) {
-        let Response { status, head_bytes, rest } = response;
-        cx.tally.responses += 1;
-        let of = (&**beginning.site, &self.transport);
-        let record = recording::record(head, of, (status, head_bytes), beginning.timing, cx)
-            .by(|| beginning.terms.user_of(head));
-        if let Some(body) = rest {
-            self.begin_exchange(ExchangeState::Body(body), head, beginning, cx);
-            if let Phase::Exchange(current) = &mut self.phase {
-                current.exchange.record = Some(record);
-            }
-            return;
-        }
-        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
-        if let Some(output) = &mut self.output {
-            output.push_end(record);
-        }
-        self.phase =
-            if linger { Phase::Closing { linger } } else { Phase::after(beginning.framing.persistence) };
-    }
-
     /// Answers bytes that were no request, or that came too slowly, and closes. The log shows the first of them.
     pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
         let sink = &mut Sink { output, framing, request_id: None };
-        let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
-        let mut responder = Responder::new(site, refusals, cx.now, sink);
-        let response = responder.error(reject.status);
-        cx.tally.responses += 1;
-        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
-        let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
-        let record = RecordBuilder::of_refusal(of, reject, bytes, response.head_bytes, cx.now);
+        let record = decide::refuse(reject, bytes, self.transport.peer, sink, cx);
         output.push_end(record);
+        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
         self.input = Vec::new();
         self.phase = Phase::Closing { linger: true };
     }
@@ -290,13 +203,10 @@ impl Http1 {
     /// Ends an exchange that fails. A client that has received nothing gets an error page, and one whose response is complete
     /// gets all of it. Otherwise the connection is closed.
     pub(crate) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
-        let Some(upstream) = self.upstream() else { return };
-        if let Some(reason) = fault.reason {
-            let request = upstream.request.name().clone();
-            cx.tally.upstream_errors.push(UpstreamError { request, reason });
-        }
-        if upstream.is_safe() {
-            return self.abandon_upstream(cx);
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Some(upstream) = current.exchange.upstream_mut() else { return };
+        if upstream.fails(fault, cx) {
+            return self.end_upstream(cx);
         }
         let has_begun = upstream.reply.has_begun();
         if has_begun {
@@ -309,50 +219,34 @@ impl Http1 {
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
         let Current { exchange, mut body, mut framing, .. } = *current;
-        let Exchange { site, terms, passed, state, timing, head_only, .. } = exchange;
+        let Exchange { site, terms, state, timing, redirects, .. } = exchange;
         let ExchangeState::Upstream(upstream) = state else { return };
         // The answer that follows is counted as a request of its own.
         cx.tally.abandoned += 1;
         body.drop_within(&mut self.input);
         let linger = !body.is_complete();
-        let (request, release) = upstream.break_off();
-        cx.tally.released.extend(release);
-        let head = request.parse();
-        framing.body = BodyFraming::Length;
-        if linger {
-            framing.persistence = Persistence::Closes;
-        }
-        let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let sink = &mut Sink { output, framing: &mut framing, request_id: request.id.as_deref() };
-        let refusals = &cx.server.refusals;
-        let mut responder = Responder { head_only, ..Responder::new(&site, refusals, cx.now, sink) };
-        let response = responder.error(fault.status);
         if linger {
             self.input = Vec::new();
         }
-        let beginning = Beginning { host: site.host(), site: &site, terms, passed, framing, timing };
-        self.answered(&head, response, linger, beginning, cx);
+        let request = upstream.break_off(cx);
+        framing.body = BodyFraming::Length;
+        let answer = (Answer::Error(fault.status), None);
+        let decision = Decision::again(&site, terms, timing, redirects);
+        self.respond(&request.parse(), answer, decision, framing, linger, cx);
         // The response that was taken back was counted, too.
         cx.tally.responses -= u64::from(has_begun);
     }
 
-    /// The whole response is in the output. The exchange is over once that is sent.
-    fn abandon_upstream(&mut self, cx: &mut Context<'_>) {
+    /// The whole response is in the output, or stored. The exchange is over once that is sent.
+    fn end_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Exchange { state: ExchangeState::Upstream(upstream), record, .. } = &mut current.exchange else {
             return;
         };
-        upstream.abandon();
-        cx.tally.released.extend(upstream.released());
-        if upstream.stores_response() {
-            // The end of the response is recorded behind its last part.
-            return;
-        }
-        if let Some(record) = record.take() {
+        // The end of a stored response is recorded behind its last part.
+        if !upstream.stores_response() {
             let output = self.output.get_or_insert_with(|| cx.buffers.output());
-            output.push_end(record);
-            // If all bytes have been sent already, this records the end.
-            output.sent(0, cx.now.us, cx.tally);
+            output.end(record.take(), cx.now.us, cx.tally);
         }
     }
 }

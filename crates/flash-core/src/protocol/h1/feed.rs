@@ -4,7 +4,7 @@ use flash_http::status::Status;
 
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
-use crate::context::{Context, UpstreamError};
+use crate::context::Context;
 use crate::exchange::upstream::{GatewayError, JobDone};
 use crate::job::Done;
 use crate::refusal::Refusal;
@@ -63,8 +63,7 @@ impl Http1 {
             }
             Ok(JobDone::Response(part)) => self.send_stored(&part, cx),
             Ok(JobDone::Refused(reason)) => {
-                let request = upstream.request.name().clone();
-                cx.tally.upstream_errors.push(UpstreamError { request, reason });
+                upstream.request.complain(reason, cx);
                 self.send_stored(&[], cx);
             }
             Ok(JobDone::Nothing) => {}

@@ -2,6 +2,8 @@
 //!
 //! This module holds the state, and breaks the connection off. The files beside it change the state.
 
+use std::sync::Arc;
+
 use super::client::Client;
 use super::drop_body::DropBody;
 use super::framing::Framing;
@@ -11,14 +13,14 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::admission::Passed;
+use crate::exchange::decide::Waited;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
-use crate::held_site::HeldSite;
 use crate::idle_state::IdleState;
 use crate::output::Output;
-use crate::record::Timing;
 use crate::server::Settings;
+use crate::site::Site;
 use crate::transport::TransportInfo;
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub(super) enum Phase {
     /// A request waits. During its look-up, its head is at the front of `input`.
     Exchange(Box<Current>),
     /// A program has answered with a local redirection. The new head is at the front of `input`.
-    Redirected(Box<Redirected>),
+    Redirected(Box<Exchange>),
     /// A program writes to the client itself.
     Detached,
     /// The output holds the last bytes.
@@ -61,15 +63,6 @@ pub(super) enum Phase {
     Closed,
     /// The client was too slow.
     CutOff,
-}
-
-/// A request that goes on with another path.
-#[derive(Debug)]
-pub(super) struct Redirected {
-    pub(super) site: HeldSite,
-    pub(super) passed: Passed,
-    pub(super) timing: Timing,
-    pub(super) redirects: u8,
 }
 
 /// Why a connection stays open after its last byte has been sent.
@@ -94,6 +87,18 @@ pub(super) struct Current {
 }
 
 impl Phase {
+    /// What a request that has waited brings along: the site of its host, and what is known of it. A new request brings nothing.
+    pub(super) fn waited(&mut self) -> (Option<&Arc<Site>>, Waited<'_>) {
+        match self {
+            Self::Exchange(current) => current.exchange.waited(),
+            Self::Redirected(exchange) => exchange.waited(),
+            Self::BodyDropped(passed) => {
+                (None, Waited { passed: std::mem::take(passed), ..Waited::default() })
+            }
+            _ => (None, Waited::default()),
+        }
+    }
+
     /// The phase after a whole response.
     pub(super) fn after(persistence: Persistence) -> Self {
         if persistence.stays_open() { Self::ReadRequest } else { Self::Closing { linger: false } }
@@ -224,7 +229,7 @@ impl Http1 {
             Phase::Exchange(current) => {
                 cx.tally.abandoned += u64::from(current.exchange.has_no_response());
                 if let ExchangeState::Upstream(upstream) = current.exchange.state {
-                    cx.tally.released.extend(upstream.break_off().1);
+                    upstream.break_off(cx);
                 }
                 current.exchange.record
             }

@@ -1,14 +1,14 @@
 //! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
 use super::framing::Sink;
-use super::state::{Current, Http1, Phase, Redirected};
+use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamEvent,
     UpstreamExchange, Writer,
 };
-use crate::exchange::{Exchange, ExchangeState, recording};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::want::{Interest, Want};
 
@@ -92,16 +92,7 @@ impl Http1 {
         let id = upstream.request.id.clone();
         let begins_at = output.mark();
         let sink = &mut Sink { output, framing: &mut new_framing, request_id: id.as_deref() };
-        let mut writer = Writer {
-            site,
-            refusals: &cx.server.refusals,
-            now: cx.now,
-            limits: &cx.server.settings.program_head,
-            sink,
-            head_only: *head_only,
-            accepts: upstream.request.accepts,
-            head: None,
-        };
+        let mut writer = Writer::new(site, &upstream.request, *head_only, sink, cx);
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then(|| writer.sink.output.written_bytes());
         let ended = upstream.upstream_event(event, &mut writer);
@@ -109,19 +100,14 @@ impl Http1 {
             *framing = new_framing;
             upstream.head_at = Some((begins_at, output.mark()));
             cx.tally.responses += 1;
-            let head = upstream.request.parse();
-            let begun = recording::record(&head, (site, &self.transport), written, *timing, cx);
-            *record = Some(begun.by(|| terms.user_of(&head)));
+            let of = (&***site, *terms, *timing);
+            *record = Some(upstream.request.record(of, &self.transport, written, cx));
         }
         if let Some(from) = kept_from {
             upstream.store(&output.take_behind(from));
         }
-        if upstream.is_complete()
-            && let Some(record) = record.take()
-        {
-            output.push_end(record);
-            // If all bytes have been sent already, this records the end.
-            output.sent(0, cx.now.us, cx.tally);
+        if upstream.is_complete() {
+            output.end(record.take(), cx.now.us, cx.tally);
         }
         upstream.make_room(output.waiting_bytes());
         cx.tally.released.extend(upstream.released());
@@ -147,12 +133,8 @@ impl Http1 {
         if output.is_empty() {
             upstream.next_part(|part| output.write(|out| out.extend_from_slice(part)));
         }
-        if upstream.is_complete()
-            && let Some(record) = record.take()
-        {
-            output.push_end(record);
-            // If all bytes have been sent already, this records the end.
-            output.sent(0, cx.now.us, cx.tally);
+        if upstream.is_complete() {
+            output.end(record.take(), cx.now.us, cx.tally);
         }
         upstream.make_room(output.waiting_bytes());
     }
@@ -186,9 +168,8 @@ impl Http1 {
             // The request for the other path is counted as one of its own.
             cx.tally.abandoned += 1;
             if let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::Closed) {
-                let Exchange { site, passed, timing, .. } = current.exchange;
-                let passed = passed.redirected();
-                self.phase = Phase::Redirected(Box::new(Redirected { site, passed, timing, redirects }));
+                let passed = current.exchange.passed.redirected();
+                self.phase = Phase::Redirected(Box::new(Exchange { passed, redirects, ..current.exchange }));
             }
         } else {
             self.phase = Phase::after(framing.persistence);

@@ -1,31 +1,22 @@
 //! Answering a request: a response is written at once, or the request becomes an exchange on a stream. A malformed request is
 //! refused.
 
-use std::sync::Arc;
-
 use flash_h2::frame::PAYLOAD_BYTES_MAX;
 use flash_h2::{ErrorCode, Priority};
 use flash_http::head::{self, Body, Expect, Head, Limits, Reject};
-use flash_http::method::Method;
 use flash_http::status::Status;
 
 use super::pieces::Pieces;
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
-use crate::context::{Context, UpstreamError};
-use crate::exchange::admission::Passed;
-use crate::exchange::answer::{Next, Program};
-use crate::exchange::decide::{self, Decision, Terms};
+use crate::context::Context;
+use crate::exchange::answer::{Answer, Next, Program};
+use crate::exchange::decide::{self, Decision};
 use crate::exchange::passed_id::PassedId;
-use crate::exchange::recording;
-use crate::exchange::respond::{Responder, Response};
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
-use crate::held_site::HeldSite;
-use crate::record::{RecordBuilder, Timing};
-use crate::site::Site;
 
 /// A request that is being answered.
 struct Arrived<'h> {
@@ -35,16 +26,6 @@ struct Arrived<'h> {
     has_ended: bool,
     text: &'h [u8],
     head: &'h Head<'h>,
-}
-
-/// A request's way so far.
-struct Way<'s> {
-    /// The site of the request's host, and the site or place whose rules the response is written by.
-    host: &'s Arc<Site>,
-    site: &'s Arc<Site>,
-    terms: Terms,
-    timing: Timing,
-    redirects: u8,
 }
 
 impl Http2 {
@@ -90,58 +71,39 @@ impl Http2 {
     }
 
     fn answer(&mut self, arrived: Arrived<'_>, mut exchange: Option<Exchange>, cx: &mut Context<'_>) {
-        let (server, head) = (cx.server, arrived.head);
         cx.tally.begun += u64::from(exchange.is_none());
-        let (timing, redirects, mut passed) = match &mut exchange {
-            Some(Exchange { timing, redirects, passed, .. }) => (*timing, *redirects, std::mem::take(passed)),
-            None => (Timing::begin(cx.ids, cx.now), 0, Passed::default()),
-        };
-        let waited = exchange.as_ref().map(Exchange::waited).unwrap_or_default();
-        let host = exchange.as_ref().map(|exchange| exchange.site.host());
+        let waited = exchange.as_mut().map(Exchange::waited).unwrap_or_default();
         // The end of a stream is no matter of its body: the next request has a stream of its own.
-        let Decision { next, host, site, terms, .. } =
-            decide::decide(head, (host, waited), &mut passed, (&self.transport, server), false, cx);
-        let way = Way { host, site, terms, timing, redirects };
-        let (answer, age_s) = match next {
-            Next::Respond { answer, age_s } => (answer, age_s),
-            Next::Login(login) => return self.keep(&arrived, &way, passed, ExchangeState::Login(login)),
-            Next::Lookup(lookup) => return self.keep(&arrived, &way, passed, ExchangeState::Lookup(lookup)),
-            Next::Upstream(program) => return self.run_program(&arrived, &way, passed, &program, cx),
+        let (next, decision) = decide::decide(arrived.head, waited, (&self.transport, cx.server), false, cx);
+        match next {
+            Next::Respond { answer, age_s } => self.respond(&arrived, (answer, age_s), decision, cx),
+            Next::Login(login) => self.begin_exchange(&arrived, ExchangeState::Login(login), decision),
+            Next::Lookup(lookup) => self.begin_exchange(&arrived, ExchangeState::Lookup(lookup), decision),
+            Next::Upstream(program) => self.run_program(&arrived, &program, decision, cx),
             Next::Wait | Next::DropBody => {
                 cx.tally.abandoned += 1;
-                return self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
+                self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
             }
-        };
-        let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
-        self.respond(&arrived, &way, cx, |responder| {
-            Responder { is_private, reads_accept, age_s, ..responder }.answer(head, answer)
-        });
+        }
     }
 
     /// Writes a response as far as the client's window allows. What is left is kept on the stream.
     fn respond(
         &mut self,
         arrived: &Arrived<'_>,
-        way: &Way<'_>,
+        answer: (Answer, Option<u64>),
+        decision: Decision<'_>,
         cx: &mut Context<'_>,
-        respond: impl FnOnce(Responder<'_, Sink<'_>>) -> Response,
     ) {
         let (id, head) = (arrived.id, arrived.head);
         self.empties_table |= self.session.empties_table();
         let window = self.session.streams().window(id).min(PAYLOAD_BYTES_MAX);
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let mut pieces = std::mem::take(&mut self.pieces);
-        let passed = PassedId::of(way.site, &self.transport, head, way.timing.id, cx.server);
+        let request_id = decision.passed_id(head, &self.transport, cx.server);
         let mut sink = Sink::new(output, &mut pieces, id, &mut self.empties_table, window)
-            .tells(passed.as_ref().map(PassedId::as_bytes));
-        let (site, refusals, now) = (&**way.site, &cx.server.refusals, cx.now);
-        let head_only = head.method == Method::Head;
-        let Response { status, rest, .. } =
-            respond(Responder { head_only, ..Responder::new(site, refusals, now, &mut sink) });
-        cx.tally.responses += 1;
-        let of = (&**way.site, &self.transport);
-        let user = || way.terms.user_of(head);
-        let record = recording::record(head, of, (status, 0), way.timing, cx).by(user);
+            .tells(request_id.as_ref().map(PassedId::as_bytes));
+        let (rest, record) = decision.respond(head, answer, &self.transport, &mut sink, cx);
         let at_once = match (rest.is_none(), sink.written_at_once) {
             (true, Some(bytes)) => Some(bytes),
             (true, None) if sink.is_empty() => {
@@ -168,8 +130,9 @@ impl Http2 {
                 self.finish(id, arrived.has_ended, cx);
             }
             None => {
-                let body = |body| way.exchange(id, Passed::default(), ExchangeState::Body(body), head);
-                let exchange = rest.map(body);
+                let number = ExchangeId::of_stream(id);
+                let exchange =
+                    rest.map(|body| Exchange::new(decision, number, ExchangeState::Body(body), head));
                 let state = self.state(arrived);
                 (state.pieces, state.exchange, state.record) = (pieces, exchange, Some(record));
                 self.drop_body(id);
@@ -195,8 +158,8 @@ impl Http2 {
     }
 
     /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
-    fn keep(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, passed: Passed, state: ExchangeState) {
-        let exchange = way.exchange(arrived.id, passed, state, arrived.head);
+    fn begin_exchange(&mut self, arrived: &Arrived<'_>, state: ExchangeState, decision: Decision<'_>) {
+        let exchange = Exchange::new(decision, ExchangeId::of_stream(arrived.id), state, arrived.head);
         let state = self.state(arrived);
         state.head = arrived.text.into();
         state.exchange = Some(exchange);
@@ -205,19 +168,17 @@ impl Http2 {
     fn run_program(
         &mut self,
         arrived: &Arrived<'_>,
-        way: &Way<'_>,
-        passed: Passed,
         program: &Program,
+        decision: Decision<'_>,
         cx: &mut Context<'_>,
     ) {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
-        let length = self.state(arrived).body.length;
-        let routes = way.site.routes.clone();
+        let (length, routes) = (self.state(arrived).body.length, decision.site.routes.clone());
         let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length, routes);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
-        self.keep(arrived, way, passed, ExchangeState::Upstream(Box::new(upstream)));
+        self.begin_exchange(arrived, ExchangeState::Upstream(Box::new(upstream)), decision);
         if leave {
             self.tell_to_continue(id, cx);
         }
@@ -244,12 +205,8 @@ impl Http2 {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let mut pieces = std::mem::take(&mut self.pieces);
         let sink = &mut Sink::new(output, &mut pieces, id, &mut self.empties_table, 0);
-        let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
-        Responder::new(site, refusals, cx.now, sink).error(reject.status);
-        cx.tally.responses += 1;
+        let record = Some(decide::refuse(reject, text, self.transport.peer, sink, cx));
         cx.tally.begun += 1;
-        let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
-        let record = Some(RecordBuilder::of_refusal(of, reject, text, 0, cx.now));
         pieces.is_complete = true;
         let body = RequestBody {
             length: RequestBodyLength::Unknown,
@@ -267,14 +224,8 @@ impl Http2 {
     pub(crate) fn give_up(&mut self, id: u32, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let (priority, has_ended) = (stream.priority, stream.has_ended());
-        let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else { return };
-        if let Some(reason) = fault.reason {
-            let request = upstream.request.name().clone();
-            cx.tally.upstream_errors.push(UpstreamError { request, reason });
-        }
-        if upstream.is_safe() {
-            upstream.abandon();
-            cx.tally.released.extend(upstream.released());
+        let Some(upstream) = stream.user.upstream_mut() else { return };
+        if upstream.fails(fault, cx) {
             return self.upstream_done(id, cx);
         }
         let has_begun = upstream.reply.has_begun();
@@ -295,12 +246,11 @@ impl Http2 {
         else {
             return;
         };
-        let (request, release) = upstream.break_off();
-        cx.tally.released.extend(release);
+        let request = upstream.break_off(cx);
         let head = request.parse();
         let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
-        let way = Way { host: site.host(), site: &site, terms, timing, redirects };
-        self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
+        let answer = (Answer::Error(fault.status), None);
+        self.respond(&arrived, answer, Decision::again(&site, terms, timing, redirects), cx);
         // The response that was taken back was counted, too.
         cx.tally.responses -= u64::from(has_begun);
     }
@@ -317,21 +267,5 @@ impl Http2 {
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
         };
         self.answer(Arrived { id, priority, has_ended, text, head: &head }, exchange, cx);
-    }
-}
-
-impl Way<'_> {
-    fn exchange(&self, id: u32, passed: Passed, state: ExchangeState, head: &Head<'_>) -> Exchange {
-        Exchange {
-            id: ExchangeId::of_stream(id),
-            site: HeldSite::new(self.host, self.site),
-            terms: self.terms,
-            passed,
-            state,
-            timing: self.timing,
-            head_only: head.method == Method::Head,
-            redirects: self.redirects,
-            record: None,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use flash_http::status::Status;
 
 use super::state::Http2;
-use crate::context::{Context, UpstreamError};
+use crate::context::Context;
 use crate::exchange::upstream::{GatewayError, JobDone, RequestBodyLength};
 use crate::job::Done;
 use crate::refusal::Refusal;
@@ -53,8 +53,7 @@ impl Http2 {
             Ok(JobDone::Written(bytes)) => cx.tally.spooled_bytes += bytes,
             Ok(JobDone::Response(part)) => stream.user.pieces.push_bytes(part, None),
             Ok(JobDone::Refused(reason)) => {
-                let request = upstream.request.name().clone();
-                cx.tally.upstream_errors.push(UpstreamError { request, reason });
+                upstream.request.complain(reason, cx);
             }
             Ok(JobDone::Nothing) => {}
             Err(fault) => return self.give_up(id, fault, cx),

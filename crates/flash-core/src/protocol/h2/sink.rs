@@ -98,6 +98,7 @@ impl<'a> Sink<'a> {
     }
 }
 
+/// A head's size is 0, because a stream counts the bytes of its body only.
 impl ResponseSink for Sink<'_> {
     type Head<'h>
         = Head<'h>
@@ -125,7 +126,6 @@ impl ResponseSink for Sink<'_> {
         });
         let out = self.output.opened();
         frame::end_headers(out, start);
-        let head_bytes = (out.len() - start) as u64;
         if at_once {
             let (length, flags) = (body.len() as u32, flag::END_STREAM);
             let data = FrameHeader { length, kind: kind::DATA, flags, stream };
@@ -137,7 +137,7 @@ impl ResponseSink for Sink<'_> {
         if !at_once {
             self.write(body);
         }
-        head_bytes
+        0
     }
 }
 
@@ -168,7 +168,8 @@ impl HeadSink for Head<'_> {
             encoder::field(out, request_id::FIELD, id);
         }
         frame::end_headers(out, self.start);
-        self.output.close(self.start)
+        self.output.close(self.start);
+        0
     }
 }
 

@@ -338,7 +338,7 @@ impl Http2 {
         self.session.consumed(id, body.waiting.len());
         cx.tally.abandoned += u64::from(exchange.as_ref().is_some_and(Exchange::has_no_response));
         if let Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) = exchange {
-            cx.tally.released.extend(upstream.break_off().1);
+            upstream.break_off(cx);
         }
         if let Some(record) = record {
             cx.tally.end(record.cut(body_bytes_sent, cx.now.us));

@@ -7,7 +7,7 @@ use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamEvent, UpstreamExchange, Writer,
 };
-use crate::exchange::{Exchange, ExchangeState, recording};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::want::Want;
 
@@ -66,28 +66,18 @@ impl Http2 {
         let (begins_at, empties_table) = (output.mark(), self.empties_table);
         let mut sink = Sink::new(output, &mut state.pieces, id.stream(), &mut self.empties_table, 0)
             .tells(request_id.as_deref());
-        let mut writer = Writer {
-            site,
-            refusals: &cx.server.refusals,
-            now: cx.now,
-            limits: &cx.server.settings.program_head,
-            sink: &mut sink,
-            head_only: *head_only,
-            accepts: upstream.request.accepts,
-            head: None,
-        };
+        let mut writer = Writer::new(site, &upstream.request, *head_only, &mut sink, cx);
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then_some(waiting_bytes);
         let ended = upstream.upstream_event(event, &mut writer);
         let written = writer.head;
         let is_written = upstream.reply.is_written();
-        if let Some((status, _)) = written {
+        if let Some(written) = written {
             cx.tally.responses += 1;
             // A response that empties the client's table stays, because later ones build on that.
             upstream.head_at = (!empties_table).then(|| (begins_at, sink.mark()));
-            let head = upstream.request.parse();
-            let record = recording::record(&head, (site, &self.transport), (status, 0), *timing, cx);
-            state.record = Some(record.by(|| terms.user_of(&head)));
+            let of = (&***site, *terms, *timing);
+            state.record = Some(upstream.request.record(of, &self.transport, written, cx));
         }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();
         if ends_with_head {
