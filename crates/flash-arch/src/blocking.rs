@@ -4,6 +4,7 @@
 //! Where connections come from and where they are parked is the [`Source`]'s business.
 
 use std::mem;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,24 +13,22 @@ use std::time::{Duration, Instant};
 
 use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
-use flash_core::upstream::Opened;
-use flash_core::{Connection, Drain, ExchangeId, Interest, Want};
+use flash_core::{Connection, Drain, ExchangeId, Interest};
 use flash_observe::RateLimit;
 use flash_observe::metrics::Count;
 use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::server_state::ServerState;
-use crate::socket::{self, Received, Sent};
-use crate::transport::Transport;
+use crate::socket;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
 pub(crate) use self::source::{Arrival, Client, Source};
 
 mod admit;
+mod serving;
 mod source;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
@@ -65,11 +64,6 @@ pub(crate) struct Blocking<S> {
     /// Log-ins of the connection that are being checked.
     logins: usize,
     collected: Collected,
-}
-
-/// Whether the connection cannot go to another process: it has the keys of TLS, or the tables of HTTP/2.
-fn stays(connection: &Connection, transport: &Transport) -> bool {
-    transport.is_tls() || connection.is_http2()
 }
 
 impl<S: Source> Blocking<S> {
@@ -126,10 +120,9 @@ impl<S: Source> Blocking<S> {
     fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
         self.source.holds(client.connection.counted_at());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let Client { connection, transport, socket, .. } = &mut *client;
-            let after = self.serve(connection, transport, socket);
+            let after = self.serve(&mut client);
             if after == After::Close {
-                connection.abort(&mut self.worker.cx());
+                client.connection.abort(&mut self.worker.cx());
             }
             self.release();
             after
@@ -161,194 +154,37 @@ impl<S: Source> Blocking<S> {
         self.source.holds(None);
     }
 
-    fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
-        let (mut waits, mut has_received, mut counted_at) = (true, false, connection.counted_at());
-        // The last wait was for a client that has done nothing.
-        let mut was_in_vain = false;
-        // What is under way when the time to drain has passed is cut, and recorded as such.
-        while !self.worker.shared.has_given_up() {
-            self.worker.refresh();
-            self.worker.drain = match self.source.is_retired() && stays(connection, transport) {
-                // The client is told, and asks again over another connection.
-                true if connection.is_between_requests() => Drain::AtOnce,
-                true => Drain::AfterNextRequest,
-                false => Drain::No,
-            };
-            if waits == connection.is_exchanging() {
-                // If two sockets may become ready, the worker does not block on one of them.
-                waits = !waits;
-                let restored = match waits {
-                    true => set_socket_timeout(socket, Timeout::Send, Some(LOOK_UP)),
-                    false => Ok(()),
-                };
-                if restored.and_then(|()| rustix::io::ioctl_fionbio(socket, !waits)).is_err() {
-                    return After::Close;
-                }
-            }
-            match mem::take(&mut was_in_vain) {
-                true if self.gives_way(connection, transport, socket) => return After::Close,
-                true => {}
-                false => self.source.goes_on(),
-            }
-            if connection.deadline_ms() <= self.worker.clock.now.ms() {
-                socket::expire(connection, socket, &mut self.worker.cx());
-            }
-            if transport.has_step() && !connection.is_over() {
-                let patience = connection.deadline_ms().saturating_sub(self.worker.clock.now.ms());
-                let (source, worker) = (&self.source, &mut self.worker);
-                source.take_step(Duration::from_millis(patience).min(LOOK_UP), &mut || {
-                    transport.step(socket, connection, &mut worker.cx());
-                });
-                self.worker.clock.read();
-                continue;
-            }
-            if transport.holds_back(socket, connection, &mut self.worker.cx()) {
-                self.worker.clock.read();
-                was_in_vain = true;
-                continue;
-            }
-            let want = connection.want(&mut self.worker.cx());
-            self.release();
-            match want {
-                Want::Receive => {
-                    let drain = self.worker.shared.drain_state();
-                    let goes_on =
-                        self.worker.drain == Drain::No && matches!(drain, Drain::No | Drain::HandsOver);
-                    let is_idle = goes_on && connection.is_idle();
-                    // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
-                    self.source.awaits_request(is_idle);
-                    let leaves = match drain {
-                        Drain::No => self.source.is_retired(),
-                        Drain::HandsOver => has_received && !transport.is_tls(),
-                        Drain::AfterNextRequest | Drain::AtOnce => false,
-                    };
-                    if is_idle && leaves {
-                        match self.source.parks(connection, transport) {
-                            // What the client has sent may be in the socket already. Another one reads it.
-                            true => return After::Park,
-                            false if drain == Drain::No && stays(connection, transport) => continue,
-                            false => {}
-                        }
-                    }
-                    let received = match self.source.may_wait() && !self.is_crowded(transport) {
-                        true => socket::receive(socket, &mut self.buffer),
-                        false => socket::receive_now(socket, &mut self.buffer),
-                    };
-                    self.source.awaits_request(false);
-                    self.worker.clock.read();
-                    // A reload may have ended during the wait.
-                    self.worker.refresh();
-                    let (worker, buffer) = (&mut self.worker, &self.buffer);
-                    match received {
-                        Received::Bytes(count) => {
-                            has_received = true;
-                            transport.received(&buffer[..count], socket, connection, &mut worker.cx());
-                            // Behind a proxy its header says which client counts.
-                            if connection.counted_at() != counted_at {
-                                counted_at = connection.counted_at();
-                                self.source.holds(counted_at);
-                            }
-                        }
-                        Received::End => connection.received_end(&mut worker.cx()),
-                        Received::Blocked => {
-                            was_in_vain = !connection.receive_blocked();
-                            if was_in_vain && let Some(after) = self.leave(connection, transport, socket) {
-                                return after;
-                            }
-                        }
-                        Received::Gone => connection.abort(&mut worker.cx()),
-                    }
-                }
-                Want::Send => {
-                    let Some(output) = connection.output() else { return After::Close };
-                    let sent = transport.send_now(socket, output, None);
-                    self.worker.clock.read();
-                    let cx = &mut self.worker.cx();
-                    match sent {
-                        Sent::Bytes(count) => connection.sent(count, cx),
-                        Sent::Blocked => was_in_vain = !connection.send_blocked(),
-                        Sent::Broken => connection.abort(cx),
-                    }
-                    self.worker.report();
-                }
-                Want::Job(id, job) => {
-                    let outcome = self.source.run(&self.worker.shared, &job);
-                    // The time that the disk took does not count as the client's.
-                    self.worker.clock.read();
-                    connection.completed(id, outcome, &mut self.worker.cx());
-                }
-                Want::CheckLogin(id) => {
-                    let Some(completions) = self.completions() else { return After::Close };
-                    self.check_login(connection, id, &completions);
-                }
-                Want::OpenUpstream(id) => {
-                    let Some(completions) = self.completions() else { return After::Close };
-                    let reply = Box::new(move |opened: Opened| {
-                        completions.push(0, Completion::Opened(id, opened.into()))
-                    });
-                    let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
-                    self.streams.extend(stream.map(|stream| (id, stream)));
-                }
-                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
-                    self.worker.clock.read();
-                    let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
-                    self.upstream_io.perform(&want, connection, stream, &mut self.worker.cx());
-                }
-                Want::WaitIo(mut interest) => {
-                    interest.client_out |= transport.waits();
-                    was_in_vain = !self.wait_for_either(interest, connection, socket);
-                }
-                Want::ShutdownWrite => {
-                    if transport.shutdown(socket).is_err() {
-                        return After::Close;
-                    }
-                }
-                Want::Reset => {
-                    socket::reset(socket);
-                    return After::Close;
-                }
-                Want::Close if transport.close(socket, connection) => _ = self.worker.clock.read(),
-                Want::WaitJob if self.logins > 0 => {
-                    let nothing = Interest {
-                        client_in: false,
-                        client_out: false,
-                        upstream_in: false,
-                        upstream_out: false,
-                    };
-                    self.wait_for_either(nothing, connection, socket);
-                }
-                // A job is done at once, so the connection never waits for one.
-                Want::WaitJob | Want::Detach | Want::Close => return After::Close,
-            }
-        }
-        After::Close
+    /// Takes a step of the handshake, when a processor is left for it.
+    fn take_step(&mut self, Client { connection, transport, socket, .. }: &mut Client) {
+        let patience = connection.deadline_ms().saturating_sub(self.worker.clock.now.ms());
+        let (source, worker) = (&self.source, &mut self.worker);
+        source.take_step(Duration::from_millis(patience).min(LOOK_UP), &mut || {
+            transport.step(socket, connection, &mut worker.cx());
+        });
+        self.worker.clock.read();
     }
 
     /// Leaves a connection whose client sends nothing, if that is possible. Else waits for the client.
-    fn leave(
-        &mut self,
-        connection: &Connection,
-        transport: &mut Transport,
-        socket: &OwnedFd,
-    ) -> Option<After> {
+    fn leave(&mut self, client: &mut Client) -> ControlFlow<After> {
+        let Client { connection, transport, socket, .. } = client;
         let shared = &self.worker.shared;
         // While the server drains, this worker closes the connection itself.
         if shared.drain_state() != Drain::AtOnce && self.source.parks(connection, transport) {
-            return Some(After::Park);
+            return Break(After::Park);
         }
         // No other worker is left, and this one could be free.
         let is_free = connection.is_between_requests() && self.worker.drain == Drain::No;
         if !self.source.may_wait() && !self.source.is_retired() && is_free && transport.is_tls() {
             // The client sees that nothing is missing.
             transport.close(socket, connection);
-            return Some(After::Close);
+            return Break(After::Close);
         }
         let is_idle = connection.is_idle() && self.worker.drain == Drain::No;
         // A reload that comes later wakes this worker, and waits for it.
         self.source.awaits_request(is_idle);
         let retirement = self.source.retirement().filter(|_| is_idle);
         if is_idle && self.source.is_retired() {
-            return None;
+            return Continue(());
         }
         let mut polled = vec![PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
         polled.extend(retirement.as_ref().map(|retirement| PollFd::new(retirement, PollFlags::IN)));
@@ -356,11 +192,12 @@ impl<S: Source> Blocking<S> {
         let patience = if self.source.may_wait() { LOOK_UP } else { CLIENT_PATIENCE };
         let _ = poll(&mut polled, Timespec::try_from(patience).ok().as_ref());
         self.worker.clock.read();
-        None
+        Continue(())
     }
 
     /// Waits until the client or an upstream is ready. Returns whether one is.
-    fn wait_for_either(&mut self, interest: Interest, connection: &mut Connection, socket: &OwnedFd) -> bool {
+    fn wait_for_either(&mut self, interest: Interest, client: &mut Client) -> bool {
+        let Client { connection, socket, .. } = client;
         let flags = |reads: bool, writes: bool| {
             let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }

@@ -42,7 +42,7 @@ use crate::worker::Worker;
 
 use self::deferred::Deferred;
 use self::leaving::Leaving;
-use self::slot::{Slot, Turn, TurnContext};
+use self::slot::{Slot, SlotTurn, Turn, WANTS_PER_TURN};
 use self::streams::{Chain, Streams};
 use self::token::{COMPLETIONS, NO_CONNECTION, split, token};
 
@@ -383,16 +383,20 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.worker.cx();
             what(slot, Io { poller: &mut self.poller, streams: &mut self.streams }, cx);
-            let turn_cx = TurnContext {
+            let turn = SlotTurn {
+                slot,
+                token,
+                cx,
+                poller: &mut self.poller,
                 deferred: &mut self.deferred,
-                handshakes: &mut self.handshakes,
                 metrics: &self.metrics,
                 upstream_io: &mut self.upstream_io,
                 streams: &mut self.streams,
                 completions: &self.completions,
                 logins: &self.logins,
+                wants_left: WANTS_PER_TURN,
             };
-            slot.perform(token, cx, turn_cx, &mut self.poller)
+            turn.run()
         }));
         if self.worker.has_released() {
             slot.release(&mut self.worker.cx(), &mut self.streams, &mut self.poller);
@@ -404,6 +408,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 }
             }
             Ok(Turn::Waits(until)) => {
+                if slot.transport.queue_step() {
+                    self.handshakes.push_back(token);
+                }
                 if until == WakeOn::Received
                     && let Some(hand_over) = self.worker.shared.hand_over()
                     && self.worker.shared.is_draining()

@@ -28,6 +28,7 @@ mod connection_permit;
 mod control;
 mod dispatch;
 mod document_root;
+mod driver;
 mod epoll;
 mod epoll_registration;
 mod event_loop;

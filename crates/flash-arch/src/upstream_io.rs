@@ -3,12 +3,15 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use flash_core::upstream::{Arriving, OnOpened, OpenError, Opened};
+use flash_core::upstream::{Arriving, OpenError, Opened};
 use flash_core::{Connection, Context, Direction, ExchangeId, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
+use crate::completion_queue::{Completion, CompletionQueue};
+use crate::driver::Served;
 use crate::poller::receive_buffer;
 use crate::socket::{self, Received, Sent};
 
@@ -20,42 +23,23 @@ pub(crate) struct UpstreamIo {
 }
 
 impl UpstreamIo {
-    /// Performs [`Want::OpenUpstream`]. A result that is not there at once comes by `reply`, for [`tell_opened`].
-    /// Returns the exchange's stream.
-    pub(crate) fn begin(
-        &mut self,
-        connection: &mut Connection,
-        id: ExchangeId,
-        socket: &OwnedFd,
-        cx: &mut Context<'_>,
-        reply: OnOpened,
-    ) -> Option<OwnedFd> {
-        let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
-        let mut begin = connection.begin(id, local, cx)?;
-        if let Some(direct) = &mut begin.direct {
-            // The program decides how long it waits for its client.
-            let _ = set_socket_timeout(socket, Timeout::Send, None);
-            direct.socket = socket.try_clone().ok();
-        }
-        if self.buffer.is_empty() {
-            self.buffer = receive_buffer();
-        }
-        let opened = match begin.upstreams.take() {
-            Some(upstreams) => upstreams.begin(begin, reply),
-            None => Some(Opened::Failed(OpenError::Broken)),
-        };
-        tell_opened(connection, id, opened?.into(), cx)
-    }
-
-    /// Performs [`Want::SendUpstream`], [`Want::ReceiveUpstream`] or [`Want::ShutdownUpstream`] on the exchange's stream.
+    /// Performs a want about an exchange's upstream, whose stream is `stream`. If it is to be opened, returns its stream. A
+    /// result that is not there at once comes to `completions` under `token`, for [`tell_opened`].
     pub(crate) fn perform(
         &mut self,
         want: &Want,
-        connection: &mut Connection,
+        served: Served<'_, '_>,
         stream: Option<&OwnedFd>,
-        cx: &mut Context<'_>,
-    ) {
-        let Some(stream) = stream else { return connection.abort(cx) };
+        (completions, token): (&Arc<CompletionQueue>, u64),
+    ) -> Option<OwnedFd> {
+        if let Want::OpenUpstream(id) = *want {
+            return self.open(id, served, Arc::clone(completions), token);
+        }
+        let Served { connection, cx, .. } = served;
+        let Some(stream) = stream else {
+            connection.abort(cx);
+            return None;
+        };
         match *want {
             Want::SendUpstream(id) => match socket::send_now(stream, connection.to_upstream(id)) {
                 Sent::Bytes(count) => connection.upstream_sent(id, count as usize, cx),
@@ -78,11 +62,37 @@ impl UpstreamIo {
             }
             _ => {}
         }
+        None
+    }
+
+    fn open(
+        &mut self,
+        id: ExchangeId,
+        Served { connection, socket, cx, .. }: Served<'_, '_>,
+        completions: Arc<CompletionQueue>,
+        token: u64,
+    ) -> Option<OwnedFd> {
+        let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+        let mut begin = connection.begin(id, local, cx)?;
+        if let Some(direct) = &mut begin.direct {
+            // The program decides how long it waits for its client.
+            let _ = set_socket_timeout(socket, Timeout::Send, None);
+            direct.socket = socket.try_clone().ok();
+        }
+        if self.buffer.is_empty() {
+            self.buffer = receive_buffer();
+        }
+        let reply = move |opened: Opened| completions.push(token, Completion::Opened(id, opened.into()));
+        let opened = match begin.upstreams.take() {
+            Some(upstreams) => upstreams.begin(begin, Box::new(reply)),
+            None => Some(Opened::Failed(OpenError::Broken)),
+        };
+        tell_opened(connection, id, opened?.into(), cx)
     }
 }
 
 /// Whether a want takes as long as a loop has for a connection's turn: it has a piece compressed.
-pub(crate) fn takes_long(want: &Want, connection: &mut Connection) -> bool {
+pub(crate) fn takes_long(want: &Want, connection: &Connection) -> bool {
     matches!(want, Want::ReceiveUpstream(id) if connection.takes_long(*id))
 }
 

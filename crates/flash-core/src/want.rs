@@ -36,7 +36,7 @@ pub enum Want {
 }
 
 /// The directions that a connection waits for. All of them would block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     pub client_in: bool,
     pub client_out: bool,

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::{Connection, Evictable, TransportInfo};
+use flash_core::{Evictable, TransportInfo};
 use flash_observe::metrics::Count;
 
 use super::source::{Client, Source};
@@ -65,12 +65,7 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Whether the connection is closed for a new one, because its worker waits for a client in vain.
-    pub(super) fn gives_way(
-        &mut self,
-        connection: &Connection,
-        transport: &Transport,
-        socket: &OwnedFd,
-    ) -> bool {
+    pub(super) fn gives_way(&mut self, Client { connection, transport, socket, .. }: &Client) -> bool {
         if !self.source.lacks_places() {
             return false;
         }

@@ -1,22 +1,24 @@
-//! A connection's slot in a loop. In its turn the loop performs its wants until it has to wait. Then the poller
-//! learns what to watch.
+//! A connection's slot in a loop, and its turn: the loop performs its wants until it has to wait. Then the poller learns
+//! what to watch.
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_core::upstream::Opened;
-use flash_core::{Connection, Context, Interest, Want};
+use flash_core::job::Job;
+use flash_core::{Connection, Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
 
 use super::deferred::Deferred;
 use super::streams::{Chain, Streams};
-use crate::completion_queue::{Completion, CompletionQueue};
+use crate::completion_queue::CompletionQueue;
 use crate::connection_permit::ConnectionPermit;
+use crate::driver::{Driver, Served, perform};
 use crate::login_pool::LoginPool;
 use crate::poller::{Poller, WakeOn};
-use crate::socket::{self, Received, Sent};
+use crate::socket::Sent;
 use crate::timer_wheel::WheelSlot;
 use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, takes_long};
@@ -44,132 +46,111 @@ pub(super) enum Turn {
     Ends,
 }
 
-/// What a connection's turn borrows from its loop.
-pub(super) struct TurnContext<'a> {
+/// A connection's turn, and what it borrows from its loop.
+pub(super) struct SlotTurn<'a, 'c, P: Poller> {
+    pub(super) slot: &'a mut Slot<P::SocketState>,
+    pub(super) token: u64,
+    pub(super) cx: &'a mut Context<'c>,
+    pub(super) poller: &'a mut P,
     pub(super) deferred: &'a mut VecDeque<Deferred>,
-    pub(super) handshakes: &'a mut VecDeque<u64>,
     pub(super) metrics: &'a LoopMetrics,
     pub(super) upstream_io: &'a mut UpstreamIo,
     pub(super) streams: &'a mut Streams,
     pub(super) completions: &'a Arc<CompletionQueue>,
     pub(super) logins: &'a LoginPool,
+    pub(super) wants_left: usize,
 }
 
 /// The wants of one connection that are performed in a turn.
-const WANTS_PER_TURN: usize = 16;
+pub(super) const WANTS_PER_TURN: usize = 16;
 /// Moving an upstream's bytes counts as this many wants, because it may move a whole buffer.
 const WANTS_PER_PIECE: usize = 4;
 /// After a want that takes long, what it has made may be sent.
 const WANTS_AFTER_LONG: usize = 1;
 
-impl<L> Slot<L> {
-    pub(super) fn perform(
-        &mut self,
-        token: u64,
-        cx: &mut Context<'_>,
-        turn_cx: TurnContext<'_>,
-        poller: &mut impl Poller<SocketState = L>,
-    ) -> Turn {
-        let mut left = WANTS_PER_TURN;
-        while left > 0 {
-            left -= 1;
-            if self.transport.has_step() && !self.connection.is_over() {
-                if self.transport.queue_step() {
-                    turn_cx.handshakes.push_back(token);
-                }
-                return Turn::Waits(WakeOn::Completed);
-            }
-            if self.transport.holds_back(&self.socket, &mut self.connection, cx) {
-                return Turn::Waits(WakeOn::Writable);
-            }
-            let want = self.connection.want(cx);
-            if !cx.tally.released.is_empty() {
-                self.release(cx, turn_cx.streams, poller);
-            }
-            match want {
-                Want::Receive => match poller.receive(&mut self.socket_state, &self.socket) {
-                    Received::Bytes(count) => {
-                        let bytes = poller.received(count);
-                        self.transport.received(bytes, &self.socket, &mut self.connection, cx);
-                    }
-                    Received::Blocked => {
-                        if !self.connection.receive_blocked() {
-                            return Turn::Waits(WakeOn::Received);
-                        }
-                    }
-                    Received::End => self.connection.received_end(cx),
-                    Received::Gone => self.connection.abort(cx),
-                },
-                Want::Send => {
-                    let Some(output) = self.connection.output() else { return Turn::Ends };
-                    let sent = match self.transport.send(&self.socket, output, Some(turn_cx.metrics)) {
-                        None => {
-                            poller.send(&mut self.socket_state, &self.socket, token, output, turn_cx.metrics)
-                        }
-                        sent => sent,
-                    };
-                    match sent {
-                        None if self.connection.is_exchanging() => {
-                            self.connection.send_blocked();
-                        }
-                        None => return Turn::Waits(WakeOn::Sent),
-                        Some(Sent::Bytes(count)) => self.connection.sent(count, cx),
-                        Some(Sent::Blocked) => {
-                            if !self.connection.send_blocked() {
-                                return Turn::Waits(WakeOn::Writable);
-                            }
-                        }
-                        Some(Sent::Broken) => self.connection.abort(cx),
-                    }
-                }
-                Want::Job(id, job) => turn_cx.deferred.push_back(Deferred::Job(token, id, job)),
-                Want::CheckLogin(id) => {
-                    turn_cx.logins.check(&mut self.connection, id, turn_cx.completions, token, cx);
-                }
-                Want::OpenUpstream(id) => {
-                    let completions = Arc::clone(turn_cx.completions);
-                    let reply = Box::new(move |opened: Opened| {
-                        completions.push(token, Completion::Opened(id, opened.into()))
-                    });
-                    let stream = turn_cx.upstream_io.begin(&mut self.connection, id, &self.socket, cx, reply);
-                    if let Some(stream) = stream {
-                        turn_cx.streams.insert(&mut self.streams, token, id, stream);
-                    }
-                }
-                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
-                    left = match takes_long(&want, &mut self.connection) {
-                        true => left.min(WANTS_AFTER_LONG),
-                        false => left.saturating_sub(WANTS_PER_PIECE - 1),
-                    };
-                    let stream = turn_cx.streams.get(self.streams, id);
-                    turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
-                }
-                Want::WaitIo(mut interest) => {
-                    interest.client_out |= self.transport.waits();
-                    return Turn::Exchanges(interest);
-                }
-                Want::WaitJob => return Turn::Waits(WakeOn::Completed),
-                Want::ShutdownWrite => {
-                    if self.transport.shutdown(&self.socket).is_err() {
-                        return Turn::Ends;
-                    }
-                }
-                Want::Detach => {
-                    // The socket stays open in another process. This loop needs none of its events.
-                    poller.forget(&self.socket, token);
-                    return Turn::Ends;
-                }
-                Want::Close if self.transport.close(&self.socket, &self.connection) => {
-                    return Turn::Waits(WakeOn::Writable);
-                }
-                Want::Close => return Turn::Ends,
-                Want::Reset => {
-                    socket::reset(&self.socket);
-                    return Turn::Ends;
-                }
+impl<P: Poller> SlotTurn<'_, '_, P> {
+    pub(super) fn run(mut self) -> Turn {
+        while self.wants_left > 0 {
+            self.wants_left -= 1;
+            if let Break(turn) = perform(&mut self) {
+                return turn;
             }
         }
         Turn::Waits(WakeOn::NextTurn)
+    }
+}
+
+impl<P: Poller> Driver for SlotTurn<'_, '_, P> {
+    type End = Turn;
+    const CLOSE: Turn = Turn::Ends;
+
+    #[inline]
+    fn lend<R>(&mut self, call: impl FnOnce(Served<'_, '_>) -> R) -> R {
+        call(self.slot.served(self.cx))
+    }
+
+    #[inline]
+    fn receive(&mut self) -> ControlFlow<Turn, bool> {
+        let Self { slot, poller, cx, .. } = self;
+        let received = poller.receive(&mut slot.socket_state, &slot.socket);
+        Continue(slot.served(cx).received(received, |count| poller.received(count)))
+    }
+
+    #[inline]
+    fn send(&mut self) -> ControlFlow<Turn, Option<Sent>> {
+        let Slot { connection, transport, socket, socket_state, .. } = &mut *self.slot;
+        let Some(output) = connection.output() else { return Break(Turn::Ends) };
+        let sent = transport.send(socket, output, Some(self.metrics));
+        Continue(sent.or_else(|| self.poller.send(socket_state, socket, self.token, output, self.metrics)))
+    }
+
+    fn job(&mut self, id: ExchangeId, job: Job) -> ControlFlow<Turn> {
+        self.deferred.push_back(Deferred::Job(self.token, id, job));
+        Continue(())
+    }
+
+    fn check_login(&mut self, id: ExchangeId) -> ControlFlow<Turn> {
+        self.logins.check(&mut self.slot.connection, id, self.completions, self.token, self.cx);
+        Continue(())
+    }
+
+    fn upstream(&mut self, id: ExchangeId, want: &Want) -> ControlFlow<Turn> {
+        self.wants_left = match want {
+            Want::OpenUpstream(_) => self.wants_left,
+            _ if takes_long(want, &self.slot.connection) => self.wants_left.min(WANTS_AFTER_LONG),
+            _ => self.wants_left.saturating_sub(WANTS_PER_PIECE - 1),
+        };
+        let stream = self.streams.get(self.slot.streams, id);
+        let completions = (self.completions, self.token);
+        let opened = self.upstream_io.perform(want, self.slot.served(self.cx), stream, completions);
+        if let Some(stream) = opened {
+            self.streams.insert(&mut self.slot.streams, self.token, id, stream);
+        }
+        Continue(())
+    }
+
+    fn release(&mut self) {
+        self.slot.release(self.cx, self.streams, self.poller);
+    }
+
+    fn wait(&mut self, until: WakeOn) -> ControlFlow<Turn> {
+        Break(Turn::Waits(until))
+    }
+
+    fn wait_io(&mut self, interest: Interest) -> ControlFlow<Turn> {
+        Break(Turn::Exchanges(interest))
+    }
+
+    fn forget(&mut self) {
+        self.poller.forget(&self.slot.socket, self.token);
+    }
+}
+
+impl<L> Slot<L> {
+    #[inline]
+    fn served<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>) -> Served<'a, 'c> {
+        let Self { connection, transport, socket, .. } = self;
+        Served { connection, transport, socket, cx }
     }
 
     /// Tells the poller which events end the wait for the client or an upstream.

@@ -1,25 +1,27 @@
 //! The steps: what each does in a connection's turn, until another step has to go on.
 
 use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::job::{Done, Job, Outcome};
-use flash_core::upstream::{Arriving, Opened};
-use flash_core::{Context, ExchangeId, Want};
+use flash_core::upstream::Arriving;
+use flash_core::{Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
 use rustix::event::epoll::{self, EventFlags};
 use slab::Slab;
 
 use crate::amped::Asymmetric;
-use crate::completion_queue::{Completion, CompletionQueue};
+use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
+use crate::driver::{Driver, Served, perform};
 use crate::epoll_registration::register;
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
-use crate::poller::Registered;
+use crate::poller::{Registered, WakeOn};
 use crate::socket::{self, Received, Sent};
 use crate::upstream_io::{UpstreamIo, takes_long, tell_opened};
 
@@ -125,8 +127,7 @@ impl ReadRequest {
     }
 
     fn serve(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
-        let socket = &mut self.sockets[slot.number()];
-        if socket.gone {
+        if self.sockets[slot.number()].gone {
             slot.connection.abort(cx);
         }
         let token = slot.token;
@@ -134,102 +135,113 @@ impl ReadRequest {
             let stream = tell_opened(&mut slot.connection, id, opened, cx);
             slot.add_stream(id, stream);
         }
-        let mut left = WANTS_PER_TURN;
-        while left > 0 {
-            left -= 1;
-            if slot.transport.has_step() && !slot.connection.is_over() {
-                return Next::Waits;
-            }
-            if slot.transport.holds_back(&slot.socket, &mut slot.connection, cx) {
-                let registered = socket.register(slot, Registered::Room, at);
-                return if registered.is_ok() { Next::Waits } else { Next::Ends };
-            }
-            let want = slot.connection.want(cx);
-            slot.release(at, cx);
-            match want {
-                Want::Receive if !socket.readable => {
-                    if !slot.connection.receive_blocked() {
-                        let registered = socket.register(slot, Registered::Bytes, at);
-                        return if registered.is_ok() { Next::Waits } else { Next::Ends };
-                    }
-                }
-                Want::Receive => match socket::receive(&slot.socket, &mut self.buffer) {
-                    Received::Bytes(count) => {
-                        // A short read has emptied the socket. Later bytes are a new event.
-                        socket.readable = count == self.buffer.len() || socket.hung_up;
-                        let bytes = &self.buffer[..count];
-                        slot.transport.received(bytes, &slot.socket, &mut slot.connection, cx);
-                    }
-                    Received::Blocked => socket.readable = false,
-                    Received::End => slot.connection.received_end(cx),
-                    Received::Gone => slot.connection.abort(cx),
-                },
-                Want::Send if slot.connection.is_exchanging() => {
-                    let Some(output) = slot.connection.output() else { return Next::Ends };
-                    match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
-                        Sent::Bytes(count) => slot.connection.sent(count, cx),
-                        Sent::Blocked => {
-                            slot.connection.send_blocked();
-                        }
-                        Sent::Broken => slot.connection.abort(cx),
-                    }
-                }
-                Want::CheckLogin(id) => {
-                    let (completions, token) = (at.completions, slot.token);
-                    self.logins.check(&mut slot.connection, id, completions, token, cx);
-                }
-                Want::OpenUpstream(id) => {
-                    let (completions, token) = (Arc::clone(at.completions), slot.token);
-                    let reply = Box::new(move |opened: Opened| {
-                        completions.push(token, Completion::Opened(id, opened.into()))
-                    });
-                    let stream = self.upstream_io.begin(&mut slot.connection, id, &slot.socket, cx, reply);
-                    slot.add_stream(id, stream);
-                }
-                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
-                    if takes_long(&want, &mut slot.connection) {
-                        // What it has made may be sent.
-                        left = left.min(1);
-                    }
-                    let stream = slot.streams.iter().find(|stream| stream.exchange == id);
-                    let stream = stream.map(|stream| &stream.stream);
-                    self.upstream_io.perform(&want, &mut slot.connection, stream, cx);
-                }
-                Want::WaitIo(interest) => {
-                    let has_output = interest.client_out || slot.transport.waits();
-                    let client = if has_output { Registered::Room } else { Registered::Bytes };
-                    let registered = socket.register(slot, client, at);
-                    let registered = registered.and_then(|()| slot.register_streams(at));
-                    return if registered.is_ok() { Next::Waits } else { Next::Ends };
-                }
-                Want::Detach => {
-                    // The socket stays open in another process. This stage needs none of its events.
-                    let _ = epoll::delete(at.epoll, &slot.socket);
-                    return Next::Ends;
-                }
-                Want::Close if slot.transport.close(&slot.socket, &slot.connection) => {
-                    let registered = socket.register(slot, Registered::Room, at);
-                    return if registered.is_ok() { Next::Waits } else { Next::Ends };
-                }
-                Want::Close => return Next::Ends,
-                Want::Reset => {
-                    socket::reset(&slot.socket);
-                    return Next::Ends;
-                }
-                want => return elsewhere(want, slot, cx),
+        let mut reading = Reading { work: self, slot, at, cx, wants_left: WANTS_PER_TURN };
+        while reading.wants_left > 0 {
+            reading.wants_left -= 1;
+            if let Break(next) = perform(&mut reading) {
+                return next;
             }
         }
         Next::Unfinished
     }
 }
 
-impl Socket {
-    fn register(&mut self, slot: &Slot, needed: Registered, at: &At<'_>) -> io::Result<()> {
-        register(at.epoll, &mut self.registered, needed, &slot.socket, slot.token)
+/// A connection's turn in *read request*.
+struct Reading<'a, 'c> {
+    work: &'a mut ReadRequest,
+    slot: &'a mut Slot,
+    at: &'a At<'a>,
+    cx: &'a mut Context<'c>,
+    wants_left: usize,
+}
+
+impl Driver for Reading<'_, '_> {
+    type End = Next;
+    const CLOSE: Next = Next::Ends;
+
+    fn lend<R>(&mut self, call: impl FnOnce(Served<'_, '_>) -> R) -> R {
+        call(self.slot.served(self.cx))
+    }
+
+    fn receive(&mut self) -> ControlFlow<Next, bool> {
+        let ReadRequest { sockets, buffer, .. } = &mut *self.work;
+        let socket = &mut sockets[self.slot.number()];
+        let received = match socket.readable {
+            true => socket::receive(&self.slot.socket, buffer),
+            false => Received::Blocked,
+        };
+        socket.readable = match received {
+            // A short read has emptied the socket. Later bytes are a new event.
+            Received::Bytes(count) => count == buffer.len() || socket.hung_up,
+            received => received != Received::Blocked,
+        };
+        Continue(self.slot.served(self.cx).received(received, |count| &buffer[..count]))
+    }
+
+    fn send(&mut self) -> ControlFlow<Next, Option<Sent>> {
+        if !self.slot.connection.is_exchanging() {
+            return Break(elsewhere(Want::Send, self.slot, self.cx));
+        }
+        Continue(Some(self.slot.served(self.cx).send_now(Some(self.at.metrics))))
+    }
+
+    fn job(&mut self, id: ExchangeId, job: Job) -> ControlFlow<Next> {
+        Break(elsewhere(Want::Job(id, job), self.slot, self.cx))
+    }
+
+    fn check_login(&mut self, id: ExchangeId) -> ControlFlow<Next> {
+        let (completions, token) = (self.at.completions, self.slot.token);
+        self.work.logins.check(&mut self.slot.connection, id, completions, token, self.cx);
+        Continue(())
+    }
+
+    fn upstream(&mut self, id: ExchangeId, want: &Want) -> ControlFlow<Next> {
+        if takes_long(want, &self.slot.connection) {
+            // What it has made may be sent.
+            self.wants_left = self.wants_left.min(1);
+        }
+        let completions = (self.at.completions, self.slot.token);
+        let Slot { connection, transport, socket, streams, .. } = &mut *self.slot;
+        let stream = streams.iter().find(|stream| stream.exchange == id).map(|stream| &stream.stream);
+        let served = Served { connection, transport, socket, cx: self.cx };
+        let opened = self.work.upstream_io.perform(want, served, stream, completions);
+        self.slot.add_stream(id, opened);
+        Continue(())
+    }
+
+    fn release(&mut self) {
+        self.slot.release(self.at, self.cx);
+    }
+
+    fn wait(&mut self, until: WakeOn) -> ControlFlow<Next> {
+        let needed = match until {
+            WakeOn::Received => Registered::Bytes,
+            WakeOn::Writable | WakeOn::Sent => Registered::Room,
+            WakeOn::Completed | WakeOn::NextTurn => return Break(Next::Waits),
+        };
+        let registered = &mut self.work.sockets[self.slot.number()].registered;
+        let watched = register(self.at.epoll, registered, needed, &self.slot.socket, self.slot.token);
+        Break(if watched.is_ok() { Next::Waits } else { Next::Ends })
+    }
+
+    fn wait_io(&mut self, interest: Interest) -> ControlFlow<Next> {
+        if self.slot.register_streams(self.at).is_err() {
+            return Break(Next::Ends);
+        }
+        self.wait(if interest.client_out { WakeOn::Writable } else { WakeOn::Received })
+    }
+
+    fn forget(&mut self) {
+        let _ = epoll::delete(self.at.epoll, &self.slot.socket);
     }
 }
 
 impl Slot {
+    fn served<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>) -> Served<'a, 'c> {
+        let Self { connection, transport, socket, .. } = self;
+        Served { connection, transport, socket, cx }
+    }
+
     fn register_streams(&mut self, at: &At<'_>) -> io::Result<()> {
         for Stream { exchange, stream, registered } in &mut self.streams {
             let (_, room) = self.connection.interest_of(*exchange);
@@ -344,11 +356,9 @@ pub(super) struct SendHeader;
 impl SendHeader {
     /// Tries once. The rest goes to *send data*.
     fn send(slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
-        let Some(output) = slot.connection.output() else { return };
-        match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
-            Sent::Bytes(count) => slot.connection.sent(count, cx),
+        match slot.served(cx).send_now(Some(at.metrics)) {
             Sent::Blocked => {}
-            Sent::Broken => slot.connection.abort(cx),
+            sent => _ = slot.served(cx).sent(Some(sent)),
         }
     }
 }
@@ -403,22 +413,15 @@ impl Work for SendData {
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
                 Want::Send => {
-                    let Some(output) = slot.connection.output() else { return Next::Waits };
-                    match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
-                        Sent::Bytes(count) => slot.connection.sent(count, cx),
-                        // A program may be heard meanwhile, which is another step's.
-                        Sent::Blocked if slot.connection.send_blocked() => {}
-                        Sent::Blocked => {
-                            if slot.registered {
-                                return Next::Waits;
-                            }
-                            slot.registered = at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
-                            if slot.registered {
-                                return Next::Waits;
-                            }
-                            slot.connection.abort(cx);
+                    let sent = slot.served(cx).send_now(Some(at.metrics));
+                    // A program may be heard meanwhile, which is another step's.
+                    if !slot.served(cx).sent(Some(sent)) {
+                        slot.registered =
+                            slot.registered || at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
+                        if slot.registered {
+                            return Next::Waits;
                         }
-                        Sent::Broken => slot.connection.abort(cx),
+                        slot.connection.abort(cx);
                     }
                 }
                 Want::Job(id, job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {

@@ -212,12 +212,7 @@ impl Http2 {
         if self.output.as_ref().is_some_and(|output| !output.is_empty()) {
             self.give_up_windows();
             self.set_deadlines(cx);
-            return Want::WaitIo(Interest {
-                client_in: false,
-                client_out: true,
-                upstream_in: false,
-                upstream_out: false,
-            });
+            return Want::WaitIo(Interest { client_out: true, ..Interest::default() });
         }
         self.give_back_output(cx);
         self.phase = Phase::Lingering { bytes_left: LINGER_BYTES_MAX };
