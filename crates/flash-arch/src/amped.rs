@@ -3,7 +3,6 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -93,7 +92,7 @@ pub(crate) fn serve<P: Poller>(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     mut control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     let mut parts = control.parts()?;
     parts.disk.close_elsewhere()?;

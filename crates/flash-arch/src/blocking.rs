@@ -46,12 +46,6 @@ enum After {
     Park,
 }
 
-/// Has calls on a socket block as the workers expect it. An event loop may have had it before.
-pub(crate) fn set_blocking(socket: &OwnedFd) -> rustix::io::Result<()> {
-    rustix::io::ioctl_fionbio(socket, false)?;
-    socket::set_timeouts(socket, CLIENT_PATIENCE, LOOK_UP)
-}
-
 pub(crate) struct Blocking<S> {
     worker: Worker,
     source: S,
@@ -243,7 +237,7 @@ impl<S: Source> Blocking<S> {
                     self.end_login();
                     connection.completed(id, outcome, &mut self.worker.cx());
                 }
-                Completion::WaitingConnection(_) | Completion::Idle(..) => {}
+                Completion::WaitingConnection(_) => {}
             }
         }
         if gone {

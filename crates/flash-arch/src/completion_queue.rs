@@ -9,8 +9,7 @@ use flash_core::upstream::Arriving;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
-use crate::connection_permit::{ConnectionPermit, WaitingConnection};
-use crate::hand_over::IdleConnection;
+use crate::connection_permit::WaitingConnection;
 
 #[derive(Debug)]
 pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
@@ -21,8 +20,6 @@ pub(crate) enum Completion {
     Opened(ExchangeId, Arriving),
     /// A connection that needs the permit of an idle one.
     WaitingConnection(WaitingConnection),
-    /// A connection that was idle in the predecessor.
-    Idle(IdleConnection, ConnectionPermit),
 }
 
 #[cfg(test)]

@@ -95,12 +95,6 @@ impl Drop for Waiting {
     }
 }
 
-impl fmt::Debug for ConnectionPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionPermit").finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for WaitingConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitingConnection").field("transport", &self.transport).finish_non_exhaustive()

@@ -5,7 +5,6 @@
 
 mod admit;
 mod deferred;
-mod leaving;
 mod slot;
 mod streams;
 mod token;
@@ -20,7 +19,7 @@ use std::time::Duration;
 
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
-use flash_core::{Connection, Context, Drain, ExchangeId, TransportInfo};
+use flash_core::{Context, ExchangeId, TransportInfo};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use slab::Slab;
 
@@ -28,20 +27,17 @@ use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::ConnectionPermit;
 use crate::dispatch::Dispatch;
-use crate::hand_over::{GIVEN_PER_TURN, Given, IdleConnection};
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
-use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::victims::Victims;
 use crate::worker::Worker;
 
 use self::deferred::Deferred;
-use self::leaving::Leaving;
 use self::slot::{Slot, SlotTurn, Turn, WANTS_PER_TURN};
 use self::streams::{Chain, Streams};
 use self::token::{COMPLETIONS, NO_CONNECTION, split, token};
@@ -69,7 +65,6 @@ pub(crate) struct EventLoop<D, P: Poller> {
     logins: Arc<LoginPool>,
     /// Listeners at which connections have arrived in this turn.
     arrivals: Vec<usize>,
-    leaving: Leaving,
 }
 
 /// What an event of a connection may change in its loop.
@@ -120,7 +115,6 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             oldest_handshakes: Victims::default(),
             unfinished: Arc::default(),
             arrivals: Vec::new(),
-            leaving: Leaving::default(),
         })
     }
 
@@ -159,13 +153,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                     give_up_ms =
                         self.worker.clock.now.ms() + self.worker.shared.drain_time().as_millis() as u64;
                     self.close_acceptor();
-                    match self.worker.shared.drain_state() {
-                        Drain::HandsOver => self.leaving.begin(),
-                        _ => self.turn_all(|_, _, _| {}),
-                    }
+                    self.turn_all(|_, _, _| {});
                 }
-                self.leave();
-                if self.is_over() || self.worker.clock.now.ms() >= give_up_ms {
+                if self.slots.is_empty() || self.worker.clock.now.ms() >= give_up_ms {
                     self.turn_all(|slot, _, cx| slot.connection.abort(cx));
                     self.worker.report();
                     return Ok(());
@@ -181,9 +171,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let now_ms = self.worker.clock.now.ms();
         let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms).min(TIMEOUT_MS_MAX));
         let unreported = self.worker.has_unreported().then_some(0);
-        let leaving = self.leaving.wait_ms(now_ms);
-        let times =
-            [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up, leaving];
+        let times = [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up];
         let ms = times.into_iter().flatten().min()?;
         // One millisecond more, so that rounding never wakes the loop too early.
         Some(Duration::from_millis(ms + 1))
@@ -216,7 +204,6 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             Completion::WaitingConnection(waiting_connection) => {
                 Deferred::WaitingConnection(waiting_connection)
             }
-            Completion::Idle(idle, permit) => Deferred::Idle(idle, permit),
         }));
     }
 
@@ -245,7 +232,6 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                     }
                 }),
                 Some(Deferred::WaitingConnection(waiting_connection)) => self.admit(waiting_connection),
-                Some(Deferred::Idle(idle, permit)) => self.go_on(idle, permit),
                 Some(Deferred::Job(token, id, job)) => {
                     // The connection may have been closed.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
@@ -314,21 +300,10 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         if carries.unfinished_in_loop() > shared.handshakes_share() && !self.close_oldest_handshake() {
             return carries.shed();
         }
-        let connection = self.worker.connection(transport);
-        self.add_connection(socket, carries, connection, permit);
-    }
-
-    fn add_connection(
-        &mut self,
-        socket: OwnedFd,
-        transport: Transport,
-        connection: Connection,
-        permit: ConnectionPermit,
-    ) {
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
-            transport,
-            connection,
+            connection: self.worker.connection(transport),
+            transport: carries,
             socket,
             socket_state: P::socket_state(),
             generation: self.generation,
@@ -411,15 +386,6 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 if slot.transport.queue_step() {
                     self.handshakes.push_back(token);
                 }
-                if until == WakeOn::Received
-                    && let Some(hand_over) = self.worker.shared.hand_over()
-                    && self.worker.shared.is_draining()
-                    && self.leaving.give(slot, hand_over, token, &mut self.poller, self.worker.clock.now.ms())
-                        == Given::Yes
-                {
-                    self.close(token);
-                    return;
-                }
                 if self.poller.settle(&mut slot.socket_state, &slot.socket, token, until).is_ok() {
                     match until {
                         WakeOn::NextTurn => self.deferred.push_back(Deferred::NextTurn(token)),
@@ -432,33 +398,6 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             Err(panic) => self.worker.shared.panicked(&*panic),
         }
         self.close(token);
-    }
-
-    /// Gives some of the idle connections to the successor.
-    fn leave(&mut self) {
-        for _ in 0..GIVEN_PER_TURN {
-            let next =
-                self.leaving.may_try(self.worker.clock.now.ms()).then(|| self.leaving.next(&self.slots));
-            let Some(token) = next.flatten() else { return };
-            self.turn(token, |_, _, _| {});
-        }
-    }
-
-    /// Goes on with a connection that was idle in the predecessor.
-    fn go_on(&mut self, idle: IdleConnection, permit: ConnectionPermit) {
-        let settings = &self.worker.configuration().server.settings;
-        if let Some(connection) = Connection::from_idle(idle.state, settings) {
-            self.add_connection(idle.socket, Transport::Plain, connection, permit);
-        }
-    }
-
-    /// Whether a loop that drains has no connection, and gets no other.
-    fn is_over(&mut self) -> bool {
-        if self.slots.is_empty() {
-            // The predecessor may have given one before.
-            self.take_completions();
-        }
-        self.slots.is_empty() && self.deferred.is_empty()
     }
 
     /// Removes a connection.

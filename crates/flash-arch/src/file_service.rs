@@ -102,7 +102,7 @@ impl FileService {
         self.dispatch.completions.drain().filter_map(|(token, completion)| match completion {
             Completion::Done(_, outcome) => Some((token, outcome)),
             // This driver opens no upstreams and has no permits.
-            Completion::Opened(..) | Completion::WaitingConnection(_) | Completion::Idle(..) => None,
+            Completion::Opened(..) | Completion::WaitingConnection(_) => None,
         })
     }
 

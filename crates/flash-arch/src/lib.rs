@@ -34,7 +34,6 @@ mod epoll_registration;
 mod event_loop;
 mod file_service;
 mod gates;
-mod hand_over;
 mod helper_processes;
 mod helpers;
 mod limits;
@@ -56,7 +55,6 @@ mod signals;
 mod slowest;
 mod socket;
 mod sped;
-mod taking;
 #[cfg(test)]
 mod testing;
 mod timer_wheel;
@@ -69,7 +67,6 @@ mod warm_up;
 mod worker;
 
 use std::num::NonZero;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::{io, thread};
 
@@ -144,7 +141,6 @@ impl Arch {
 
 /// Serves until a signal to stop comes, or a needed process ends. Each process that serves asks the configurator for its parts.
 /// `clients` counts the connections of each client. `ready` is called once, when connections are accepted.
-/// It returns where a predecessor's idle connections come from.
 ///
 /// # Errors
 /// If it cannot serve, or has stopped because a needed process has ended.
@@ -155,7 +151,7 @@ pub fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
         Arch::Amped { loops, helpers } => {

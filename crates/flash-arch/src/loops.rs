@@ -1,12 +1,11 @@
 //! Starts and stops event loops, for the architectures that have them.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_process::Child;
 
-use crate::completion_queue::{Completion, CompletionQueue};
+use crate::completion_queue::CompletionQueue;
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;
@@ -14,7 +13,6 @@ use crate::listener::Listener;
 use crate::poller::Poller;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
-use crate::taking::Taking;
 
 pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     loops: usize,
@@ -23,7 +21,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     needed: &[Child],
     control: Control,
     dispatch: impl Fn(Arc<CompletionQueue>) -> D,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     shared.listen(listeners)?;
@@ -40,16 +38,8 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     let woken = queues.clone();
     let mut controlled =
         control.start(shared, move |_| woken.iter().for_each(|completions| completions.wake()))?;
-    let mut next = queues.clone().into_iter().cycle();
-    let taking = Taking::start(ready(), shared, move |idle, permit| {
-        if rustix::io::ioctl_fionbio(&idle.socket, true).is_ok()
-            && let Some(completions) = next.next()
-        {
-            completions.push(0, Completion::Idle(idle, permit));
-        }
-    });
+    ready();
     let stopped = signals.wait_for_stop(shared, needed, &mut controlled);
-    taking.stop(shared.has_successor());
     shared.drain();
     for completions in &queues {
         completions.wake();

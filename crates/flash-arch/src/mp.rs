@@ -16,7 +16,7 @@ mod worker;
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,6 @@ use rustix::process::Signal;
 
 use crate::clock::server_us;
 use crate::control::Control;
-use crate::hand_over::TakeOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mp::admin::{AdminRequest, Questions};
@@ -59,7 +58,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     // All processes count time from the same start.
     server_us(Instant::now());
@@ -94,12 +93,7 @@ pub(crate) fn serve(
     let mut is_reloading = false;
     let mut succession: Option<Succession> = None;
     let log = |line: &str| child::log(format_args!("{line}"));
-    if let Some(predecessor) = ready() {
-        let take_over = TakeOver::begin(predecessor, generations.present.limits.connections_max);
-        // If it fails, the predecessor keeps its connections.
-        let _ = take_over
-            .and_then(|from| generations.with_parking(|parking| parking.take_over(from)).unwrap_or(Ok(())));
-    }
+    ready();
     let lost = 'serving: loop {
         // A process may have ended before its signal could be received, so this comes first.
         if let Some(lost) = supervisor.reap() {
@@ -110,7 +104,7 @@ pub(crate) fn serve(
         growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
         let asked = questions.as_ref().map(Questions::events);
         let others = [asked, watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
-        let events = wait(&mut signals, &supervisor, &generations, (&others, upgrades.due()))?;
+        let events = wait(&mut signals, &supervisor, &generations, &others)?;
         for event in events {
             match event {
                 SignalEvent::Stop => break 'serving None,
@@ -140,9 +134,8 @@ pub(crate) fn serve(
             }
         }
         let leave_admin = || questions.take().into_iter().for_each(Questions::leave);
-        if let Some(successor) = upgrades.turn(&manager, generations.present.limits.drain, &log, leave_admin)
-        {
-            if let Err(error) = generations.succeeded(successor.hand_over, &mut supervisor) {
+        if upgrades.turn(&manager, &log, leave_admin) {
+            if let Err(error) = generations.succeeded(&mut supervisor) {
                 child::log(format_args!("connections between two requests are closed at once: {error}"));
                 break None;
             }
@@ -162,8 +155,7 @@ pub(crate) fn serve(
         let keep_ticking = growth.is_short || succession.is_some();
         let is_short = generations.with_parking(|parking| parking.turn(idle_max, keep_ticking));
         growth.is_short |= is_short.unwrap_or_default();
-        let parked = generations.with_parking(|parking| parking.len() + usize::from(parking.is_taking()));
-        let connections = busy + parked.unwrap_or_default();
+        let connections = busy + generations.with_parking(|parking| parking.len()).unwrap_or_default();
         if succession.as_mut().is_some_and(|succession| succession.is_over(connections)) {
             break None;
         }
@@ -195,13 +187,12 @@ fn wait(
     signals: &mut Signals,
     supervisor: &Supervisor<'_>,
     generations: &Generations,
-    (others, until): (&[Option<BorrowedFd<'_>>], Option<Instant>),
+    others: &[Option<BorrowedFd<'_>>],
 ) -> io::Result<Vec<SignalEvent>> {
     let parking = generations.parking();
     let parking = parking.as_ref().expect("only workers drop it");
     let own = [Some(parking.events()), generations.events()];
-    let events: Vec<_> = own.iter().chain(others).flatten().copied().collect();
-    signals.wait(supervisor, &events, until)
+    signals.wait(supervisor, &own.iter().chain(others).flatten().copied().collect::<Vec<_>>())
 }
 
 /// The time after another server has taken this one's place, until the last connection has ended.

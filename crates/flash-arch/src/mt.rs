@@ -9,7 +9,6 @@ mod threads;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -22,7 +21,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::background;
-use crate::blocking::{self, Arrival, Blocking, Client, LOOK_UP, Source};
+use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
 use crate::control::Control;
 use crate::gates::{ThreadGates, steps_at_once};
 use crate::limits::Limits;
@@ -32,7 +31,6 @@ use crate::mt::threads::Threads;
 use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
-use crate::taking::Taking;
 use crate::transport::Transport;
 use crate::victims::is_among_first;
 use crate::warm_up;
@@ -51,7 +49,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     mut control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     let hot_paths = mem::take(&mut control.hot_paths);
@@ -85,17 +83,9 @@ pub(crate) fn serve(
                 .log(format_args!("cannot accept connections at a new listener: {error}"));
         }
     })?;
-    let (parks, settings) = (Arc::clone(&pool), Arc::clone(&shared));
     warm_up::with_a_thread(&shared, hot_paths);
-    let taking = Taking::start(ready(), &shared, move |idle, permit| {
-        let connection = Connection::from_idle(idle.state, &settings.configuration().server.settings);
-        if let Some(connection) = connection.filter(|_| blocking::set_blocking(&idle.socket).is_ok()) {
-            let (socket, transport) = (idle.socket, Transport::Plain);
-            parks.poller.park(Box::new(Client { connection, transport, socket, permit }));
-        }
-    });
+    ready();
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    taking.stop(shared.has_successor());
     shared.drain();
     pool.poller.drain();
     if shared.has_successor() {
@@ -214,9 +204,7 @@ impl Source for Waiter {
     }
 
     fn park(&mut self, client: Box<Client>) {
-        if !self.pool.poller.gives(&client, &self.pool.shared) {
-            self.pool.poller.park(client);
-        }
+        self.pool.poller.park(client);
     }
 
     fn take_victim(&mut self) -> Option<Box<Client>> {

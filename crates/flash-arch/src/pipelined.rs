@@ -20,7 +20,6 @@ mod steps;
 
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -47,7 +46,6 @@ use crate::poller::Poller;
 use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
-use crate::taking::Taking;
 use crate::warm_up;
 
 pub(crate) fn serve(
@@ -57,7 +55,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     mut control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     let hot_paths = mem::take(&mut control.hot_paths);
@@ -85,18 +83,9 @@ pub(crate) fn serve(
         pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
     let mut controlled =
         control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
-    let first: Vec<_> = pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect();
-    let mut next = first.into_iter().cycle();
     warm_up::with_a_thread(&shared, hot_paths);
-    let taking = Taking::start(ready(), &shared, move |idle, permit| {
-        if rustix::io::ioctl_fionbio(&idle.socket, true).is_ok()
-            && let Some(completions) = next.next()
-        {
-            completions.push(NEW, Completion::Idle(idle, permit));
-        }
-    });
+    ready();
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    taking.stop(shared.has_successor());
     shared.drain();
     pools.iter().for_each(Pool::wake);
     shared.close_listeners();

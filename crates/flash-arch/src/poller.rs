@@ -80,12 +80,6 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// Ends the watch of a stream.
     fn forget(&mut self, stream: &OwnedFd, token: u64);
 
-    /// Whether another process may have the socket now, because the poller reads nothing from it. If not, an event follows, after
-    /// which it is asked again.
-    fn lets_go(&mut self, _socket_state: &mut Self::SocketState, _token: u64) -> bool {
-        true
-    }
-
     /// Closes a connection's socket.
     fn close(&mut self, socket_state: Self::SocketState, socket: OwnedFd, token: u64);
 }

@@ -27,7 +27,6 @@ use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::document_root;
 use crate::gates::ProcessGates;
-use crate::hand_over::HandOver;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
@@ -99,8 +98,6 @@ pub struct ServerState {
     draining: AtomicBool,
     /// A successor accepts in this server's place.
     has_successor: AtomicBool,
-    /// The way for idle connections to the successor.
-    hand_over: OnceLock<Arc<HandOver>>,
     /// The time to drain has passed: workers that block end what is under way.
     gave_up: AtomicBool,
 }
@@ -148,7 +145,6 @@ impl ServerState {
             manager: OnceLock::new(),
             draining: AtomicBool::new(false),
             has_successor: AtomicBool::new(false),
-            hand_over: OnceLock::new(),
             gave_up: AtomicBool::new(false),
         })
     }
@@ -285,7 +281,7 @@ impl ServerState {
         if !self.has_successor() {
             self.manager().stopping();
         }
-        // What was sent to the loops before is seen by each loop that sees this.
+        // A loop that sees this sees a successor, too.
         self.draining.store(true, Ordering::Release);
     }
 
@@ -295,11 +291,8 @@ impl ServerState {
         self.drain();
     }
 
-    /// Another server accepts at the same sockets. With `hand_over` it takes idle connections too.
-    pub(crate) fn succeeded(&self, hand_over: Option<Arc<HandOver>>) {
-        if let Some(hand_over) = hand_over {
-            let _ = self.hand_over.set(hand_over);
-        }
+    /// Another server accepts at the same sockets.
+    pub(crate) fn succeeded(&self) {
         self.has_successor.store(true, Ordering::Relaxed);
     }
 
@@ -307,19 +300,14 @@ impl ServerState {
         self.has_successor.load(Ordering::Relaxed)
     }
 
-    /// When connections come to their end. A client that is sending its next request to this server gets its answer here.
+    /// When connections come to their end. A client that is sending its next request to this server gets its answer here, for as long
+    /// as the server drains.
     pub(crate) fn drain_state(&self) -> Drain {
-        match (self.is_draining(), self.has_successor()) {
+        match (self.is_draining(), self.has_successor() && !self.has_given_up()) {
             (false, _) => Drain::No,
-            (true, true) if self.hand_over().is_some() => Drain::HandsOver,
             (true, true) => Drain::AfterNextRequest,
             (true, false) => Drain::AtOnce,
         }
-    }
-
-    /// The way to a successor that takes idle connections.
-    pub(crate) fn hand_over(&self) -> Option<&Arc<HandOver>> {
-        self.hand_over.get().filter(|hand_over| !hand_over.is_over())
     }
 
     /// Waits until all connections are closed. When the time to drain has passed, has workers end the others, and waits for

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flash_process::{Child, Supervisor, UpgradeRequest};
 
@@ -66,8 +66,7 @@ impl Signals {
         Ok(Self { delivery, ends_at_once, terminals: terminals() })
     }
 
-    /// Waits for signals, or until the supervisor has work to do, one of `others` can be read, or it is time. Then there may be no
-    /// signal.
+    /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read. Then there may be no signal.
     ///
     /// # Errors
     /// If the wait itself fails.
@@ -75,9 +74,8 @@ impl Signals {
         &mut self,
         supervisor: &Supervisor<'_>,
         others: &[BorrowedFd<'_>],
-        until: Option<Instant>,
     ) -> io::Result<Vec<SignalEvent>> {
-        supervisor.wait_until(&[&[self.delivery.get_read().as_fd()], others].concat(), until)?;
+        supervisor.wait(&[&[self.delivery.get_read().as_fd()], others].concat())?;
         let pending = self.delivery.pending();
         Ok(pending.filter_map(|signal| self.event_of(signal)).collect())
     }
@@ -137,7 +135,7 @@ impl Signals {
             let queue = shared.upgrades.get();
             let others = [queue.map(|queue| queue.eventfd()), upgrades.events()];
             let others: Vec<_> = others.into_iter().flatten().collect();
-            let events = self.wait(&supervisor, &others, upgrades.due())?;
+            let events = self.wait(&supervisor, &others)?;
             let log = |line: &str| shared.error_log.log(format_args!("{line}"));
             let listeners = shared.listeners.load();
             let listeners = || listeners.iter().flatten();
@@ -170,10 +168,9 @@ impl Signals {
                 upgrades.begin(&request, listeners(), &hot_paths, Some(reply), &log);
             }
             let leave_admin = || admin.iter_mut().for_each(AdminThread::stop);
-            if let Some(successor) = upgrades.turn(&shared.manager(), shared.drain_time(), &log, leave_admin)
-            {
+            if upgrades.turn(&shared.manager(), &log, leave_admin) {
                 self.stopping();
-                shared.succeeded(successor.hand_over);
+                shared.succeeded();
                 return Ok(());
             }
         }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::ExchangeId;
@@ -45,7 +44,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     mut control: Control,
-    ready: impl FnOnce() -> Option<OwnedFd>,
+    ready: impl FnOnce(),
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true, true)?;

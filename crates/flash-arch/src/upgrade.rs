@@ -9,14 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flash_os::channel::Channel;
 use flash_process::hot_paths::{self, HOT_PATHS};
-use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader, ipc};
+use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader};
 
 use crate::admin_listeners::AdminListeners;
-use crate::hand_over::{HandOver, Offer};
 use crate::listener::Listener;
 
 /// Who asked for an upgrade, and gets the number of the new process, or why there is none.
@@ -29,21 +28,8 @@ pub(crate) struct Upgrades {
     upgrader: Option<Upgrader>,
     /// Where administrators are answered. A successor gets it too.
     admin: AdminListeners,
-    under_way: Option<UnderWay>,
-}
-
-/// An upgrade that has begun, and who gets its result.
-enum UnderWay {
-    /// The new server is not ready yet.
-    Starting(Upgrade, Option<Reply>),
-    /// It serves. It has not said yet how many idle connections it takes.
-    Serving(Offer, Option<Reply>, u32),
-}
-
-/// Another server that has taken this one's place.
-pub(crate) struct Successor {
-    /// The way for idle connections. `None` if it takes none.
-    pub(crate) hand_over: Option<Arc<HandOver>>,
+    /// An upgrade whose server is not ready yet, and who gets its result.
+    under_way: Option<(Upgrade, Option<Reply>)>,
 }
 
 /// An administrator's request, and where the answer goes.
@@ -114,84 +100,44 @@ impl Upgrades {
             }
         };
         match begun {
-            Ok(upgrade) => self.under_way = Some(UnderWay::Starting(upgrade, reply)),
+            Ok(upgrade) => self.under_way = Some((upgrade, reply)),
             Err(why) => answer(reply, &Err(why), log),
         }
     }
 
-    /// Ends a new server that is not ready yet. One that serves goes on.
+    /// Ends a new server that is not ready yet.
     pub(crate) fn abandon(&mut self) {
-        if let Some(UnderWay::Serving(_, reply, pid)) = self.under_way.take() {
-            answer(reply, &Ok(pid), &|_| ());
-        }
+        self.under_way = None;
     }
 
     /// Readable when there is work for [`Upgrades::turn`].
     pub(crate) fn events(&self) -> Option<BorrowedFd<'_>> {
-        match self.under_way.as_ref()? {
-            UnderWay::Starting(upgrade, _) => Some(upgrade.events()),
-            UnderWay::Serving(offer, ..) => Some(offer.as_fd()),
-        }
+        self.under_way.as_ref().map(|(upgrade, _)| upgrade.events())
     }
 
-    /// When there is work for it also without an event.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        match self.under_way.as_ref()? {
-            UnderWay::Starting(..) => None,
-            UnderWay::Serving(offer, ..) => Some(offer.until()),
-        }
-    }
-
-    /// Looks what came of an upgrade. Never waits. Returns the successor if one is ready, and this server is to stop within `drain`.
-    /// `leave_admin` has administrators answered by the successor.
+    /// Looks what came of an upgrade. Never waits. Returns whether another server is ready, and this one is to stop. `leave_admin` has
+    /// administrators answered by the other one.
     pub(crate) fn turn(
         &mut self,
         manager: &ServiceManager,
-        drain: Duration,
         log: &dyn Fn(&str),
         leave_admin: impl FnOnce(),
-    ) -> Option<Successor> {
-        let (offer, reply, pid) = match self.under_way.take()? {
-            UnderWay::Serving(offer, reply, pid) => (offer, reply, pid),
-            UnderWay::Starting(upgrade, reply) => match upgrade.outcome() {
-                None => {
-                    self.under_way = Some(UnderWay::Starting(upgrade, reply));
-                    return None;
-                }
-                Some(Err(why)) => {
-                    answer(reply, &Err(why), log);
-                    return None;
-                }
-                Some(Ok(pid)) => {
-                    // Before anybody knows, so that the next request comes to the new server.
-                    leave_admin();
-                    self.admin = AdminListeners::default();
-                    // Before the new server tells the manager anything, which listens only to the main process.
-                    manager.succeeded_by(pid);
-                    let pair = ipc::pair().ok();
-                    upgrade.release(pair.as_ref().map(|(_, theirs)| theirs.as_fd()));
-                    log(&format!(
-                        "process {pid} serves from now on: this one finishes the requests under way"
-                    ));
-                    let offer = pair.map(|(ours, _)| Offer::new(ours));
-                    let Some(offer) = offer else {
-                        answer(reply, &Ok(pid), log);
-                        return Some(Successor { hand_over: None });
-                    };
-                    (offer, reply, pid)
-                }
-            },
+    ) -> bool {
+        let Some(outcome) = self.under_way.as_ref().and_then(|(upgrade, _)| upgrade.outcome()) else {
+            return false;
         };
-        match offer.take(drain) {
-            Ok(hand_over) => {
-                answer(reply, &Ok(pid), log);
-                Some(Successor { hand_over: hand_over.map(Arc::new) })
-            }
-            Err(offer) => {
-                self.under_way = Some(UnderWay::Serving(offer, reply, pid));
-                None
-            }
+        let Some((upgrade, reply)) = self.under_way.take() else { return false };
+        if let Ok(pid) = outcome {
+            // Before anybody knows, so that the next request comes to the new server.
+            leave_admin();
+            self.admin = AdminListeners::default();
+            // Before the new server tells the manager anything, which listens only to the main process.
+            manager.succeeded_by(pid);
+            upgrade.release();
+            log(&format!("process {pid} serves from now on: this one finishes the requests under way"));
         }
+        answer(reply, &outcome, log);
+        outcome.is_ok()
     }
 }
 

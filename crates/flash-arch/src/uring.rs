@@ -307,24 +307,6 @@ impl Poller for RingPoller {
         self.ring.cancel_poll(token);
     }
 
-    fn lets_go(&mut self, socket_state: &mut SocketState, token: u64) -> bool {
-        if self.arrived == Arrived::Waiting
-            || socket_state.held.is_some()
-            || socket_state.sending != Sending::No
-        {
-            return false;
-        }
-        match socket_state.receiving {
-            Receiving::First | Receiving::No => true,
-            Receiving::Yes => {
-                self.ring.cancel_receive(token);
-                socket_state.receiving = Receiving::Cancelled;
-                false
-            }
-            Receiving::Cancelled => false,
-        }
-    }
-
     fn close(&mut self, socket_state: SocketState, socket: OwnedFd, token: u64) {
         if socket_state.receiving == Receiving::Yes {
             self.ring.cancel_receive(token);

@@ -108,14 +108,9 @@ impl Connection {
         state.map(|state| state.counted_at(self.counted_at()))
     }
 
-    /// Goes on with a connection that was idle in another process. `None` if that was another server, and the client has too many
-    /// connections here.
+    /// Goes on with a connection that was idle in another process.
     pub fn from_idle(state: IdleState, settings: &Settings) -> Option<Self> {
-        let h1 = Http1::from_idle(state)?;
-        let counted = match state.is_uncounted() {
-            true => settings.count_connection(h1.transport()).ok()?,
-            false => state.counted(&settings.clients),
-        };
+        let (h1, counted) = (Http1::from_idle(state)?, state.counted(&settings.clients));
         let is_new = h1.has_received_nothing();
         let protocol = Protocol::H1(h1);
         Some(Self {

@@ -8,7 +8,6 @@ use crate::local::LocalCache;
 use crate::request_id::RequestIds;
 use crate::server::Server;
 pub use crate::tally::{Tally, UpstreamError};
-use crate::transport::TransportInfo;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
@@ -29,9 +28,6 @@ pub enum Drain {
     No,
     /// A successor accepts connections. Each one here gets the response to its next request, which says that it closes.
     AfterNextRequest,
-    /// A successor accepts connections, and takes each one of HTTP/1 without TLS that is idle. Others end as they do with
-    /// [`AfterNextRequest`](Self::AfterNextRequest).
-    HandsOver,
     /// Each one that waits for a request is closed.
     AtOnce,
 }
@@ -41,14 +37,5 @@ impl Drain {
     #[must_use]
     pub fn is_on(self) -> bool {
         self != Self::No
-    }
-
-    /// Whether an HTTP/1 connection closes after the response to its next request.
-    pub(crate) fn closes(self, transport: &TransportInfo) -> bool {
-        match self {
-            Self::No => false,
-            Self::HandsOver => transport.tls.is_some(),
-            Self::AfterNextRequest | Self::AtOnce => true,
-        }
     }
 }

@@ -127,15 +127,6 @@ impl Deadline {
         })
     }
 
-    /// The same moment for a server whose time is `ours_ms` when this one's is `theirs_ms`.
-    pub(crate) fn in_time(self, theirs_ms: u64, ours_ms: u64) -> Self {
-        let ms = match self.ms {
-            u64::MAX => u64::MAX,
-            ms => ours_ms.saturating_add(ms.saturating_sub(theirs_ms)),
-        };
-        Self { ms, ..self }
-    }
-
     pub(crate) fn is_for(&self, waiting: Waiting) -> bool {
         self.waiting == waiting
     }

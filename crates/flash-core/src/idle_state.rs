@@ -9,8 +9,6 @@ use crate::transport::TransportInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleState([u8; BYTES]);
 
-/// In place of a number: the one that goes on with the connection counts it.
-const UNCOUNTED: u32 = u32::MAX;
 const COUNTED_AT: usize = Deadline::BYTES + TransportInfo::BYTES;
 /// The last ones say where the connection is counted.
 const BYTES: usize = COUNTED_AT + 4;
@@ -48,64 +46,15 @@ impl IdleState {
     }
 
     /// The state of a connection that is counted at this place.
-    pub(crate) fn counted_at(self, place: Option<u32>) -> Self {
-        self.with_count(place.map_or(0, |place| place + 1))
-    }
-
-    /// The same for another server, which counts its clients by itself.
-    pub fn for_another_server(self) -> Self {
-        self.with_count(UNCOUNTED)
-    }
-
-    /// The same for a server whose time is `ours_ms` when that of the connection's earlier server is `theirs_ms`.
-    pub fn in_time(mut self, theirs_ms: u64, ours_ms: u64) -> Self {
-        if let Some((_, deadline)) = self.parts() {
-            self.0[..Deadline::BYTES].copy_from_slice(&deadline.in_time(theirs_ms, ours_ms).to_bytes());
-        }
-        self
-    }
-
-    fn with_count(mut self, number: u32) -> Self {
+    pub(crate) fn counted_at(mut self, place: Option<u32>) -> Self {
+        let number = place.map_or(0, |place| place + 1);
         self.0[COUNTED_AT..].copy_from_slice(&number.to_ne_bytes());
         self
     }
 
-    fn count(&self) -> u32 {
-        self.0.last_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
-    }
-
-    /// Whether the one that goes on with the connection counts it.
-    pub(crate) fn is_uncounted(&self) -> bool {
-        self.count() == UNCOUNTED
-    }
-
     /// The connection's count, which is the caller's from now on.
     pub fn counted(&self, clients: &Clients) -> Option<Counted> {
-        if self.is_uncounted() { None } else { clients.counted(self.count().checked_sub(1)?) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Now;
-    use crate::connection::Connection;
-    use crate::record::Peer;
-    use crate::server::Settings;
-
-    #[test]
-    fn another_server_counts_time_and_clients_by_itself() {
-        let settings = Settings::default();
-        let connection =
-            Connection::new(TransportInfo::plain(Peer::Unix), &settings, &Now::new(7_000_000, 0));
-        let state = connection.idle_state().unwrap();
-        let there = state.for_another_server().in_time(9_000, 100);
-        assert_eq!(there.deadline_ms() - 100, state.deadline_ms() - 9_000);
-        assert!(there.is_uncounted() && !state.is_uncounted());
-        assert_eq!(state.in_time(9_000, 100).in_time(100, 9_000), state);
-        // One that is due already is due at once, and one without a deadline has none.
-        assert_eq!(state.in_time(u64::MAX / 2, 100).deadline_ms(), 100);
-        let none = IdleState::with(TransportInfo::plain(Peer::Unix), &Deadline::default());
-        assert_eq!(none.in_time(9_000, 100).deadline_ms(), u64::MAX);
+        let number = u32::from_ne_bytes(*self.0.last_chunk()?);
+        clients.counted(number.checked_sub(1)?)
     }
 }

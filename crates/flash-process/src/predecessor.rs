@@ -48,18 +48,18 @@ impl Predecessor {
     }
 
     /// This process accepts connections. Waits until the predecessor has said so to the service manager, and accepts no more
-    /// requests from administrators. Returns where its idle connections come from. An older one sends none.
+    /// requests from administrators.
     ///
     /// # Errors
     /// If the predecessor does not want to be replaced any more, or has ended.
-    pub fn ready(&self) -> io::Result<Option<OwnedFd>> {
+    pub fn ready(&self) -> io::Result<()> {
         let gone = || io::Error::other("the server that was to be replaced is stopping");
         match ipc::send(&self.0, READY, &[]) {
             Err(Errno::PIPE | Errno::CONNRESET) => return Err(gone()),
             sent => sent?,
         }
         match ipc::receive(&self.0, &mut ipc::buffer())? {
-            Some(message) if *message.bytes == *GO => Ok(message.descriptors.into_iter().next()),
+            Some(message) if *message.bytes == *GO => Ok(()),
             _ => Err(gone()),
         }
     }

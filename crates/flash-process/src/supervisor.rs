@@ -140,17 +140,9 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// When the kernel has no room for the few things that this needs.
     pub fn wait(&self, events: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.wait_until(events, None)
-    }
-
-    /// The same, until this time at most.
-    ///
-    /// # Errors
-    /// As with [`wait`](Self::wait).
-    pub fn wait_until(&self, events: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Result<()> {
         let mut readable: Vec<_> =
             events.iter().map(|event| PollFd::from_borrowed_fd(*event, PollFlags::IN)).collect();
-        let timeout = self.pending.iter().map(|(at, _)| *at).chain(until).min().map(|at| {
+        let timeout = self.pending.iter().map(|(at, _)| *at).min().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });

@@ -153,10 +153,10 @@ impl Upgrade {
         }
     }
 
-    /// The new server goes on alone. It gets the other end of a socket for `connections`. An older one does not take it.
-    pub fn release(self, connections: Option<BorrowedFd<'_>>) {
+    /// The new server goes on alone.
+    pub fn release(self) {
         // If it has ended meanwhile, nothing can be done about it. The process in between ends with this one, so it comes first.
-        let _ = ipc::send(&self.0, GO, connections.as_slice());
+        let _ = ipc::send(&self.0, GO, &[]);
         let _ = ipc::receive(&self.0, &mut ipc::buffer());
     }
 }

@@ -187,13 +187,11 @@ fn serve(
     let (clients, certificates) = (plan.clients.clone(), Arc::clone(&plan.certificates));
     let ready_manager = manager.clone();
     let ready = move || {
-        let connections = predecessor.and_then(|predecessor| {
-            predecessor.ready().unwrap_or_else(|error| {
-                // Nothing has begun here that has to end in order.
-                let _ = writeln!(io::stderr(), "flash: {error}");
-                process::exit(1);
-            })
-        });
+        if let Some(Err(error)) = predecessor.map(|predecessor| predecessor.ready()) {
+            // Nothing has begun here that has to end in order.
+            let _ = writeln!(io::stderr(), "flash: {error}");
+            process::exit(1);
+        }
         ready_manager.ready(format_args!("{}", shown.trim_start_matches("flash: ").trim_end()));
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(shown.as_bytes());
@@ -202,7 +200,6 @@ fn serve(
         for warning in warnings.into_iter().chain(refusals) {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
-        connections
     };
     let needed = supervisor.iter().map(|supervisor| supervisor.child());
     let needed: Vec<Child> = needed.chain(of_programs.iter().map(SupervisorProcess::child)).collect();

@@ -1,7 +1,8 @@
-//! Connections through upgrades: those that are idle go to the new server, and stay open.
+//! Connections through upgrades: the old server answers one more request of each, and says that it closes.
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,58 +13,80 @@ use serde_json::Value;
 
 use super::setup::{Download, Setup, architectures, ask, signal};
 
+/// The response to the next request says that the connection closes, and then it does. A loop of a busy machine may begin to drain a
+/// request later.
+fn ask_last(stream: &mut TcpStream, arch: &str) {
+    wait_for("a last response", || !ask(stream).unwrap_or_else(|error| panic!("{arch}: {error}")));
+    assert_eq!(stream.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "{arch}");
+}
+
 #[test]
-fn an_idle_connection_goes_to_the_new_server() {
+fn an_idle_connection_gets_one_more_response_from_the_old_server() {
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &[]);
+        let mut setup = Setup::new(arch, &["--drain", "60s"]);
         let (mut kept, mut silent) = (setup.server.connect(), setup.server.connect());
         assert_eq!(ask(&mut kept), Ok(true), "{arch}");
         for _ in 0..2 {
             setup.upgraded();
         }
-        // None is left for which it would wait.
+        assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
+        ask_last(&mut kept, arch);
+        // The kernel may have kept it for the new server, because its client has sent nothing.
+        ask(&mut silent).unwrap_or_else(|error| panic!("{arch}: {error}"));
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
-        for stream in [&mut kept, &mut silent] {
-            assert_eq!(ask(stream), Ok(true), "{arch}");
-            assert_eq!(ask(stream), Ok(true), "{arch}");
-        }
         setup.stop();
     }
 }
 
 #[test]
-fn a_connection_that_becomes_idle_later_goes_to_the_new_server() {
+fn a_connection_that_becomes_idle_later_gets_one_more_response() {
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &[]);
+        let mut setup = Setup::new(arch, &["--drain", "60s"]);
         let download = Download::begin(&setup.server);
         setup.upgraded();
         assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
         let mut stream = download.end().unwrap_or_else(|error| panic!("{arch}: {error}"));
+        ask_last(&mut stream, arch);
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
-        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
         setup.stop();
     }
 }
 
 #[test]
-fn clients_that_keep_their_connections_see_no_upgrade() {
+fn a_connection_without_another_request_is_closed_when_the_drain_is_over() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &["--drain", "1s"]);
+        let mut stream = setup.server.connect();
+        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
+        let since = Instant::now();
+        setup.upgraded();
+        assert_eq!(stream.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "{arch}");
+        assert!(since.elapsed() > Duration::from_millis(900), "{arch}: after {:?}", since.elapsed());
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        setup.stop();
+    }
+}
+
+#[test]
+fn clients_that_keep_their_connections_lose_no_request() {
     for arch in architectures() {
         let mut setup = Setup::new(arch, &[]);
         let load = |think: &str| {
             let url = format!("http://{}/a.txt", setup.server.address);
             let mut command = Command::new(tool("load"));
-            command.args([&url, "-c", "8", "-d", "4s", "--think", think, "--json", "-", "--quiet"]);
+            command.args([&url, "-c", "8", "-d", "2m", "--think", think, "--json", "-", "--quiet"]);
             command.stdout(Stdio::piped()).spawn().expect("flash load runs")
         };
         let loads = [load("0s"), load("5ms")];
-        for _ in 0..3 {
+        for _ in 0..10 {
             setup.upgraded();
         }
         for load in loads {
+            signal(load.id(), Signal::INT);
             let output = load.wait_with_output().unwrap();
             let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
-            let counts = ["errors_total", "retries", "connections"].map(|name| report[name].as_u64());
-            assert_eq!(counts, [Some(0), Some(0), Some(8)], "{arch}: {} {report}", setup.server.said());
+            let counts = ["errors_total", "retries"].map(|name| report[name].as_u64());
+            assert_eq!(counts, [Some(0), Some(0)], "{arch}: {} {report}", setup.server.said());
             let longest_us = report["latency_us"]["max"].as_f64().unwrap();
             assert!(longest_us < 3e6, "{arch}: a request waited {longest_us} us for an upgrade");
         }
@@ -72,9 +95,9 @@ fn clients_that_keep_their_connections_see_no_upgrade() {
 }
 
 #[test]
-fn the_client_that_a_proxy_has_named_is_known_to_the_new_server() {
+fn the_client_that_a_proxy_has_named_is_known_until_the_last_response() {
     for arch in architectures() {
-        let mut setup = Setup::with(arch, &[], |command, folder| {
+        let mut setup = Setup::with(arch, &["--drain", "60s"], |command, folder| {
             command.args(["--listen", "127.0.0.1:0,proxy-protocol", "--access-log"]).arg(folder.join("log"));
         });
         let said = setup.server.said();
@@ -83,17 +106,17 @@ fn the_client_that_a_proxy_has_named_is_known_to_the_new_server() {
         stream.write_all(b"PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\n").unwrap();
         assert_eq!(ask(&mut stream), Ok(true), "{arch}");
         setup.upgraded();
+        ask_last(&mut stream, arch);
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
-        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
         let log = || fs::read_to_string(setup.path("log")).unwrap_or_default();
-        wait_for("the log", || log().lines().count() == 2);
+        wait_for("the log", || log().lines().count() >= 2);
         assert!(log().lines().all(|line| line.starts_with("198.51.100.9 ")), "{arch}: {}", log());
         setup.stop();
     }
 }
 
 #[test]
-fn the_idle_timeout_goes_on_in_the_new_server() {
+fn the_idle_timeout_goes_on_through_an_upgrade() {
     for arch in ["amped", "mt", "mp"] {
         let mut setup = Setup::new(arch, &["--idle-timeout", "6s"]);
         let mut stream = setup.server.connect();
@@ -101,30 +124,9 @@ fn the_idle_timeout_goes_on_in_the_new_server() {
         let since = Instant::now();
         std::thread::sleep(Duration::from_secs(3));
         setup.upgraded();
-        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "{arch}");
         let took = since.elapsed().as_secs_f64();
         assert!((5.5..8.5).contains(&took), "{arch}: closed after {took} s");
-        setup.stop();
-    }
-}
-
-#[test]
-fn a_new_server_takes_as_many_connections_as_it_may_have() {
-    // The parent of mp counts a connection twice for a moment, while a worker parks it.
-    for arch in ["amped", "uring", "pipelined", "mt"] {
-        let config = |connections: u32| format!("connections-max = {connections}\n");
-        let mut setup = Setup::with(arch, &[], |command, folder| {
-            fs::write(folder.join("flash.toml"), config(50)).unwrap();
-            command.arg("--config").arg(folder.join("flash.toml"));
-        });
-        let mut all: Vec<_> = (0..20).map(|_| setup.server.connect()).collect();
-        all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
-        fs::write(setup.path("flash.toml"), config(15)).unwrap();
-        setup.upgraded();
-        // The old one has the others for one more request, or for two if one of its loops does not drain yet.
-        (0..2).for_each(|_| all.retain_mut(|stream| ask(stream).unwrap()));
-        assert_eq!(all.len(), 15, "{arch}");
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
         setup.stop();
     }
@@ -147,16 +149,15 @@ fn if_the_new_server_dies_the_old_one_ends_its_connections_with_a_response() {
 }
 
 #[test]
-fn a_crowd_of_idle_connections_goes_to_the_new_server() {
-    // More than the socket between the servers holds.
+fn each_of_a_crowd_of_idle_connections_gets_one_more_response() {
     const CROWD: usize = 400;
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &["--connections-max", "1000"]);
+        let mut setup = Setup::new(arch, &["--connections-max", "1000", "--drain", "60s"]);
         let mut all: Vec<_> = (0..CROWD).map(|_| setup.server.connect()).collect();
         all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
         setup.upgraded();
+        all.iter_mut().for_each(|stream| ask_last(stream, arch));
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
-        all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
         setup.stop();
     }
 }

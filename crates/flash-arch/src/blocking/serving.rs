@@ -15,7 +15,6 @@ use crate::socket::{self, Received, Sent};
 struct Serving<'a, S> {
     blocking: &'a mut Blocking<S>,
     client: &'a mut Client,
-    has_received: bool,
     /// The last wait was for a client that has done nothing.
     was_in_vain: bool,
 }
@@ -23,7 +22,7 @@ struct Serving<'a, S> {
 impl<S: Source> Blocking<S> {
     /// Serves a client until its connection ends or is parked.
     pub(super) fn serve(&mut self, client: &mut Client) -> After {
-        let mut serving = Serving { blocking: self, client, has_received: false, was_in_vain: false };
+        let mut serving = Serving { blocking: self, client, was_in_vain: false };
         let mut waits = true;
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !serving.blocking.worker.shared.has_given_up() {
@@ -87,21 +86,16 @@ impl<S: Source> Driver for Serving<'_, S> {
 
     fn receive(&mut self) -> ControlFlow<After, bool> {
         let (blocking, client) = (&mut *self.blocking, &mut *self.client);
-        let drain = blocking.worker.shared.drain_state();
-        let goes_on = blocking.worker.drain == Drain::No && matches!(drain, Drain::No | Drain::HandsOver);
-        let is_idle = goes_on && client.connection.is_idle();
+        let is_idle = client.connection.is_idle()
+            && blocking.worker.drain == Drain::No
+            && !blocking.worker.shared.is_draining();
         // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
         blocking.source.awaits_request(is_idle);
-        let leaves = match drain {
-            Drain::No => blocking.source.is_retired(),
-            Drain::HandsOver => self.has_received && !client.transport.is_tls(),
-            Drain::AfterNextRequest | Drain::AtOnce => false,
-        };
-        if is_idle && leaves {
+        if is_idle && blocking.source.is_retired() {
             match blocking.source.parks(&client.connection, &client.transport) {
                 // What the client has sent may be in the socket already. Another one reads it.
                 true => return Break(After::Park),
-                false if drain == Drain::No && client.stays() => return Continue(true),
+                false if client.stays() => return Continue(true),
                 false => {}
             }
         }
@@ -113,7 +107,6 @@ impl<S: Source> Driver for Serving<'_, S> {
         blocking.worker.clock.read();
         // A reload may have ended during the wait.
         blocking.worker.refresh();
-        self.has_received |= matches!(received, Received::Bytes(_));
         let cx = &mut blocking.worker.cx();
         let goes_on = client.served(cx).received(received, |count| &blocking.buffer[..count]);
         // Behind a proxy its header says which client counts.

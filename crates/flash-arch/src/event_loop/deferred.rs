@@ -4,8 +4,7 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_core::upstream::Arriving;
 
-use crate::connection_permit::{ConnectionPermit, WaitingConnection};
-use crate::hand_over::IdleConnection;
+use crate::connection_permit::WaitingConnection;
 
 /// Work that takes long, each with its connection's token. Small requests thus never wait for the large or cold files
 /// of others.
@@ -14,7 +13,6 @@ pub(super) enum Deferred {
     Completed(u64, ExchangeId, Outcome),
     Opened(u64, ExchangeId, Arriving),
     WaitingConnection(WaitingConnection),
-    Idle(IdleConnection, ConnectionPermit),
     /// Its upstream may have sent bytes. Other connections come first.
     UpstreamReady(u64),
     /// It has had its share of a turn, and could go on at once.

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use crate::admin::snapshot::{ConfigurationSnapshot, Workers as WorkersSnapshot};
 use crate::clock;
 use crate::gates::{ProcessGates, steps_at_once};
-use crate::hand_over::HandOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
@@ -110,7 +109,7 @@ impl Generations {
             handshake_gates: ProcessGates::new(steps_at_once())?,
             ends: Rc::clone(&ends),
             waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            successor: None,
+            has_successor: false,
         };
         Ok(Self {
             processes,
@@ -304,7 +303,7 @@ impl Generations {
         for listener in &listeners {
             listener.set_nonblocking().map_err(text)?;
         }
-        self.begin(scoreboard, waker, (listeners, limits), None, supervisor);
+        self.begin(scoreboard, waker, (listeners, limits), false, supervisor);
         Ok(())
     }
 
@@ -314,12 +313,7 @@ impl Generations {
     }
 
     /// Another server accepts from now on. A last generation without listeners ends the connections that there are.
-    /// With `hand_over`, that server takes those that are idle.
-    pub(super) fn succeeded(
-        &mut self,
-        hand_over: Option<Arc<HandOver>>,
-        supervisor: &mut Supervisor<'_>,
-    ) -> io::Result<()> {
+    pub(super) fn succeeded(&mut self, supervisor: &mut Supervisor<'_>) -> io::Result<()> {
         let (scoreboard, waker) = self.scoreboard_and_waker()?;
         let limits = self.present.limits;
         // Whoever else has them here, and the last workers, would keep them open after the successor's end.
@@ -327,8 +321,8 @@ impl Generations {
             listener.close();
             self.handed_over.extend(listener.own_name().map(Path::to_owned));
         }
-        self.begin(scoreboard, waker, (Vec::new(), limits), Some(hand_over.clone()), supervisor);
-        self.with_parking(|parking| parking.hand_over(hand_over)).unwrap_or(Ok(()))
+        self.begin(scoreboard, waker, (Vec::new(), limits), true, supervisor);
+        Ok(())
     }
 
     /// The first of the rows that no generation with workers has.
@@ -343,10 +337,9 @@ impl Generations {
         scoreboard: Scoreboard,
         waker: OwnedFd,
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
-        successor: Option<Option<Arc<HandOver>>>,
+        has_successor: bool,
         supervisor: &mut Supervisor<'_>,
     ) {
-        let has_successor = successor.is_some();
         let workers = Workers {
             generation: self.present.generation + 1,
             since_unix_ms: clock::unix_ms(),
@@ -362,7 +355,7 @@ impl Generations {
             handshake_gates: self.present.handshake_gates.clone(),
             ends: Rc::clone(&self.ends),
             waker,
-            successor,
+            has_successor,
         };
         let before = mem::replace(&mut self.present, Rc::new(workers));
         // Listeners that the new workers do not have are to be closed with the last earlier worker.

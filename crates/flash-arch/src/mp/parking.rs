@@ -9,7 +9,6 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_core::clients::Clients;
@@ -20,9 +19,7 @@ use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
-use crate::blocking;
 use crate::clock::server_us;
-use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, TakeOver};
 use crate::helpers::Client;
 use crate::parked::Parked;
 
@@ -42,14 +39,6 @@ pub(super) struct Parking {
     buffer: [u8; MESSAGE_BYTES],
     /// Where connections are counted.
     clients: Clients,
-    /// Where a predecessor's idle connections come from.
-    from_predecessor: Option<TakeOver>,
-    /// Where they go once another server has taken this one's place.
-    to_successor: Option<Arc<HandOver>>,
-    /// Whether another server has taken this one's place.
-    is_leaving: bool,
-    /// Whether the epoll tells when the successor has room.
-    awaits_successor: bool,
 }
 
 /// A worker's ends of the sockets to and from the parent. All workers share them.
@@ -72,8 +61,6 @@ pub(super) const SHORT: &[u8] = b"short";
 const FROM_WORKERS: u64 = 0;
 const TO_WORKERS: u64 = 1;
 const TIMER: u64 = 2;
-const PREDECESSOR: u64 = 3;
-const SUCCESSOR: u64 = 4;
 const TICK: Duration = Duration::from_millis(250);
 const EVENTS_MAX: usize = 256;
 const CLIENT: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
@@ -102,10 +89,6 @@ impl Parking {
             ticks: false,
             buffer: [0; MESSAGE_BYTES],
             clients,
-            from_predecessor: None,
-            to_successor: None,
-            is_leaving: false,
-            awaits_successor: false,
         })
     }
 
@@ -136,16 +119,12 @@ impl Parking {
         for event in events {
             match event.data.u64() {
                 FROM_WORKERS => is_short |= self.receive(),
-                TO_WORKERS | SUCCESSOR => {}
-                PREDECESSOR => _ = self.take_some(),
+                TO_WORKERS => {}
                 TIMER => {
                     let _ = rustix::io::read(&self.timer, &mut self.buffer);
                 }
                 token => self.unpark(token),
             }
-        }
-        if self.is_leaving {
-            self.stop_taking();
         }
         for token in self.parked.due(now_ms()) {
             self.unpark(token);
@@ -159,7 +138,6 @@ impl Parking {
                 None => break,
             }
         }
-        self.give_some();
         self.pass_on();
         self.tick(keep_ticking || !self.parked.is_empty());
         is_short
@@ -185,88 +163,6 @@ impl Parking {
             }
         }
         is_short
-    }
-
-    /// A predecessor's idle connections come from there.
-    pub(super) fn take_over(&mut self, from: TakeOver) -> io::Result<()> {
-        epoll::add(&self.epoll, &from, EventData::new_u64(PREDECESSOR), Flag::IN)?;
-        self.from_predecessor = Some(from);
-        Ok(())
-    }
-
-    /// Another server takes this one's place, and perhaps the idle connections.
-    pub(super) fn hand_over(&mut self, to: Option<Arc<HandOver>>) -> io::Result<()> {
-        if let Some(to) = &to {
-            epoll::add(&self.epoll, to, EventData::new_u64(SUCCESSOR), Flag::empty())?;
-        }
-        self.to_successor = to;
-        self.is_leaving = true;
-        Ok(())
-    }
-
-    /// Whether a predecessor may still send connections.
-    pub(super) fn is_taking(&self) -> bool {
-        self.from_predecessor.is_some()
-    }
-
-    /// What the predecessor sends goes on to the successor. A predecessor that has had time enough sends no more.
-    fn stop_taking(&mut self) {
-        let goes_on = self.to_successor.is_some();
-        match &self.from_predecessor {
-            Some(from) if !(goes_on && from.is_new()) => from.stop(),
-            _ => return,
-        }
-        while self.take_some() {}
-        self.from_predecessor = None;
-    }
-
-    /// Takes some of the connections that the predecessor has sent. Returns whether there may be more.
-    fn take_some(&mut self) -> bool {
-        for _ in 0..EVENTS_MAX {
-            let Some(from) = &mut self.from_predecessor else { return false };
-            match from.try_next() {
-                Ok(Some(idle)) if blocking::set_blocking(&idle.socket).is_ok() => {
-                    let IdleConnection { socket, state } = idle;
-                    self.park(ParkedConnection { socket, state, since_ms: now_ms() });
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => return false,
-                Err(_) => {
-                    let _ = epoll::delete(&self.epoll, from);
-                    self.from_predecessor = None;
-                }
-            }
-        }
-        true
-    }
-
-    /// Gives some of the idle connections to the successor.
-    fn give_some(&mut self) {
-        let Some(to) = self.to_successor.clone() else { return };
-        let tokens: Vec<u64> = self.parked.tokens().take(GIVEN_PER_TURN).collect();
-        for token in tokens {
-            let Some(idle) = self.parked.get(token) else { continue };
-            match to.give(idle.state, &idle.socket, now_ms()) {
-                Given::Yes => {
-                    // Another process has the socket, so a close here would not end the watch.
-                    let _ = epoll::delete(&self.epoll, &idle.socket);
-                    let state = idle.state;
-                    drop(self.parked.take(token));
-                    self.close(&state);
-                }
-                Given::Later => break,
-                Given::No => {
-                    self.to_successor = None;
-                    let _ = epoll::delete(&self.epoll, &to);
-                    return;
-                }
-            }
-        }
-        if self.awaits_successor == self.parked.is_empty() {
-            self.awaits_successor = !self.awaits_successor;
-            let flags = if self.awaits_successor { Flag::OUT } else { Flag::empty() };
-            let _ = epoll::modify(&self.epoll, &to, EventData::new_u64(SUCCESSOR), flags);
-        }
     }
 
     fn park(&mut self, idle: ParkedConnection) {

@@ -26,7 +26,6 @@ use crate::background;
 use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::control::Controlled;
 use crate::gates::ProcessGates;
-use crate::hand_over::HandOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::reload::Configurator;
@@ -58,9 +57,8 @@ pub(super) struct Workers {
     pub(super) ends: Rc<WorkerEnds>,
     /// Wakes all workers when the generation is retired.
     pub(super) waker: OwnedFd,
-    /// Another server accepts. The workers have no listeners, and only end the connections that there are. There may be a way for
-    /// those that are idle.
-    pub(super) successor: Option<Option<Arc<HandOver>>>,
+    /// Another server accepts. The workers have no listeners, and only end the connections that there are.
+    pub(super) has_successor: bool,
 }
 
 impl Workers {
@@ -100,8 +98,8 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     if let Some(row) = &row {
         let _ = shared.slowest.row.set(Arc::clone(row));
     }
-    if let Some(hand_over) = &workers.successor {
-        shared.succeeded(hand_over.clone());
+    if workers.has_successor {
+        shared.succeeded();
         shared.drain();
     }
     // The process before this one may have been killed while it served.
@@ -114,7 +112,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     root_watch::start(&shared, number == 0, true)?;
     background::start(&shared)?;
     shared.start_logins(Some(&workers.login_gates))?;
-    if number == 0 && workers.generation > 1 && workers.successor.is_none() {
+    if number == 0 && workers.generation > 1 && !workers.has_successor {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use flash_core::{Drain, Evictable, IdleState, TransportInfo};
+use flash_core::{Drain, Evictable, TransportInfo};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -21,7 +21,6 @@ use rustix::net::SocketFlags;
 
 use crate::blocking::Client;
 use crate::clock::server_us;
-use crate::hand_over::{GIVEN_PER_TURN, Given, RETRY_MS};
 use crate::helpers;
 use crate::listener::Listeners;
 use crate::parked::Parked;
@@ -66,8 +65,6 @@ const PARKED_MIN: u64 = 1 << 32;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How often parked connections are looked for while the server drains.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
-/// How often the successor gets some of the idle connections, while there are more.
-const HAND_OVER_EVERY: Duration = Duration::from_millis(RETRY_MS);
 
 impl SharedPoller {
     pub(super) fn new() -> io::Result<Self> {
@@ -193,62 +190,21 @@ impl SharedPoller {
         let mut state = self.state.lock();
         loop {
             let State { parked, due } = &mut *state;
-            let drain = shared.drain_state();
-            match drain {
-                Drain::AtOnce if due.is_empty() => due.extend(parked.tokens()),
-                Drain::AtOnce => {}
-                Drain::No | Drain::AfterNextRequest | Drain::HandsOver => {
-                    due.append(&mut parked.due(now_ms()))
-                }
+            let drains = shared.drain_state() == Drain::AtOnce;
+            match drains {
+                true if due.is_empty() => due.extend(parked.tokens()),
+                true => {}
+                false => due.append(&mut parked.due(now_ms())),
             }
             if !due.is_empty() {
                 self.arm(&self.due_event, DUE);
             }
-            match drain {
-                Drain::AtOnce => _ = self.first_parked.wait_for(&mut state, DRAIN_EVERY),
-                Drain::HandsOver => {
-                    let every =
-                        if self.hand_over(&mut state, shared) { HAND_OVER_EVERY } else { DRAIN_EVERY };
-                    self.first_parked.wait_for(&mut state, every);
-                }
-                _ if state.parked.is_empty() => self.first_parked.wait(&mut state),
-                _ => _ = self.first_parked.wait_for(&mut state, LOOK_EVERY),
+            match drains {
+                true => _ = self.first_parked.wait_for(&mut state, DRAIN_EVERY),
+                false if state.parked.is_empty() => self.first_parked.wait(&mut state),
+                false => _ = self.first_parked.wait_for(&mut state, LOOK_EVERY),
             }
         }
-    }
-
-    /// Gives a connection to the successor, if there is one that takes it. Returns whether it has left.
-    pub(super) fn gives(&self, client: &Client, shared: &ServerState) -> bool {
-        if shared.drain_state() == Drain::HandsOver
-            && let Some(state) = idle_state(client)
-            && let Some(hand_over) = shared.hand_over()
-            && hand_over.give(state, &client.socket, now_ms()) == Given::Yes
-        {
-            // Another process has the socket, so a close here would not end the watch.
-            let _ = epoll::delete(&self.epoll, &client.socket);
-            return true;
-        }
-        false
-    }
-
-    /// Gives some of the idle connections to the successor. Returns whether there may be more.
-    fn hand_over(&self, state: &mut State, shared: &ServerState) -> bool {
-        let Some(hand_over) = shared.hand_over() else { return false };
-        let idle = |token| Some((token, idle_state(state.parked.get(token)?)?));
-        let some: Vec<_> = state.parked.tokens().filter_map(idle).take(GIVEN_PER_TURN).collect();
-        for &(token, idle) in &some {
-            let Some(client) = state.parked.get(token) else { continue };
-            match hand_over.give(idle, &client.socket, now_ms()) {
-                Given::Yes => {
-                    // Another process has the socket, so a close here would not end the watch.
-                    let _ = epoll::delete(&self.epoll, &client.socket);
-                    drop(state.parked.take(token));
-                }
-                Given::Later => return true,
-                Given::No => return false,
-            }
-        }
-        some.len() == GIVEN_PER_TURN
     }
 
     /// Refuses new connections, and gives the parked ones to threads. The server drains already.
@@ -267,11 +223,6 @@ impl SharedPoller {
 /// Whose connection it is.
 fn of(client: &Client) -> helpers::Client {
     helpers::Client::of(client.connection.peer())
-}
-
-/// What a successor needs to go on with the connection. `None` unless it is idle. The keys of TLS stay here.
-fn idle_state(client: &Client) -> Option<IdleState> {
-    client.connection.idle_state().filter(|_| !client.transport.is_tls())
 }
 
 fn now_ms() -> u64 {

@@ -9,21 +9,19 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use flash_core::Context;
 use flash_core::local::LocalCache;
-use flash_core::{Connection, Context, Drain};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::completion_queue::Completion;
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
-use crate::hand_over::{GIVEN_PER_TURN, Given, IdleConnection, RETRY_MS};
 use crate::pipelined::parked::{NEW, ParkedConnections, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, ThenSleep, With};
 use crate::pipelined::steps::{At, Next, OF_STREAM, Step, Work};
 use crate::server_state::ServerState;
 use crate::socket;
-use crate::transport::Transport;
 use crate::victims;
 use crate::worker::Worker;
 
@@ -45,10 +43,6 @@ pub(super) struct Stage<W> {
     /// Connections of the pool whose handshakes wait for their clients.
     unfinished_handshakes: Arc<Gauge>,
     give_up: GiveUp,
-    /// Connections that are to be tried for the successor.
-    leaving: VecDeque<u64>,
-    /// Until then the successor has no room.
-    retry_at_ms: u64,
 }
 
 /// When a stop aborts the exchanges under way.
@@ -100,8 +94,6 @@ impl<W: Work + Send + 'static> Stage<W> {
             handshakes: VecDeque::new(),
             unfinished_handshakes: Arc::clone(unfinished_handshakes),
             give_up: GiveUp::Never,
-            leaving: VecDeque::new(),
-            retry_at_ms: 0,
         };
         let shared = Arc::clone(&stage.worker.shared);
         thread::Builder::new().name(name.clone()).spawn(move || shared.run_vital(&name, || stage.run()))
@@ -113,8 +105,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut batch = Vec::new();
         loop {
-            let leaves = !self.leaving.is_empty() && self.worker.clock.now.ms() >= self.retry_at_ms;
-            let is_done = self.unfinished.is_empty() && self.handshakes.is_empty() && !leaves;
+            let is_done = self.unfinished.is_empty() && self.handshakes.is_empty();
             let then_sleep = if is_done { ThenSleep::Yes } else { ThenSleep::No };
             let mut open = self.queue.take(&mut batch, then_sleep);
             let sleeps = batch.is_empty() && then_sleep == ThenSleep::Yes;
@@ -158,10 +149,6 @@ impl<W: Work + Send + 'static> Stage<W> {
                     self.admit(waiting_connection);
                     continue;
                 }
-                Completion::Idle(idle, permit) => {
-                    self.go_on(idle, permit);
-                    continue;
-                }
             };
             self.resume(token, with, |_, _| {});
         }
@@ -179,47 +166,6 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
         if self.worker.shared.is_draining() {
             self.drain();
-            self.leave();
-        }
-    }
-
-    /// Gives some of the idle connections to the successor.
-    fn leave(&mut self) {
-        for _ in 0..GIVEN_PER_TURN {
-            if self.worker.clock.now.ms() < self.retry_at_ms {
-                return;
-            }
-            let Some(token) = self.leaving.pop_front() else { return };
-            self.resume(token, With::Nothing, |_, _| {});
-        }
-    }
-
-    /// Gives a connection to the successor, if it is idle. Returns whether it has left.
-    fn give(&mut self, slot: &Slot) -> bool {
-        let shared = &self.worker.shared;
-        // Each connection is idle in the step that watches sockets. The keys of TLS stay here.
-        let idle = slot.connection.idle_state().filter(|_| W::SOCKETS && !slot.transport.is_tls());
-        let (Some(idle), Some(hand_over), true) = (idle, shared.hand_over(), shared.is_draining()) else {
-            return false;
-        };
-        let now_ms = self.worker.clock.now.ms();
-        if now_ms < self.retry_at_ms {
-            self.leaving.push_back(slot.token);
-            return false;
-        }
-        match hand_over.give(idle, &slot.socket, now_ms) {
-            Given::Yes => {
-                // Another process has the socket, so a close here would not end the watch.
-                let _ = epoll::delete(&self.epoll, &slot.socket);
-                self.work.forget(slot);
-                true
-            }
-            Given::Later => {
-                self.leaving.push_back(slot.token);
-                self.retry_at_ms = now_ms + RETRY_MS;
-                false
-            }
-            Given::No => false,
         }
     }
 
@@ -260,15 +206,6 @@ impl<W: Work + Send + 'static> Stage<W> {
             return slot.transport.shed();
         }
         self.turn(slot, With::Nothing, |_, _| {});
-    }
-
-    /// Goes on with a connection that was idle in the predecessor.
-    fn go_on(&mut self, idle: IdleConnection, permit: ConnectionPermit) {
-        let settings = &self.worker.configuration().server.settings;
-        if let Some(connection) = Connection::from_idle(idle.state, settings) {
-            let slot = Slot::new(connection, Transport::Plain, idle.socket, permit);
-            self.turn(Box::new(slot), With::Nothing, |_, _| {});
-        }
     }
 
     /// Closes the connection that goes first, and returns its permit. While too many have not finished their handshakes, it closes one
@@ -319,11 +256,8 @@ impl<W: Work + Send + 'static> Stage<W> {
             GiveUp::Never => {
                 let drain_ms = self.worker.shared.drain_time().as_millis() as u64;
                 self.give_up = GiveUp::At { ms: now_ms + drain_ms };
-                match self.worker.shared.drain_state() {
-                    Drain::HandsOver => self.leaving.extend(self.parked.tokens()),
-                    // Connections that wait for a request see that the server drains.
-                    _ => self.resume_all(|_, _| {}),
-                }
+                // Connections that wait for a request see that the server drains.
+                self.resume_all(|_, _| {});
             }
             GiveUp::At { ms } if now_ms >= ms => {
                 self.resume_all(|slot, cx| slot.connection.abort(cx));
@@ -364,7 +298,6 @@ impl<W: Work + Send + 'static> Stage<W> {
         self.worker.released().for_each(drop);
         match outcome {
             Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
-            Ok(Next::Waits) if self.give(&slot) => {}
             Ok(Next::Waits) => {
                 if slot.transport.queue_step() {
                     self.handshakes.push_back(slot.token);
@@ -396,8 +329,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             GiveUp::At { .. } => Some(LOOK_UP_MS),
         };
         let unreported = self.worker.has_unreported().then_some(0);
-        let leaving = (!self.leaving.is_empty()).then(|| self.retry_at_ms.saturating_sub(now_ms));
-        let ms = [unreported, self.parked.wait_ms(now_ms), give_up, leaving].into_iter().flatten().min()?;
+        let ms = [unreported, self.parked.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
         // One millisecond more, so that rounding never wakes the stage too early.
         Timespec::try_from(Duration::from_millis(ms + 1)).ok()
     }

@@ -216,17 +216,13 @@ impl Attempt {
     fn hand_over(&self, server: &OwnedFd) -> io::Result<()> {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs().to_ne_bytes();
         let told = ipc::send(server, &[READY, &pid].concat(), &[]);
-        let mut buffer = ipc::buffer();
-        let said = if told.is_ok() { ipc::receive(server, &mut buffer)? } else { None };
-        match said.filter(|said| *said.bytes == *GO) {
-            Some(said) => {
-                // The old server's idle connections will come from there.
-                let connections: Vec<BorrowedFd<'_>> = said.descriptors.iter().map(AsFd::as_fd).collect();
-                ipc::send(&self.new, GO, &connections)?;
-                Ok(ipc::send(server, GO, &[])?)
-            }
-            None => self.end().map(drop),
+        let goes =
+            told.is_ok() && ipc::receive(server, &mut ipc::buffer())?.is_some_and(|said| *said.bytes == *GO);
+        if !goes {
+            return self.end().map(drop);
         }
+        ipc::send(&self.new, GO, &[])?;
+        Ok(ipc::send(server, GO, &[])?)
     }
 }
 

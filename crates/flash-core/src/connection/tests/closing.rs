@@ -1,7 +1,6 @@
 //! How connections end: the `Connection` field, lingering after unread bytes, and closing when the server stops.
 
 use super::*;
-use crate::transport::CertificatesId;
 
 const CLOSE: &str = "GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
@@ -162,26 +161,6 @@ fn beside_a_successor_each_connection_gets_one_more_response() {
         assert_eq!(world.receive(client, get("/small.txt").as_bytes()), Waits::Closed);
         assert_eq!(reply(&client.got).field("Connection"), Some("close"));
     }
-}
-
-#[test]
-fn a_successor_that_takes_idle_connections_gets_them_open_and_those_of_tls_end() {
-    let mut world = world();
-    let [mut plain, mut secured] = [(); 2].map(|()| world.connect());
-    world.drain = Drain::HandsOver;
-    let tls = TlsInfo {
-        protocol: ApplicationProtocol::Http1,
-        certificates: CertificatesId(0),
-        version: 0x0304,
-        cipher: 0x1301,
-        has_client_certificate: false,
-        is_early: false,
-    };
-    world.with(&mut secured, |connection, cx| connection.secured(tls, None, cx));
-    assert_eq!(world.receive(&mut plain, get("/small.txt").as_bytes()), Waits::ForBytes);
-    assert_eq!(reply(&plain.got).field("Connection"), None);
-    assert_eq!(world.receive(&mut secured, get("/small.txt").as_bytes()), Waits::Closed);
-    assert_eq!(reply(&secured.got).field("Connection"), Some("close"));
 }
 
 #[test]

@@ -27,8 +27,7 @@ pub(super) enum Answered {
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut framing =
-            Framing::new(Persistence::after(head, cx.drain.closes(&self.transport)), head.framing.version);
+        let mut framing = Framing::new(Persistence::after(head, cx.drain.is_on()), head.framing.version);
         let body_waits = self.body_waits(head);
         let (host, waited) = self.phase.waited();
         let host = host.cloned();
