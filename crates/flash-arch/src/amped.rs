@@ -2,7 +2,6 @@
 //! *uring* is the same with another poller.
 
 use std::io;
-use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,21 +9,16 @@ use flash_core::ExchangeId;
 use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
-use flash_process::Child;
 
-use crate::background;
 use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
-use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
-use crate::limits::Limits;
-use crate::listener::Listener;
 use crate::loops;
 use crate::poller::Poller;
-use crate::root_watch;
-use crate::server_state::ServerState;
+use crate::server_state::{ServerParts, ServerState};
+use crate::service::Startup;
 use crate::warm_up;
 
 pub(crate) struct Asymmetric {
@@ -85,35 +79,18 @@ impl Asymmetric {
     }
 }
 
-pub(crate) fn serve<P: Poller>(
-    loops: usize,
-    helpers: HelperLimits,
-    limits: Limits,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    mut control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
-    let mut parts = control.parts()?;
-    parts.disk.close_elsewhere()?;
-    parts.disk.watch_mounts()?;
-    let shared = ServerState::new(parts, limits);
-    root_watch::start(&shared, true, true)?;
-    background::start(&shared)?;
+pub(crate) fn serve<P: Poller>(loops: usize, helpers: HelperLimits, startup: Startup<'_>) -> io::Result<()> {
+    let mut service = startup.begin(ServerParts::leave_to_helpers)?;
+    let shared = Arc::clone(&service.shared);
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
-    let dispatch = |completions| Asymmetric {
+    warm_up::with_helpers(&shared, &helpers, service.take_hot_paths());
+    loops::serve::<P, _>(loops, service, |completions| Asymmetric {
         shared: Arc::clone(&shared),
         helpers: Arc::clone(&helpers),
         completions,
         offload,
-    };
-    let hot_paths = mem::take(&mut control.hot_paths);
-    let ready = || {
-        warm_up::with_helpers(&shared, &helpers, hot_paths);
-        ready()
-    };
-    loops::serve::<P, _>(loops, &shared, listeners, needed, control, dispatch, ready)
+    })
 }
 
 #[cfg(test)]

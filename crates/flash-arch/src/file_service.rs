@@ -39,8 +39,7 @@ impl FileService {
     /// # Errors
     /// If there can be no more threads or descriptors.
     pub fn start(mut parts: ServerParts, helpers: HelperLimits) -> io::Result<Self> {
-        parts.disk.close_elsewhere()?;
-        parts.disk.watch_mounts()?;
+        parts.leave_to_helpers()?;
         // It has no connections, and nothing to drain.
         let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
         let state = ServerState::new(parts, limits);

@@ -25,7 +25,6 @@ mod clock;
 mod completion_queue;
 mod configuration;
 mod connection_permit;
-mod control;
 mod dispatch;
 mod document_root;
 mod driver;
@@ -50,6 +49,7 @@ mod reload_request;
 mod root_watch;
 pub mod sandbox;
 mod server_state;
+mod service;
 mod service_watchdog;
 mod signals;
 mod slowest;
@@ -67,17 +67,13 @@ mod warm_up;
 mod worker;
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::{io, thread};
 
-use flash_core::clients::Clients;
 use flash_observe::metrics::MetricsMemory;
-use flash_process::Child;
 
 pub use crate::admin::snapshot;
 pub use crate::admin_listeners::AdminListeners;
 pub use crate::clock::server_us;
-pub use crate::control::Control;
 use crate::epoll::Epoll;
 pub use crate::file_service::FileService;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, SiteOpeners};
@@ -86,6 +82,7 @@ pub use crate::limits::Limits;
 pub use crate::listener::Listener;
 pub use crate::reload::{Configurator, Next, Present};
 pub use crate::server_state::{ServerParts, ServerState};
+pub use crate::service::Startup;
 use crate::uring::RingPoller;
 
 /// An architecture and its size.
@@ -139,36 +136,17 @@ impl Arch {
     }
 }
 
-/// Serves until a signal to stop comes, or a needed process ends. Each process that serves asks the configurator for its parts.
-/// `clients` counts the connections of each client. `ready` is called once, when connections are accepted.
+/// Serves until a signal to stop comes, or a needed process ends.
 ///
 /// # Errors
 /// If it cannot serve, or has stopped because a needed process has ended.
-pub fn serve(
-    arch: Arch,
-    limits: Limits,
-    clients: &Clients,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
+pub fn serve(arch: Arch, startup: Startup<'_>) -> io::Result<()> {
     match arch {
-        Arch::Amped { loops, helpers } => {
-            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, control, ready)
-        }
-        Arch::Uring { loops, helpers } => {
-            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, control, ready)
-        }
-        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, control, ready),
-        Arch::Pipelined { pools, helpers } => {
-            pipelined::serve(pools, helpers, limits, listeners, needed, control, ready)
-        }
-        Arch::Mt { threads, threads_max } => {
-            mt::serve(threads, threads_max, limits, listeners, needed, control, ready)
-        }
-        Arch::Mp { processes, processes_max } => {
-            mp::serve((processes, processes_max), limits, clients, listeners, needed, control, ready)
-        }
+        Arch::Amped { loops, helpers } => amped::serve::<Epoll>(loops, helpers, startup),
+        Arch::Uring { loops, helpers } => amped::serve::<RingPoller>(loops, helpers, startup),
+        Arch::Sped { loops } => sped::serve(loops, startup),
+        Arch::Pipelined { pools, helpers } => pipelined::serve(pools, helpers, startup),
+        Arch::Mt { threads, threads_max } => mt::serve(threads, threads_max, startup),
+        Arch::Mp { processes, processes_max } => mp::serve(processes, processes_max, startup),
     }
 }

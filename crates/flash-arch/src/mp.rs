@@ -20,20 +20,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_core::clients::Clients;
 use flash_observe::RateLimit;
-use flash_process::{Child, Supervisor, UpgradeRequest, child};
+use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
 
 use crate::clock::server_us;
-use crate::control::Control;
-use crate::limits::Limits;
-use crate::listener::Listener;
 use crate::mp::admin::{AdminRequest, Questions};
 use crate::mp::board::Board;
 use crate::mp::generations::{GENERATIONS_SHOWN, Generations};
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
+use crate::service::Startup;
 use crate::service_watchdog::Ticks;
 use crate::signals::{SignalEvent, Signals};
 use crate::upgrade::{STOPPING, Upgrades};
@@ -51,24 +48,17 @@ pub(crate) const fn rows(processes_max: usize) -> usize {
     GENERATIONS_SHOWN * processes_max
 }
 
-pub(crate) fn serve(
-    (processes, processes_max): (usize, usize),
-    limits: Limits,
-    clients: &Clients,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
+pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>) -> io::Result<()> {
     // All processes count time from the same start.
     server_us(Instant::now());
+    // Each worker has a cache of its own, so nothing is warmed.
+    let Startup { limits, clients, listeners, needed, configurator, admin, .. } = startup;
+    let Startup { manager, metrics_memory, upgrader, ready, .. } = startup;
     for listener in &listeners {
         listener.set_nonblocking()?;
     }
-    // Each worker has a cache of its own, so nothing is warmed.
-    let Control { configurator, admin, manager, metrics_memory, upgrader, hot_paths: _ } = control;
     let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
-    let parking = Parking::new(clients.clone())?;
+    let parking = Parking::new(clients)?;
     // Before any fork.
     let board = Arc::new(Board::new(rows(processes_max))?);
     let mut generations = Generations::new(

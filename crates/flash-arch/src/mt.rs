@@ -16,24 +16,18 @@ use std::time::Duration;
 
 use flash_core::{Connection, Evictable};
 use flash_observe::RateLimit;
-use flash_process::Child;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use crate::background;
 use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
-use crate::control::Control;
 use crate::gates::{ThreadGates, steps_at_once};
-use crate::limits::Limits;
-use crate::listener::Listener;
+use crate::listener::Listeners;
 use crate::mt::shared_poller::{Event, SharedPoller};
 use crate::mt::threads::Threads;
-use crate::root_watch;
 use crate::server_state::ServerState;
-use crate::signals::Signals;
+use crate::service::Startup;
 use crate::transport::Transport;
 use crate::victims::is_among_first;
-use crate::warm_up;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -42,21 +36,10 @@ const THREADS_PER_LOGIN: usize = 4;
 /// How long a thread beyond the least number waits for a connection before it retires.
 const RETIRE_AFTER: Duration = Duration::from_secs(10);
 
-pub(crate) fn serve(
-    threads: usize,
-    threads_max: usize,
-    limits: Limits,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    mut control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
-    let signals = Signals::new()?;
-    let hot_paths = mem::take(&mut control.hot_paths);
-    let shared = ServerState::new(control.parts()?, limits);
-    root_watch::start(&shared, true, true)?;
-    background::start(&shared)?;
-    shared.start_logins(None)?;
+pub(crate) fn serve(threads: usize, threads_max: usize, startup: Startup<'_>) -> io::Result<()> {
+    let mut service = startup.begin(|_| Ok(()))?;
+    service.warm_up();
+    let shared = Arc::clone(&service.shared);
     let pool = Arc::new(Pool {
         shared: Arc::clone(&shared),
         threads: Threads::new(threads, threads_max),
@@ -67,33 +50,13 @@ pub(crate) fn serve(
         in_vain: Mutex::default(),
         started: AtomicUsize::new(0),
     });
-    shared.listen(listeners)?;
     pool.poller.watch(&shared.listeners.load())?;
     let watching = Arc::clone(&pool);
     spawn(&shared, "deadlines", move || watching.poller.watch_deadlines(&watching.shared))?;
     for _ in 0..threads {
         pool.start_thread()?;
     }
-    let reloaded = Arc::clone(&pool);
-    let mut controlled = control.start(&shared, move |listeners| {
-        if let Err(error) = reloaded.poller.watch(listeners) {
-            reloaded
-                .shared
-                .error_log
-                .log(format_args!("cannot accept connections at a new listener: {error}"));
-        }
-    })?;
-    warm_up::with_a_thread(&shared, hot_paths);
-    ready();
-    let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    shared.drain();
-    pool.poller.drain();
-    if shared.has_successor() {
-        controlled.leave_to_successor();
-    }
-    shared.wait_for_connections(LOOK_UP * 2);
-    shared.close(true);
-    stopped
+    service.run(move |listeners| pool.refresh(listeners), || shared.wait_for_connections(LOOK_UP * 2))
 }
 
 struct Pool {
@@ -111,6 +74,15 @@ struct Pool {
 }
 
 impl Pool {
+    /// Accepts at these listeners from now on, and at none once the server drains.
+    fn refresh(&self, listeners: &Arc<Listeners>) {
+        if self.shared.is_draining() {
+            self.poller.drain();
+        } else if let Err(error) = self.poller.watch(listeners) {
+            self.shared.error_log.log(format_args!("cannot accept connections at a new listener: {error}"));
+        }
+    }
+
     fn start_thread(self: &Arc<Self>) -> io::Result<()> {
         self.threads.start(|| {
             let number = self.started.fetch_add(1, Ordering::Relaxed);

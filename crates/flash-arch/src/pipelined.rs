@@ -19,82 +19,47 @@ mod stage;
 mod steps;
 
 use std::io;
-use std::mem;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Connection;
 use flash_observe::metrics::Gauge;
-use flash_process::Child;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
-use crate::background;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::control::Control;
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
-use crate::limits::Limits;
-use crate::listener::Listener;
 use crate::pipelined::parked::{NEW, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
-use crate::root_watch;
 use crate::server_state::ServerState;
-use crate::signals::Signals;
-use crate::warm_up;
+use crate::service::Startup;
 
-pub(crate) fn serve(
-    pools: usize,
-    helpers: HelperLimits,
-    limits: Limits,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    mut control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
-    let signals = Signals::new()?;
-    let hot_paths = mem::take(&mut control.hot_paths);
-    let mut parts = control.parts()?;
-    parts.disk.close_elsewhere()?;
-    parts.disk.watch_mounts()?;
-    parts.server.settings.lookup_as_job = true;
-    parts.server.settings.jobs_in_turn = true;
-    let shared = ServerState::new(parts, limits);
-    root_watch::start(&shared, true, true)?;
-    background::start(&shared)?;
+pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -> io::Result<()> {
+    let mut service = startup.begin(|parts| {
+        parts.server.settings.lookup_as_job = true;
+        parts.server.settings.jobs_in_turn = true;
+        parts.leave_to_helpers()
+    })?;
+    service.warm_up();
+    let shared = &service.shared;
     shared.explain_blocks();
-    shared.start_logins(None)?;
-    shared.listen(listeners)?;
     // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
     let pools =
-        (0..pools).map(|number| Pool::start(number, helpers, &shared)).collect::<io::Result<Vec<_>>>()?;
+        (0..pools).map(|number| Pool::start(number, helpers, shared)).collect::<io::Result<Vec<_>>>()?;
     // Idle connections are at the first step, and clients that do not read at the last.
     let last = STEPS - 1;
     let steps =
         [0, last].map(|step| pools.iter().map(move |pool| Arc::clone(pool.queues[step].completions())));
     shared.set_loops(pools.len(), steps.into_iter().flatten().collect());
-    let queues: Vec<_> =
-        pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
-    let mut controlled =
-        control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
-    warm_up::with_a_thread(&shared, hot_paths);
-    ready();
-    let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    shared.drain();
-    pools.iter().for_each(Pool::wake);
-    shared.close_listeners();
-    if shared.has_successor() {
-        controlled.leave_to_successor();
-    }
-    pools.into_iter().for_each(Pool::join);
-    shared.close(true);
-    stopped
+    let wakers: Vec<_> = pools.iter().map(Pool::waker).collect();
+    service.run(move |_| wakers.iter().for_each(|wake| wake()), || pools.into_iter().for_each(Pool::join))
 }
 
 pub(crate) struct Pool {
@@ -148,8 +113,13 @@ impl Pool {
         Ok(Self { eventfd, queues, accept, steps })
     }
 
-    pub(crate) fn wake(&self) {
-        wake(&self.eventfd, &self.queues);
+    /// Wakes the threads of the pool.
+    pub(crate) fn waker(&self) -> impl Fn() + Clone + Send + use<> {
+        let (accept, steps) = (Arc::clone(&self.eventfd), Arc::clone(&self.queues));
+        move || {
+            accept.wake();
+            steps.iter().for_each(|queue| queue.completions().wake());
+        }
     }
 
     /// Waits for the end of the pool's threads, from the first step to the last. Closes each queue when the step
@@ -162,12 +132,6 @@ impl Pool {
             let _ = step.join();
         }
     }
-}
-
-/// Wakes the threads of a pool.
-fn wake(accept: &CompletionQueue, steps: &Queues) {
-    accept.wake();
-    steps.iter().for_each(|queue| queue.completions().wake());
 }
 
 /// The step *accept connection*.

@@ -60,6 +60,14 @@ pub struct ServerParts {
     pub verbose: bool,
 }
 
+impl ServerParts {
+    /// Helpers wait for the disk, so threads that serve never do.
+    pub(crate) fn leave_to_helpers(&mut self) -> io::Result<()> {
+        self.disk.close_elsewhere()?;
+        self.disk.watch_mounts()
+    }
+}
+
 pub struct ServerState {
     configuration: PresentConfiguration,
     /// Those that loops accept from.

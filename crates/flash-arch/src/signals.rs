@@ -20,10 +20,9 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::admin::AdminThread;
-use crate::control::Controlled;
 use crate::reload_request::reload_and_log;
 use crate::server_state::ServerState;
-use crate::upgrade::{Asked, Reply, UpgradeQueue};
+use crate::upgrade::{Asked, Reply, UpgradeQueue, Upgrades};
 
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
@@ -115,21 +114,19 @@ impl Signals {
         mut self,
         shared: &ServerState,
         needed: &[Child],
-        controlled: &mut Controlled,
+        upgrades: &mut Upgrades,
+        admin: &mut [AdminThread],
     ) -> io::Result<()> {
-        let Controlled { admin, upgrades } = controlled;
         let mut supervisor = Supervisor::new(needed);
         loop {
             // A process may have ended before its signal could be received, so this comes first.
             if let Some(lost) = supervisor.reap() {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
-                upgrades.abandon();
                 return Err(lost.into());
             }
             if let Some(failure) = shared.failure() {
                 self.stopping();
-                upgrades.abandon();
                 return Err(io::Error::other(failure.to_owned()));
             }
             let queue = shared.upgrades.get();
@@ -142,10 +139,7 @@ impl Signals {
             let hot_paths = || shared.hot_paths();
             for event in events {
                 match event {
-                    SignalEvent::Stop => {
-                        upgrades.abandon();
-                        return Ok(());
-                    }
+                    SignalEvent::Stop => return Ok(()),
                     SignalEvent::Reopen => shared.reopen_logs(),
                     SignalEvent::HangUp => {
                         shared.reopen_logs();

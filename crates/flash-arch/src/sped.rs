@@ -1,27 +1,20 @@
 //! *sped*: a single process, event-driven. The loop does each job itself, and all its connections wait meanwhile.
 
 use std::io;
-use std::mem;
 use std::sync::Arc;
 
 use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
-use flash_process::Child;
 
-use crate::background;
 use crate::blocking_call;
-use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
 use crate::helpers::Client;
-use crate::limits::Limits;
-use crate::listener::Listener;
 use crate::loops;
-use crate::root_watch;
 use crate::server_state::ServerState;
-use crate::warm_up;
+use crate::service::Startup;
 
 pub(crate) struct Inline(pub(crate) Arc<ServerState>);
 
@@ -38,29 +31,9 @@ impl Dispatch for Inline {
     }
 }
 
-pub(crate) fn serve(
-    loops: usize,
-    limits: Limits,
-    listeners: Vec<Arc<Listener>>,
-    needed: &[Child],
-    mut control: Control,
-    ready: impl FnOnce(),
-) -> io::Result<()> {
-    let shared = ServerState::new(control.parts()?, limits);
-    root_watch::start(&shared, true, true)?;
-    background::start(&shared)?;
-    let hot_paths = mem::take(&mut control.hot_paths);
-    let ready = || {
-        warm_up::with_a_thread(&shared, hot_paths);
-        ready()
-    };
-    loops::serve::<Epoll, _>(
-        loops,
-        &shared,
-        listeners,
-        needed,
-        control,
-        |_| Inline(Arc::clone(&shared)),
-        ready,
-    )
+pub(crate) fn serve(loops: usize, startup: Startup<'_>) -> io::Result<()> {
+    let mut service = startup.begin(|_| Ok(()))?;
+    service.warm_up();
+    let shared = Arc::clone(&service.shared);
+    loops::serve::<Epoll, _>(loops, service, |_| Inline(Arc::clone(&shared)))
 }

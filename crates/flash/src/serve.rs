@@ -6,7 +6,7 @@ use std::process;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use flash_arch::{Control, SiteOpeners};
+use flash_arch::{SiteOpeners, Startup};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
 use flash_core::refusal::RefusalLog;
@@ -208,7 +208,7 @@ fn serve(
     let budgets =
         ResponseBudgets::new(plan.shares.program_buffer_bytes, plan.flags.programs.program_spool_bytes);
     let sockets = listeners.all();
-    let configured = Configured {
+    let configurator = Configured {
         plan,
         dir,
         logs,
@@ -224,15 +224,20 @@ fn serve(
         metrics_memory: Arc::clone(&metrics_memory),
         prepared: None,
     };
-    let control = Control {
-        configurator: Box::new(configured),
+    let startup = Startup {
+        limits,
+        clients,
+        listeners: sockets,
+        needed: &needed,
+        configurator: Box::new(configurator),
         admin,
         manager,
         metrics_memory,
         upgrader: Some(upgrader),
         hot_paths,
+        ready: Box::new(ready),
     };
-    let served = flash_arch::serve(arch, limits, &clients, sockets, &needed, control, ready);
+    let served = flash_arch::serve(arch, startup);
     if let Some(name) = admin_name {
         // In a sandbox only another process may.
         let _ = flash_trust::remove_abandoned(&name);

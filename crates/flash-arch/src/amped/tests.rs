@@ -14,6 +14,7 @@ use flash_os::{cachestat, residency};
 use rustix::fs::{Advice, fadvise};
 
 use super::*;
+use crate::Limits;
 use crate::testing;
 use crate::worker::Worker;
 

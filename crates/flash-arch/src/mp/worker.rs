@@ -22,17 +22,16 @@ use rustix::net::SocketFlags;
 use super::board::{Board, OwnRow};
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
-use crate::background;
 use crate::blocking::{Arrival, Blocking, Client, Source};
-use crate::control::Controlled;
 use crate::gates::ProcessGates;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::reload::Configurator;
-use crate::root_watch;
 use crate::server_state::ServerState;
+use crate::service;
 use crate::signals::Signals;
 use crate::transport::Transport;
+use crate::upgrade::Upgrades;
 
 /// What all workers of a generation have in common.
 pub(super) struct Workers {
@@ -109,9 +108,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         .and_then(|place| shared.configuration().server.settings.clients.counted(place));
     workers.scoreboard.holds(number, None);
     drop(left);
-    root_watch::start(&shared, number == 0, true)?;
-    background::start(&shared)?;
-    shared.start_logins(Some(&workers.login_gates))?;
+    service::start_threads(&shared, number == 0, Some(&workers.login_gates))?;
     if number == 0 && workers.generation > 1 && !workers.has_successor {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
@@ -121,7 +118,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     let (stopping, listeners) = (Arc::clone(&stop), workers.listeners.borrow().clone());
     thread::Builder::new().name("signals".into()).spawn(move || {
         // The parent watches the needed processes.
-        let _ = signals.wait_for_stop(&listening, &[], &mut Controlled::default());
+        let _ = signals.wait_for_stop(&listening, &[], &mut Upgrades::default(), &mut []);
         listening.drain_at_once();
         // It fails only if it is readable already.
         let _ = rustix::io::write(&*stopping, &1_u64.to_ne_bytes());

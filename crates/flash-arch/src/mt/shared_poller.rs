@@ -207,12 +207,11 @@ impl SharedPoller {
         }
     }
 
-    /// Refuses new connections, and gives the parked ones to threads. The server drains already.
+    /// Leaves the listeners, and gives the parked connections to threads. The server drains already.
     pub(super) fn drain(&self) {
         for listener in self.listeners.load().iter().flatten() {
             // A successor may have the same socket, and its connections must wake no thread here.
             let _ = epoll::delete(&self.epoll, listener);
-            listener.close();
         }
         // With the lock, because the other thread may be about to wait.
         let _state = self.state.lock();

@@ -199,7 +199,7 @@ impl Drop for Server {
             let _ = thread.join();
         }
         if let Some(pool) = self.pool.take() {
-            pool.wake();
+            pool.waker()();
             pool.join();
         }
     }

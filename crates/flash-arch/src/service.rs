@@ -1,0 +1,128 @@
+//! The start and the end that all architectures share: signals, listeners, readiness, the drain, and the thread that reloads.
+//!
+//! The architectures know what serves connections in between. The parent of mp, which serves none, starts and ends by itself.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use flash_core::clients::Clients;
+use flash_observe::metrics::MetricsMemory;
+use flash_process::{Child, HotPath, ServiceManager, Upgrader};
+
+use crate::admin::{self, AdminThread};
+use crate::admin_listeners::AdminListeners;
+use crate::background;
+use crate::gates::ProcessGates;
+use crate::limits::Limits;
+use crate::listener::{Listener, Listeners};
+use crate::reload::{self, Configurator};
+use crate::root_watch;
+use crate::server_state::{ServerParts, ServerState};
+use crate::service_watchdog;
+use crate::signals::Signals;
+use crate::upgrade::{UpgradeQueue, Upgrades};
+use crate::warm_up;
+
+/// What a server begins with.
+pub struct Startup<'a> {
+    pub limits: Limits,
+    /// Counts the connections of each client.
+    pub clients: Clients,
+    pub listeners: Vec<Arc<Listener>>,
+    /// Processes without which the server stops.
+    pub needed: &'a [Child],
+    /// Each process that serves asks it for its parts.
+    pub configurator: Box<dyn Configurator>,
+    /// Where administrators reach the server.
+    pub admin: AdminListeners,
+    /// What has started the server, if it wants to know how it does.
+    pub manager: ServiceManager,
+    /// Where all processes of the server count.
+    pub metrics_memory: Arc<MetricsMemory>,
+    /// What starts the server that takes this one's place in an upgrade.
+    pub upgrader: Option<Upgrader>,
+    /// What its predecessor was asked for most often.
+    pub hot_paths: Vec<HotPath>,
+    /// Called once, when connections are accepted.
+    pub ready: Box<dyn FnOnce() + 'a>,
+}
+
+/// A server that has begun. What its architecture starts serves the connections.
+pub(crate) struct Service<'a> {
+    pub(crate) shared: Arc<ServerState>,
+    signals: Signals,
+    startup: Startup<'a>,
+}
+
+impl<'a> Startup<'a> {
+    /// Begins with the parts as `adapt` leaves them. Nothing accepts yet.
+    pub(crate) fn begin(
+        mut self,
+        adapt: impl FnOnce(&mut ServerParts) -> io::Result<()>,
+    ) -> io::Result<Service<'a>> {
+        let signals = Signals::new()?;
+        let mut parts = self.configurator.parts(0)?;
+        adapt(&mut parts)?;
+        let shared = ServerState::new(parts, self.limits);
+        start_threads(&shared, true, None)?;
+        shared.listen(mem::take(&mut self.listeners))?;
+        Ok(Service { shared, signals, startup: self })
+    }
+}
+
+impl Service<'_> {
+    /// What the predecessor was asked for most often, for [`warm_up`].
+    pub(crate) fn take_hot_paths(&mut self) -> Vec<HotPath> {
+        mem::take(&mut self.startup.hot_paths)
+    }
+
+    /// Looks these paths up in a thread that waits for the disk.
+    pub(crate) fn warm_up(&mut self) {
+        let hot_paths = self.take_hot_paths();
+        warm_up::with_a_thread(&self.shared, hot_paths);
+    }
+
+    /// Says that it serves, and does so until a signal to stop comes, a needed process or thread has ended, or a successor serves.
+    /// `wake` has all that serves look at the listeners, the configuration, and whether the server drains. `end` waits for the last
+    /// connection.
+    pub(crate) fn run(
+        self,
+        wake: impl Fn(&Arc<Listeners>) + Clone + Send + 'static,
+        end: impl FnOnce(),
+    ) -> io::Result<()> {
+        let Self { shared, signals, startup } = self;
+        shared.set_manager(startup.manager);
+        service_watchdog::start(&shared)?;
+        reload::start(&shared, startup.configurator, wake.clone())?;
+        let _ = shared.upgrades.set(UpgradeQueue::new()?);
+        let mut upgrades = Upgrades::new(startup.upgrader, startup.admin.try_clone()?);
+        let mut admin = admin::start(startup.admin, &shared)?;
+        (startup.ready)();
+        let stopped = signals.wait_for_stop(&shared, startup.needed, &mut upgrades, &mut admin);
+        upgrades.abandon();
+        shared.drain();
+        wake(&shared.listeners.load());
+        shared.close_listeners();
+        if shared.has_successor() {
+            // This server may end soon. Whoever has asked for that gets the answer before.
+            admin.iter().for_each(AdminThread::wait_for_clients);
+        }
+        shared.helper_kind.tidy_up();
+        end();
+        shared.close(true);
+        stopped
+    }
+}
+
+/// Starts the threads of a process that serve no connections. With `is_first` they log what happens to folders. The processes of mp
+/// share `gates`.
+pub(crate) fn start_threads(
+    shared: &Arc<ServerState>,
+    is_first: bool,
+    gates: Option<&ProcessGates>,
+) -> io::Result<()> {
+    root_watch::start(shared, is_first, true)?;
+    background::start(shared)?;
+    shared.start_logins(gates)
+}
