@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::TransportInfo;
+use flash_core::counters::Count;
 use flash_observe::RateLimit;
-use flash_observe::metrics::Count;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;

@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::TransportInfo;
+use flash_core::counters::Count;
 use flash_core::record::ResponseEnd;
 use flash_observe::RateLimit;
-use flash_observe::metrics::Count;
 
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};

@@ -11,8 +11,8 @@ use std::time::Duration;
 use flash_core::background_work::BackgroundWork;
 use flash_core::compressed::CompressionResult;
 use flash_core::compression::Compression;
+use flash_core::counters::Count;
 use flash_core::digest::Digest;
-use flash_observe::metrics::Count;
 use flash_os::allocator;
 
 use crate::clock::Clock;

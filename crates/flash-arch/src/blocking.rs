@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_core::counters::Count;
 use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
 use flash_core::{Connection, Drain, ExchangeId, Interest};
 use flash_observe::RateLimit;
-use flash_observe::metrics::Count;
 use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_core::counters::Count;
 use flash_core::job::{Done, Failure};
 use flash_core::login::{Check, CheckKey};
 use flash_core::{Connection, Context, ExchangeId, Server};
 use flash_observe::ErrorLog;
-use flash_observe::metrics::{Count, Metrics};
+use flash_observe::metrics::Metrics;
 use flash_os::semaphore::Semaphore;
 use flash_os::{mpsc, sched};
 use parking_lot::Mutex;

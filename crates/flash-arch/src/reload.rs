@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use flash_core::Server;
 use flash_core::configuration_number::ConfigurationNumber;
+use flash_core::counters::Count;
 use flash_core::site::Site;
 use flash_core::upstream::Upstreams;
 use flash_disk::{Disk, NextSites};
-use flash_observe::metrics::Count;
 use flash_observe::{AccessLog, ErrorLog, LogSink};
 use flash_tls::Endpoint;
 

@@ -9,12 +9,13 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
+use flash_core::counters::Count;
 use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::upstream::Upstreams;
 use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
-use flash_observe::metrics::{Count, Gauge, Metrics, MetricsMemory};
+use flash_observe::metrics::{Gauge, Metrics, MetricsMemory};
 use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
 use flash_process::{HotPath, ServiceManager};
 use flash_tls::Endpoints;
@@ -278,7 +279,7 @@ impl ServerState {
     /// What the server does, in a line.
     pub(crate) fn shown(&self) -> String {
         let (number, connections) = (self.configuration().server.number.number, self.permits.connections());
-        let (requests, blocks) = (self.metrics.requests(), self.metrics.loop_blocks());
+        let (requests, blocks) = (self.metrics.get(Count::Requests), self.metrics.get(Count::LoopBlocks));
         format!(
             "serves configuration {number}: {connections} connections, {requests} requests, {blocks} blocks of loops"
         )

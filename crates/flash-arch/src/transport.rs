@@ -12,11 +12,12 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use flash_core::counters::Count;
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
 use flash_core::refusal::Refusal;
 use flash_core::{Connection, Context};
-use flash_observe::metrics::{Count, Gauge, LoopMetrics, Metrics};
+use flash_observe::metrics::{Gauge, LoopMetrics, Metrics};
 use flash_tls::session::{Failure, HandshakeKind, PLAINTEXT_START};
 use flash_tls::{Endpoints, Event, Session};
 use rustix::buffer::spare_capacity;

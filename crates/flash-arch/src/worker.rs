@@ -1,6 +1,5 @@
 //! The state that each loop and each blocking worker passes to the request path: a clock, buffers, metrics.
 
-use std::mem::take;
 use std::sync::Arc;
 
 use flash_core::buffer_pool::BufferPool;
@@ -8,7 +7,7 @@ use flash_core::local::LocalCache;
 use flash_core::request_id::RequestIds;
 use flash_core::{Connection, Context, Drain, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
-use flash_observe::metrics::{Count, LoopMetrics};
+use flash_observe::metrics::LoopMetrics;
 use flash_os::allocator;
 use rustix::rand::GetRandomFlags;
 
@@ -128,20 +127,7 @@ impl Worker {
     /// Adds the tally to the metrics, and passes log records on. Never waits.
     pub(crate) fn report(&mut self) {
         let (shard, tally) = (&self.metrics.shard, &mut self.tally);
-        for (what, count) in [
-            (Count::Begun, &mut tally.begun),
-            (Count::Abandoned, &mut tally.abandoned),
-            (Count::SentBytes, &mut tally.sent_bytes),
-            (Count::SendUs, &mut tally.send_us),
-            (Count::CacheHits, &mut tally.cache_hits),
-            (Count::CacheMisses, &mut tally.cache_misses),
-            (Count::Limited, &mut tally.limited),
-            (Count::SpooledBytes, &mut tally.spooled_bytes),
-            (Count::ProgramsHeld, &mut tally.programs_held),
-        ] {
-            shard.add(what, take(count));
-        }
-        shard.add(Count::Requests, tally.ended.len() as u64);
+        tally.counts.drain().for_each(|(what, count)| shard.add(what, count));
         for end in tally.ended.drain(..) {
             shard.response(&end);
         }

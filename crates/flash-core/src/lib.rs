@@ -17,6 +17,7 @@ pub mod compression;
 pub mod configuration_number;
 pub mod connection;
 pub mod context;
+pub mod counters;
 mod deadline;
 pub mod digest;
 pub mod entry;

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::background_work::BackgroundWork;
+use crate::counters::{Count, Counts};
 use crate::record::{Record, ResponseEnd};
 use crate::upstream::Release;
 
@@ -13,24 +14,9 @@ use crate::upstream::Release;
 pub struct Tally {
     /// Response heads that were written.
     pub responses: u64,
-    /// Requests that have begun, and requests that ended without a response. All others are under way, or among `ended`.
-    pub begun: u64,
-    pub abandoned: u64,
+    pub counts: Counts<Count>,
     /// Responses that have ended.
     pub ended: Vec<ResponseEnd>,
-    /// Look-ups that the caches answered, and those that need a job.
-    pub cache_hits: u64,
-    pub cache_misses: u64,
-    /// Requests refused because their client made too many.
-    pub limited: u64,
-    /// Bytes that sockets took, heads among them.
-    pub sent_bytes: u64,
-    /// Bytes of request bodies and of responses that were written to the spool.
-    pub spooled_bytes: u64,
-    /// Programs that were ended because they had waited for their clients for too long.
-    pub programs_held: u64,
-    /// How long output waited for sockets.
-    pub send_us: u64,
     /// Exchanges that ended, for the access log. If the log is off, only those that were slow.
     pub records: Vec<Record>,
     /// Streams whose exchanges are over. The driver takes each stream out of its poller and calls [`Release::finish`]. It
@@ -45,6 +31,7 @@ pub struct Tally {
 impl Tally {
     /// A response has ended.
     pub(crate) fn end(&mut self, (end, record): (ResponseEnd, Option<Record>)) {
+        self.counts.add(Count::Requests, 1);
         self.ended.push(end);
         self.records.extend(record);
     }

@@ -16,6 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flash_core::counters::{Count, LoopCount};
 pub use last_block::LastBlock;
 pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
@@ -23,8 +24,8 @@ use parking_lot::Mutex;
 use self::blocks::{Blocks, Causes};
 pub use self::certificates::CertificateEnds;
 pub use self::names::Names;
-pub use self::programs::{ProgramCounts, ProgramGauge, ProgramHandle, ProgramTotal, Programs};
-pub use self::shard::{CLASSES, Count, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};
+pub use self::programs::{ProgramHandle, Programs};
+pub use self::shard::{CLASSES, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
 use crate::sleep_recorder::ConnectRecorder;
@@ -118,32 +119,25 @@ impl Metrics {
     /// The totals, a line for each loop that has turned, and one for each cause of loops' sleeps. It may take a tenth of a
     /// second.
     pub fn report(&self) -> Vec<String> {
-        let causes = self.blocks.causes(self.loop_blocks());
-        [vec![self.totals(&causes)], self.loop_lines(), causes.lines()].concat()
+        let causes = self.blocks.causes(self.get(Count::LoopBlocks));
+        let loops = self.loops().iter().map(ToString::to_string).collect();
+        [vec![self.totals(&causes)], loops, causes.lines()].concat()
     }
 
     /// The causes of loops' sleeps with their number and microseconds, the longest first. It may take a tenth of a second.
     pub fn block_causes(&self) -> Vec<(String, u64, u64)> {
-        self.blocks.causes(self.loop_blocks()).list()
+        self.blocks.causes(self.get(Count::LoopBlocks)).list()
     }
 
-    /// The metrics of each loop or worker.
+    /// The metrics of each loop that has turned. Workers that block never do.
     pub fn loops(&self) -> Vec<Arc<LoopMetrics>> {
-        self.loops.lock().clone()
+        let loops = self.loops.lock();
+        loops.iter().filter(|metrics| metrics.get(LoopCount::Turns) > 0).cloned().collect()
     }
 
     /// A worker has ended. The next one goes on counting in its metrics.
     pub fn reuse(&self, metrics: Arc<LoopMetrics>) {
         self.unused.lock().push(metrics);
-    }
-
-    pub fn requests(&self) -> u64 {
-        self.get(Count::Requests)
-    }
-
-    /// Sleeps of loops outside their wait.
-    pub fn loop_blocks(&self) -> u64 {
-        self.sum(LoopMetrics::blocks)
     }
 
     /// The loops that have not come to the end of a turn, each with the turn's number.
@@ -156,60 +150,27 @@ impl Metrics {
         loops.iter().filter_map(turn).collect()
     }
 
-    fn sum(&self, what: impl Fn(&LoopMetrics) -> u64) -> u64 {
-        self.loops.lock().iter().map(|metrics| what(metrics)).sum()
-    }
-
     /// What a person wants to know at the end. Threads and processes that wait for the disk themselves count no such waits.
     pub fn summary(&self) -> String {
-        let (requests, sent) = (self.requests(), shown_bytes(self.get(Count::SentBytes)));
+        let (requests, sent) = (self.get(Count::Requests), shown_bytes(self.get(Count::SentBytes)));
         let requests = format!("served {requests} request{}, {sent}", if requests == 1 { "" } else { "s" });
-        match (self.sum(LoopMetrics::turns), self.loop_blocks()) {
-            (0, _) => requests,
+        match (self.loops().is_empty(), self.get(Count::LoopBlocks)) {
+            (true, _) => requests,
             (_, 1) => format!("{requests}; the disk was waited for once"),
             (_, times) => format!("{requests}; the disk was waited for {times} times"),
         }
     }
 
-    fn loop_lines(&self) -> Vec<String> {
-        let loops = self.loops.lock();
-        loops.iter().filter(|metrics| metrics.turns() > 0).map(|metrics| metrics.to_string()).collect()
-    }
-
     /// `requests=… connections=…`.
     fn totals(&self, causes: &Causes) -> String {
-        let us = |what| self.get(what) / 1000;
-        let counts = [
-            ("requests", self.requests()),
-            ("connections", self.get(Count::Connections)),
-            ("shed", self.get(Count::Shed)),
-            ("evicted", self.get(Count::Evicted)),
-            ("helper_jobs", self.get(Count::HelperJobs)),
-            ("joined", self.get(Count::Joined)),
-            ("queue_full", self.get(Count::QueueFull)),
-            ("logins", self.get(Count::Logins)),
-            ("logins_refused", self.get(Count::LoginsRefused)),
-            ("handshakes_full", self.get(Count::HandshakesFull)),
-            ("handshakes_resumed", self.get(Count::HandshakesResumed)),
-            ("handshakes_failed", self.get(Count::HandshakesFailed)),
-            ("handshakes_shed", self.get(Count::HandshakesShed)),
+        let counts = self.memory.counts();
+        let present = [
             ("handshakes_waiting", self.handshakes_waiting.get()),
             ("handshakes_unfinished", self.handshakes_unfinished.get()),
-            ("loop_blocks", self.loop_blocks()),
-            ("panics", self.get(Count::Panics)),
-            ("compressed", self.get(Count::Compressed)),
-            ("spooled_bytes", self.get(Count::SpooledBytes)),
-            ("programs_held", self.get(Count::ProgramsHeld)),
-            ("walk_us", us(Count::WalkNs)),
-            ("open_us", us(Count::OpenNs)),
-            ("read_us", us(Count::ReadNs)),
-            ("queue_us", us(Count::QueueNs)),
-            ("help_us", us(Count::HelpNs)),
-            ("send_us", self.get(Count::SendUs)),
-            ("sent_bytes", self.get(Count::SentBytes)),
         ];
-        let counts = counts.map(|(name, count)| format!("{name}={count}"));
-        format!("{} block_causes={causes}", counts.join(" "))
+        let told = counts.told().map(|(row, count)| (row.name, count)).chain(present);
+        let told: Vec<String> = told.map(|(name, count)| format!("{name}={count}")).collect();
+        format!("{} block_causes={causes}", told.join(" "))
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
+use flash_core::counters::ProgramCount;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
@@ -35,7 +36,7 @@ use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, Process, State, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
-use crate::counts::{Counted, ProgramCount, ProgramCounter, is_failure};
+use crate::counts::{Counted, ProgramCounter, is_failure};
 use crate::fastcgi::abort;
 use crate::idle_connections::is_reusable;
 use crate::settings::{Application, Settings};

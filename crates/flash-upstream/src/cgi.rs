@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flash_cgi::response::is_nph;
+use flash_core::counters::ProgramCount;
 use flash_core::record::RecordBuilder;
 use flash_core::upstream::{
     Direct, Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
@@ -21,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
 use self::progress::{Progress, Seen};
-use crate::counts::{Counted, ProgramCount, ProgramCounter, count_refusal, is_failure};
+use crate::counts::{Counted, ProgramCounter, count_refusal, is_failure};
 use crate::settings::DirectLimits;
 
 mod progress;

@@ -6,32 +6,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use flash_core::counters::ProgramCount;
 use flash_core::upstream::OpenError;
 use flash_process::ExitStatus;
 use rustix::process::Signal;
-
-/// What there is of an upstream at a moment, or has happened to it since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramCount {
-    /// Upstreams that are configured: 1, or 2 while a reload replaces one.
-    Configured,
-    /// Processes that Flash has started, and that have not ended.
-    Processes,
-    /// Processes that an application may have.
-    ProcessesMax,
-    /// Requests that a program answers.
-    Busy,
-    /// Requests that wait for a process or for a connection.
-    Waiting,
-    /// Idle connections that are kept.
-    Kept,
-    /// Processes that were started, or connections that were made. It only grows.
-    Started,
-    /// Processes that could not be started or ended with an error, or connections that could not be made. It only grows.
-    Failed,
-    /// Requests that were refused, because too many waited or the program had just failed. It only grows.
-    Refused,
-}
 
 /// Where the counts of an upstream go. Any thread may add.
 pub trait ProgramCounter: Send + Sync + Debug {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_cgi::fastcgi::Encoder;
+use flash_core::counters::ProgramCount;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
@@ -22,7 +23,7 @@ use rustix::net::SendFlags;
 use crate::address::{Address, Dialed, connect_result};
 use crate::background::{Command, CommandChannel, FullSocket, Maintained, PendingIo};
 use crate::circuit_breaker::CircuitBreaker;
-use crate::counts::{Counted, ProgramCount, ProgramCounter};
+use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
 use crate::idle_connections::IdleConnections;
 use crate::settings::Settings;

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use crate::counts::{Counted, ProgramCount, ProgramCounter};
+use crate::counts::{Counted, ProgramCounter};
+use flash_core::counters::ProgramCount;
 
 #[derive(Debug)]
 pub(crate) struct IdleConnections {

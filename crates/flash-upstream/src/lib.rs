@@ -22,6 +22,6 @@ mod settings;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
-pub use counts::{ProgramCount, ProgramCounter};
+pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
 pub use settings::{Application, DirectLimits, Settings, UpstreamConfig};

@@ -5,13 +5,14 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
+use flash_core::counters::ProgramCount;
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 
 use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
-use crate::counts::{Counted, ProgramCount, ProgramCounter};
+use crate::counts::{Counted, ProgramCounter};
 use crate::fastcgi::Server;
 use crate::settings::{Settings, UpstreamConfig};
 

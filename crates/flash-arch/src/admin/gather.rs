@@ -4,10 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use flash_core::Server;
+use flash_core::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_observe::AccessLog;
-use flash_observe::metrics::{
-    CLASSES, Count, LastBlock, LoopMetrics, MetricsMemory, ProgramCounts, ProgramGauge, ProgramTotal,
-};
+use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
@@ -34,7 +33,6 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
         totals: Totals {
-            loop_blocks: server.metrics.loop_blocks(),
             access_log_dropped: configuration.access_log.as_ref().map_or(0, AccessLog::dropped),
             error_log_dropped: server.error_log.dropped(),
             ..counted.totals
@@ -49,7 +47,7 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
             evictions: paths.evictions(),
             ..counted.cache
         },
-        loops: server.metrics.loops().iter().filter_map(|metrics| of_loop(metrics)).collect(),
+        loops: server.metrics.loops().iter().map(|metrics| of_loop(metrics)).collect(),
         block_causes: causes
             .map(|(cause, sleeps, sleep_us)| BlockCause { cause, sleeps, sleep_us })
             .collect(),
@@ -60,8 +58,7 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
 /// What the history keeps of this process.
 pub(super) fn sample_of_process(server: &ServerState) -> Sample {
     let loops = server.metrics.loops();
-    let turning = loops.iter().filter(|metrics| metrics.turns() > 0);
-    let busy_us = turning.map(|metrics| (metrics.name().to_owned(), metrics.busy_ns() / 1000));
+    let busy_us = loops.iter().map(|metrics| (metrics.name().to_owned(), metrics.get(LoopCount::BusyNs)));
     Sample { busy_us: busy_us.collect(), ..sample_of_memory(server.metrics.memory()) }
 }
 
@@ -116,25 +113,26 @@ fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
 /// What all processes that share the memory have counted.
 pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
     let taken_unix_ms = clock::unix_ms();
+    let counts = memory.counts();
     Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: taken_unix_ms.saturating_sub(clock::server_us(Instant::now()) / 1000),
         taken_unix_ms,
         active_requests: active_requests(memory),
-        totals: totals(memory),
         sites: sites(memory),
         cache: CacheSnapshot {
-            hits: memory.sum(Count::CacheHits),
-            misses: memory.sum(Count::CacheMisses),
+            hits: counts.get(Count::CacheHits),
+            misses: counts.get(Count::CacheMisses),
             ..CacheSnapshot::default()
         },
         tls: TlsSnapshot {
-            full: memory.sum(Count::HandshakesFull),
-            resumed: memory.sum(Count::HandshakesResumed),
-            failed: memory.sum(Count::HandshakesFailed),
-            shed: memory.sum(Count::HandshakesShed),
+            full: counts.get(Count::HandshakesFull),
+            resumed: counts.get(Count::HandshakesResumed),
+            failed: counts.get(Count::HandshakesFailed),
+            shed: counts.get(Count::HandshakesShed),
         },
-        programs: memory.programs.all().iter().map(of_program).collect(),
+        totals: Totals { counts, ..Totals::default() },
+        programs: memory.programs.all().into_iter().map(of_program).collect(),
         ..Snapshot::default()
     }
 }
@@ -174,51 +172,16 @@ fn of_sites(memory: &MetricsMemory, sites: impl Iterator<Item = (u32, String)>) 
     sites.map(site).filter(|site| !site.classes.is_empty()).collect()
 }
 
-fn totals(memory: &MetricsMemory) -> Totals {
-    let us = |of| memory.sum(of) / 1000;
-    Totals {
-        requests: memory.sum(Count::Requests),
-        connections: memory.sum(Count::Connections),
-        shed: memory.sum(Count::Shed),
-        evicted: memory.sum(Count::Evicted),
-        limited: memory.sum(Count::Limited),
-        helper_jobs: memory.sum(Count::HelperJobs),
-        joined: memory.sum(Count::Joined),
-        queue_full: memory.sum(Count::QueueFull),
-        logins: memory.sum(Count::Logins),
-        logins_refused: memory.sum(Count::LoginsRefused),
-        panics: memory.sum(Count::Panics),
-        compressed: memory.sum(Count::Compressed),
-        spooled_bytes: memory.sum(Count::SpooledBytes),
-        programs_held: memory.sum(Count::ProgramsHeld),
-        walk_us: us(Count::WalkNs),
-        open_us: us(Count::OpenNs),
-        read_us: us(Count::ReadNs),
-        queue_us: us(Count::QueueNs),
-        help_us: us(Count::HelpNs),
-        send_us: memory.sum(Count::SendUs),
-        sent_bytes: memory.sum(Count::SentBytes),
-        ..Totals::default()
-    }
-}
-
-fn of_program(counts: &ProgramCounts) -> ProgramSnapshot {
+fn of_program((name, counts): (String, Counts<ProgramCount>)) -> ProgramSnapshot {
     // Programs beyond the last that is counted apart are `_other`.
-    let mut words = counts.name.splitn(3, '\t');
+    let mut words = name.splitn(3, '\t');
     let (kind, mut word) = (words.next().unwrap_or_default(), || words.next().unwrap_or_default().to_owned());
     let (route, program) = (word(), word());
     ProgramSnapshot {
         route: if route.is_empty() { kind.into() } else { route },
         kind: kind.into(),
         program,
-        processes: counts.get(ProgramGauge::Processes),
-        processes_max: counts.get(ProgramGauge::ProcessesMax),
-        busy: counts.get(ProgramGauge::Busy),
-        queued: counts.get(ProgramGauge::Waiting),
-        kept: counts.get(ProgramGauge::Kept),
-        started: counts.total(ProgramTotal::Started),
-        failed: counts.total(ProgramTotal::Failed),
-        refused: counts.total(ProgramTotal::Refused),
+        counts,
     }
 }
 
@@ -232,17 +195,12 @@ fn of_block(LastBlock { unix_ms, lasted, call, path, cause }: LastBlock) -> Bloc
     }
 }
 
-/// A loop that has turned.
-fn of_loop(metrics: &LoopMetrics) -> Option<LoopSnapshot> {
-    (metrics.turns() > 0).then(|| LoopSnapshot {
+fn of_loop(metrics: &LoopMetrics) -> LoopSnapshot {
+    LoopSnapshot {
         name: metrics.name().into(),
-        turns: metrics.turns(),
-        busy_us: metrics.busy_ns() / 1000,
-        longest_turn_us: metrics.longest_ns() / 1000,
-        blocks: metrics.blocks(),
-        major_faults: metrics.major_faults(),
+        counts: metrics.counts(),
         ready: metrics.ready(),
         turn_under_way: metrics.turn_under_way(),
         last_block: metrics.last_block().map(of_block),
-    })
+    }
 }

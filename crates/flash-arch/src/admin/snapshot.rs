@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use flash_core::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_core::printable::is_printable;
 pub use flash_observe::metrics::DURATION_BOUNDS_US;
 use serde::{Deserialize, Serialize};
@@ -67,32 +68,8 @@ pub struct ConfigurationSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Responses that have ended, of any status.
-    pub requests: u64,
-    pub connections: u64,
-    /// Connections that were turned away.
-    pub shed: u64,
-    /// Connections that gave way to new ones, because all places were taken.
-    pub evicted: u64,
-    /// Requests that were refused because their client made too many.
-    pub limited: u64,
-    pub helper_jobs: u64,
-    pub joined: u64,
-    pub queue_full: u64,
-    pub logins: u64,
-    pub logins_refused: u64,
-    pub loop_blocks: u64,
-    pub panics: u64,
-    pub compressed: u64,
-    pub spooled_bytes: u64,
-    pub programs_held: u64,
-    pub walk_us: u64,
-    pub open_us: u64,
-    pub read_us: u64,
-    pub queue_us: u64,
-    pub help_us: u64,
-    pub send_us: u64,
-    pub sent_bytes: u64,
+    #[serde(flatten, with = "named")]
+    pub counts: Counts<Count>,
     /// Lines of the access log that could not be written.
     pub access_log_dropped: u64,
     pub error_log_dropped: u64,
@@ -128,13 +105,8 @@ pub struct ResponseClass {
 #[serde(default)]
 pub struct LoopSnapshot {
     pub name: String,
-    pub turns: u64,
-    /// Time outside its wait.
-    pub busy_us: u64,
-    pub longest_turn_us: u64,
-    /// Sleeps outside its wait.
-    pub blocks: u64,
-    pub major_faults: u64,
+    #[serde(flatten, with = "named")]
+    pub counts: Counts<LoopCount>,
     /// Turns by the ready events at their start. Element 0 counts those with none, and `n` those with `2^(n-1)` and more.
     pub ready: Vec<u64>,
     /// The turn that has not ended has this number.
@@ -234,22 +206,8 @@ pub struct ProgramSnapshot {
     pub kind: String,
     /// The folder of its scripts, its command, or the address of its server.
     pub program: String,
-    /// Processes that Flash has started, and that have not ended.
-    pub processes: u64,
-    /// Of an application. Scripts of all routes share one limit.
-    pub processes_max: u64,
-    /// Requests that a program answers.
-    pub busy: u64,
-    /// Requests that wait for a process or a connection.
-    pub queued: u64,
-    /// Idle connections that are kept to a FastCGI server.
-    pub kept: u64,
-    /// Processes that were started, or connections that were made.
-    pub started: u64,
-    /// Processes that could not be started or ended with an error, or connections that could not be made.
-    pub failed: u64,
-    /// Requests that were refused, because too many waited or the program had just failed.
-    pub refused: u64,
+    #[serde(flatten, with = "named")]
+    pub counts: Counts<ProgramCount>,
 }
 
 /// A certificate that is shown to clients.
@@ -321,6 +279,35 @@ pub struct JobSnapshot {
     pub duration_us: u64,
 }
 
+/// How counts are written: by their names.
+mod named {
+    use std::collections::HashMap;
+
+    use flash_core::counters::{CounterSet, Counts};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<C: CounterSet, S: Serializer>(
+        counts: &Counts<C>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(counts.told().map(|(row, count)| (row.name, count)))
+    }
+
+    pub(super) fn deserialize<'de, C: CounterSet, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Counts<C>, D::Error> {
+        let named = HashMap::<String, u64>::deserialize(from)?;
+        Ok(Counts::new(|what: C| named.get(what.row().name).copied().unwrap_or_default()))
+    }
+}
+
+impl ProgramSnapshot {
+    /// The labels of its series.
+    pub(super) fn labels(&self) -> Vec<(&str, &str)> {
+        vec![("route", &self.route), ("kind", &self.kind), ("program", &self.program)]
+    }
+}
+
 impl Snapshot {
     /// `/status.json`. What clients have sent is printable there, too.
     pub fn json(&self) -> String {
@@ -349,7 +336,10 @@ mod tests {
         let snapshot = Snapshot {
             pid: 7,
             generations_in_use: vec![2, 3],
-            totals: Totals { requests: 5, ..Totals::default() },
+            totals: Totals {
+                counts: Counts::new(|what| 5 * u64::from(what == Count::Requests)),
+                ..Totals::default()
+            },
             loops: vec![LoopSnapshot { name: "loop-0".into(), ready: vec![1, 2], ..LoopSnapshot::default() }],
             ..Snapshot::default()
         };

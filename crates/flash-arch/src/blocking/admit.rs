@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flash_core::counters::Count;
 use flash_core::{Evictable, TransportInfo};
-use flash_observe::metrics::Count;
 
 use super::source::{Client, Source};
 use super::{Blocking, CLIENT_PATIENCE, LOOK_UP};

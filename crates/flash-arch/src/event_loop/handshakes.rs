@@ -3,10 +3,10 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
+use flash_core::counters::Count;
 use flash_core::record::Peer;
 use flash_core::transport::CertificatesId;
 use flash_http::Scheme;
-use flash_observe::metrics::Count;
 use flash_tls::tickets::Tickets;
 use flash_tls::{Certificate, Choices, Endpoint, authority};
 use rustls::pki_types::ServerName;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::RateLimit;
-use flash_observe::metrics::Count;
+use flash_core::counters::Count;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flash_core::counters::Count;
 use flash_core::job::{Done, Job, Outcome};
 use flash_core::upstream::Arriving;
 use flash_core::{Context, ExchangeId, Interest, Want};
@@ -331,11 +332,11 @@ impl Work for FindFile {
         match with {
             With::Job(id, Job::Find(find)) => match cx.server.look_up(find, cx.local, cx.now) {
                 Ok(entry) => {
-                    cx.tally.cache_hits += 1;
+                    cx.tally.counts.add(Count::CacheHits, 1);
                     Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into()))
                 }
                 Err(find) => {
-                    cx.tally.cache_misses += 1;
+                    cx.tally.counts.add(Count::CacheMisses, 1);
                     match at.dispatch(&mut self.dispatch, id, Job::Find(find), slot) {
                         Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
                         None => elsewhere(slot.connection.want(cx), slot, cx),

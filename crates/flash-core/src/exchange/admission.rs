@@ -15,6 +15,7 @@ use super::login::{Login, LoginResult};
 use crate::access::AccessRules;
 use crate::clients::Rate;
 use crate::context::Context;
+use crate::counters::Count;
 use crate::login::{Known, Users};
 use crate::refusal::Refusal;
 use crate::site::Site;
@@ -106,7 +107,7 @@ impl Asker<'_> {
             && passed.counts((group, *limit))
             && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
         {
-            cx.tally.limited += 1;
+            cx.tally.counts.add(Count::Limited, 1);
             return self.refuse(Refusal::Limit, Answer::TooMany(seconds), cx);
         }
         Admission::Admitted

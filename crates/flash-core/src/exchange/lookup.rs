@@ -8,6 +8,7 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::context::Context;
+use crate::counters::Count;
 use crate::entry::{Entry, Freshness, STALE_AFTER};
 use crate::job::{Done, Failure, Find, Job, List, Listed, Worth};
 use crate::listing::{Listing, Order};
@@ -181,7 +182,7 @@ pub(crate) fn find_file(
     let Context { server, local, now, tally, .. } = cx;
     let cached = local.get(site.id, raw_path, now.ms(), site.generation.get());
     if let Some(entry) = cached.filter(|entry| entry.has_looked_for(&codings)) {
-        tally.cache_hits += 1;
+        tally.counts.add(Count::CacheHits, 1);
         return Found::Entry(entry);
     }
     let Ok(path) = SitePath::parse(raw_path) else { return Found::Refused(Status::BAD_REQUEST) };
@@ -204,11 +205,11 @@ pub(crate) fn find_file(
     }
     match server.search((site.id, site.generation.get()), (&path, raw_path), &codings, local, now) {
         Ok(entry) => {
-            tally.cache_hits += 1;
+            tally.counts.add(Count::CacheHits, 1);
             Found::Entry(entry)
         }
         Err(known) => {
-            tally.cache_misses += 1;
+            tally.counts.add(Count::CacheMisses, 1);
             find(known, server.paths.worth(site.id, &path), path)
         }
     }

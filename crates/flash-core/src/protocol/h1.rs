@@ -19,6 +19,7 @@ mod state;
 mod upstream;
 
 use crate::context::{Context, Drain};
+use crate::counters::Count;
 use crate::deadline::Waiting;
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
@@ -117,7 +118,7 @@ impl Http1 {
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
         output.sent(bytes, cx.now.us, cx.tally);
-        cx.tally.sent_bytes += bytes;
+        cx.tally.counts.add(Count::SentBytes, bytes);
         self.deadline.progressed(bytes);
         if let Phase::Exchange(current) = &mut self.phase
             && let Some(upstream) = current.exchange.upstream_mut()
@@ -125,7 +126,7 @@ impl Http1 {
             upstream.client_took(bytes, cx);
         }
         if output.is_empty() {
-            cx.tally.send_us += output.took_us(cx.now.us);
+            cx.tally.counts.add(Count::SendUs, output.took_us(cx.now.us));
             self.drained(cx);
         }
     }

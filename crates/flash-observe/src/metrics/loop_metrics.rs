@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use flash_core::counters::{Count, CounterSet, Counts, LoopCount};
 use flash_os::thread_usage::{self, ThreadUsage};
 
 use super::blocks::{Block, Blocks};
@@ -29,16 +30,13 @@ pub struct LoopMetrics {
     recorded_at_ns: LocalCounter,
     /// The thread's name, once it runs.
     name: OnceLock<String>,
-    turns: LocalCounter,
+    /// By the rows of [`LoopCount`].
+    counts: [LocalCounter; LoopCount::ROWS.len()],
     /// Turns that have come to their end.
     ended_turns: LocalCounter,
     /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
     ready: [LocalCounter; READY_CLASSES],
-    busy_ns: LocalCounter,
-    longest_ns: LocalCounter,
-    blocks: LocalCounter,
     last_block: Arc<LastBlockCell>,
-    major_faults: LocalCounter,
 }
 
 /// A number that one thread writes and others may read.
@@ -74,14 +72,10 @@ impl LoopMetrics {
             all_blocks,
             recorded_at_ns: LocalCounter::default(),
             name: OnceLock::new(),
-            turns: LocalCounter::default(),
+            counts: Default::default(),
             ended_turns: LocalCounter::default(),
             ready: Default::default(),
-            busy_ns: LocalCounter::default(),
-            longest_ns: LocalCounter::default(),
-            blocks: LocalCounter::default(),
             last_block: Arc::default(),
-            major_faults: LocalCounter::default(),
         }
     }
 
@@ -89,19 +83,20 @@ impl LoopMetrics {
     pub fn begin(&self, ready: usize, now: Instant) -> Turn {
         let class = (usize::BITS - ready.leading_zeros()) as usize;
         self.ready[class.min(READY_CLASSES - 1)].add(1);
-        let sampled = self.turns.get().is_multiple_of(SAMPLE_EVERY);
-        self.turns.add(1);
+        let turns = self.of(LoopCount::Turns);
+        let sampled = turns.get().is_multiple_of(SAMPLE_EVERY);
+        turns.add(1);
         if sampled {
             // For those who ask from other threads.
             self.name();
         }
-        Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.blocks())) }
+        Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.get(LoopCount::Blocks))) }
     }
 
     /// The number of the turn that has not come to its end.
     pub fn turn_under_way(&self) -> Option<u64> {
         let ended = self.ended_turns.get();
-        let begun = self.turns.get();
+        let begun = self.get(LoopCount::Turns);
         (begun > ended).then_some(begun)
     }
 
@@ -109,13 +104,13 @@ impl LoopMetrics {
     pub fn end(&self, turn: Turn) {
         let ns = turn.begun.elapsed().as_nanos() as u64;
         self.ended_turns.add(1);
-        self.busy_ns.add(ns);
-        self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
+        self.of(LoopCount::BusyNs).add(ns);
+        self.of(LoopCount::LongestTurnNs).0.fetch_max(ns, Ordering::Relaxed);
         if let Some((before, blocks)) = turn.before {
             let waits = thread_usage::current();
-            self.major_faults.add(waits.major_faults - before.major_faults);
+            self.of(LoopCount::MajorFaults).add(waits.major_faults - before.major_faults);
             let slept = waits.voluntary_switches - before.voluntary_switches;
-            let unexpected = slept.saturating_sub(self.blocks() - blocks);
+            let unexpected = slept.saturating_sub(self.get(LoopCount::Blocks) - blocks);
             if unexpected > 0 {
                 self.count_sleep(
                     unexpected,
@@ -145,7 +140,8 @@ impl LoopMetrics {
     }
 
     fn count_sleep(&self, sleeps: u64, lasted: Duration, call: &'static str, path: Vec<u8>) {
-        self.blocks.add(sleeps);
+        self.of(LoopCount::Blocks).add(sleeps);
+        self.shard.add(Count::LoopBlocks, sleeps);
         let until_ns = monotonic_ns();
         let recorded_at_ns = self.recorded_at_ns.get();
         let record = recorded_at_ns == 0 || Duration::from_nanos(until_ns - recorded_at_ns) > RECORD_EVERY;
@@ -163,31 +159,21 @@ impl LoopMetrics {
         }
     }
 
-    /// Sleeps outside its wait.
-    pub fn blocks(&self) -> u64 {
-        self.blocks.get()
+    fn of(&self, what: LoopCount) -> &LocalCounter {
+        &self.counts[what as usize]
+    }
+
+    pub fn get(&self, what: LoopCount) -> u64 {
+        self.of(what).get() / what.row().divisor
+    }
+
+    pub fn counts(&self) -> Counts<LoopCount> {
+        Counts::new(|what| self.get(what))
     }
 
     /// Its last sleep outside its wait.
     pub fn last_block(&self) -> Option<LastBlock> {
         self.last_block.get()
-    }
-
-    pub fn turns(&self) -> u64 {
-        self.turns.get()
-    }
-
-    /// The time outside its wait.
-    pub fn busy_ns(&self) -> u64 {
-        self.busy_ns.get()
-    }
-
-    pub fn longest_ns(&self) -> u64 {
-        self.longest_ns.get()
-    }
-
-    pub fn major_faults(&self) -> u64 {
-        self.major_faults.get()
     }
 
     /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
@@ -214,16 +200,10 @@ impl fmt::Display for LoopMetrics {
             let (comma, more) = (if ready.is_empty() { "" } else { "," }, if class > 1 { "+" } else { "" });
             write!(ready, "{comma}{least}{more}:{}", count.get())?;
         }
-        write!(
-            f,
-            "{}: turns={} ready={ready} busy_us={} longest_turn_us={} blocks={} major_faults={}",
-            self.name.get().map_or("a loop", String::as_str),
-            self.turns(),
-            self.busy_ns.get() / 1000,
-            self.longest_ns.get() / 1000,
-            self.blocks(),
-            self.major_faults.get(),
-        )
+        let name = self.name.get().map_or("a loop", String::as_str);
+        write!(f, "{name}: turns={} ready={ready}", self.get(LoopCount::Turns))?;
+        // The turns were the first.
+        self.counts().told().skip(1).try_for_each(|(row, count)| write!(f, " {}={count}", row.name))
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flash_core::counters::{CounterSet, Counts, Kind, ProgramCount};
 use flash_os::shared_array::SharedWords;
 
 use super::names::Names;
@@ -16,46 +17,18 @@ use super::rows::Rows;
 const PROGRAMS_MAX: usize = 255;
 /// The longest name of a program, in words of eight bytes.
 const NAME_WORDS: usize = 64;
-const GAUGES: usize = 8;
-const COUNTERS: usize = 4;
-const ROW_WORDS: usize = GAUGES * (PROGRAMS_MAX + 1);
-
-/// What there is of a program now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum ProgramGauge {
-    Configured,
-    Processes,
-    ProcessesMax,
-    Busy,
-    Waiting,
-    Kept,
-}
-
-/// What has happened to a program since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum ProgramTotal {
-    Started,
-    Failed,
-    Refused,
-}
+/// Of a program, in a row or among the totals.
+const COUNTS: usize = ProgramCount::ROWS.len();
+const ROW_WORDS: usize = COUNTS * (PROGRAMS_MAX + 1);
 
 #[derive(Debug)]
 pub struct Programs {
     names: Names,
+    /// The gauges.
     rows: SharedWords,
-    /// Of each program, over all processes.
+    /// The counters of each program, over all processes.
     totals: SharedWords,
     processes: Arc<Rows>,
-}
-
-/// The counts of a program, of all processes together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProgramCounts {
-    pub name: String,
-    gauges: [u64; GAUGES],
-    totals: [u64; COUNTERS],
 }
 
 /// Where a program is counted.
@@ -70,7 +43,7 @@ impl Programs {
         Ok(Self {
             names: Names::in_order(PROGRAMS_MAX, NAME_WORDS)?,
             rows: SharedWords::zeroed(processes.count() * ROW_WORDS)?,
-            totals: SharedWords::zeroed(COUNTERS * (PROGRAMS_MAX + 1))?,
+            totals: SharedWords::zeroed(ROW_WORDS)?,
             processes: Arc::clone(processes),
         })
     }
@@ -79,7 +52,7 @@ impl Programs {
     pub(super) fn clear(&self, row: usize) {
         let Some(words) = self.row(row) else { return };
         for (number, _) in self.names.all() {
-            let gauges = &words[number as usize * GAUGES..][..GAUGES];
+            let gauges = &words[number as usize * COUNTS..][..COUNTS];
             gauges.iter().for_each(|gauge| gauge.store(0, Ordering::Relaxed));
         }
     }
@@ -93,51 +66,38 @@ impl Programs {
         ProgramHandle { programs: Arc::clone(self), number: self.names.number(name) as usize }
     }
 
-    /// The programs that are configured.
-    pub fn all(&self) -> Vec<ProgramCounts> {
+    /// The programs that are configured, and what all processes have counted of each.
+    pub fn all(&self) -> Vec<(String, Counts<ProgramCount>)> {
         let taken = || self.processes.taken().filter_map(|row| self.row(row));
         let counts = |(number, name): (u32, String)| {
-            let number = number as usize;
-            let sum = |words: &mut dyn Iterator<Item = &AtomicU64>| -> u64 {
-                let sum = words.fold(0_u64, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)));
+            let count = |what: ProgramCount| {
+                let at = number as usize * COUNTS + what as usize;
+                let load = |words: &[AtomicU64]| words[at].load(Ordering::Relaxed);
+                let sum = match what.row().kind {
+                    Kind::Gauge => taken().map(load).fold(0, u64::wrapping_add),
+                    _ => load(&self.totals),
+                };
                 // One thread may have subtracted before another's addition is seen.
                 if sum > i64::MAX as u64 { 0 } else { sum }
             };
-            ProgramCounts {
-                name,
-                gauges: std::array::from_fn(|gauge| {
-                    sum(&mut taken().map(|row| &row[number * GAUGES + gauge]))
-                }),
-                totals: std::array::from_fn(|total| {
-                    self.totals[number * COUNTERS + total].load(Ordering::Relaxed)
-                }),
-            }
+            (name, Counts::new(count))
         };
         let all = self.names.all().into_iter().map(counts);
-        all.filter(|program| program.get(ProgramGauge::Configured) > 0).collect()
-    }
-}
-
-impl ProgramCounts {
-    pub fn get(&self, what: ProgramGauge) -> u64 {
-        self.gauges[what as usize]
-    }
-
-    pub fn total(&self, what: ProgramTotal) -> u64 {
-        self.totals[what as usize]
+        all.filter(|(_, counts)| counts.get(ProgramCount::Configured) > 0).collect()
     }
 }
 
 impl ProgramHandle {
     /// Any thread of the process adds.
-    pub fn add(&self, what: ProgramGauge, by: i64) {
-        if let Some(row) = self.programs.processes.own().and_then(|row| self.programs.row(row)) {
-            row[self.number * GAUGES + what as usize].fetch_add(by as u64, Ordering::Relaxed);
+    pub fn add(&self, what: ProgramCount, by: i64) {
+        let Programs { processes, totals, .. } = &*self.programs;
+        let words = match what.row().kind {
+            Kind::Gauge => processes.own().and_then(|row| self.programs.row(row)),
+            _ => Some(&**totals),
+        };
+        if let Some(words) = words {
+            words[self.number * COUNTS + what as usize].fetch_add(by as u64, Ordering::Relaxed);
         }
-    }
-
-    pub fn count(&self, what: ProgramTotal, count: u64) {
-        self.programs.totals[self.number * COUNTERS + what as usize].fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -146,7 +106,7 @@ mod tests {
     use super::*;
 
     fn busy(programs: &Programs) -> Vec<(String, u64)> {
-        programs.all().into_iter().map(|of| (of.name.clone(), of.get(ProgramGauge::Busy))).collect()
+        programs.all().into_iter().map(|(name, counts)| (name, counts.get(ProgramCount::Busy))).collect()
     }
 
     #[test]
@@ -156,23 +116,23 @@ mod tests {
         rows.enter(1);
         let app = programs.named("app");
         assert_eq!(busy(&programs), [], "only what is configured is told");
-        app.add(ProgramGauge::Configured, 1);
-        app.add(ProgramGauge::Busy, 3);
-        app.add(ProgramGauge::Busy, -1);
-        app.count(ProgramTotal::Started, 5);
+        app.add(ProgramCount::Configured, 1);
+        app.add(ProgramCount::Busy, 3);
+        app.add(ProgramCount::Busy, -1);
+        app.add(ProgramCount::Started, 5);
         assert_eq!(busy(&programs), [("app".to_owned(), 2)]);
         // Another process in the place of the first.
         programs.clear(1);
         rows.enter(1);
-        app.add(ProgramGauge::Configured, 1);
+        app.add(ProgramCount::Configured, 1);
         assert_eq!(busy(&programs), [("app".to_owned(), 0)]);
-        assert_eq!(programs.all()[0].total(ProgramTotal::Started), 5);
+        assert_eq!(programs.all()[0].1.get(ProgramCount::Started), 5);
         rows.leave();
-        app.add(ProgramGauge::Busy, 1);
+        app.add(ProgramCount::Busy, 1);
         assert_eq!(busy(&programs), [], "the process has left");
         // More processes than rows.
         rows.enter(7);
-        app.add(ProgramGauge::Configured, 1);
+        app.add(ProgramCount::Configured, 1);
         assert_eq!(busy(&programs), []);
     }
 
@@ -182,10 +142,10 @@ mod tests {
         let programs = Arc::new(Programs::new(&rows).unwrap());
         rows.enter(0);
         for number in 0..2 * PROGRAMS_MAX {
-            programs.named(&format!("app {number}")).add(ProgramGauge::Configured, 1);
+            programs.named(&format!("app {number}")).add(ProgramCount::Configured, 1);
         }
         let all = programs.all();
         assert_eq!(all.len(), PROGRAMS_MAX + 1);
-        assert_eq!((&*all[0].name, all[0].get(ProgramGauge::Configured)), ("_other", PROGRAMS_MAX as u64));
+        assert_eq!((&*all[0].0, all[0].1.get(ProgramCount::Configured)), ("_other", PROGRAMS_MAX as u64));
     }
 }

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flash_core::counters::{COUNTERS_MAX, Count, CounterSet, Counts};
 use flash_core::job::Spent;
 use flash_core::record::ResponseEnd;
 use flash_os::shared_array::SharedWords;
@@ -55,61 +56,8 @@ pub struct Shard {
     is_shared: bool,
 }
 
-/// What a shard counts, besides responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Count {
-    /// Responses that have ended.
-    Requests,
-    /// Requests that have begun.
-    Begun,
-    /// Requests that ended without a response.
-    Abandoned,
-    /// Bytes that sockets took.
-    SentBytes,
-    /// How long output waited for sockets.
-    SendUs,
-    WalkNs,
-    OpenNs,
-    ReadNs,
-    QueueNs,
-    HelpNs,
-    /// Look-ups that the caches answered.
-    CacheHits,
-    /// Look-ups that needed a job.
-    CacheMisses,
-    /// Requests refused because their client made too many.
-    Limited,
-    HandshakesFull,
-    HandshakesResumed,
-    HandshakesFailed,
-    /// Connections that were closed because too many had not finished their handshakes.
-    HandshakesShed,
-    Connections,
-    /// Connections turned away because there were too many, or no descriptor for them.
-    Shed,
-    /// Connections that were closed so that new ones got their places.
-    Evicted,
-    HelperJobs,
-    /// Misses that waited for a job already under way.
-    Joined,
-    /// Jobs refused because the helpers' queue was full.
-    QueueFull,
-    /// Log-ins that were checked.
-    Logins,
-    /// Log-ins refused because too many waited for their check.
-    LoginsRefused,
-    Panics,
-    /// Files that were compressed for the cache, or found not to be worth it.
-    Compressed,
-    /// Bytes of request bodies and of programs' responses that went to the spool.
-    SpooledBytes,
-    /// Programs that were ended because their clients read too little.
-    ProgramsHeld,
-}
-
 /// The words of [`Count`].
-const COUNT_WORDS: usize = 64;
+const COUNT_WORDS: usize = COUNTERS_MAX;
 /// A bit for each block.
 const MARK_WORDS: usize = CLASSES.len() * SITES_MAX / 64;
 /// The words before the blocks: counts, the marks of blocks that have a response, and of those that have a new one.
@@ -208,7 +156,13 @@ impl MetricsMemory {
     }
 
     pub fn sum(&self, of: Count) -> u64 {
-        self.shards.iter().map(|shard| shard[of as usize].load(Ordering::Relaxed)).sum()
+        let sum: u64 = self.shards.iter().map(|shard| shard[of as usize].load(Ordering::Relaxed)).sum();
+        sum / of.row().divisor
+    }
+
+    /// All sums.
+    pub fn counts(&self) -> Counts<Count> {
+        Counts::new(|what| self.sum(what))
     }
 
     /// Counts a response that ends in a thread without a shard, and whose request has begun elsewhere.

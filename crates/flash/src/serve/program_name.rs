@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use flash_core::counters::ProgramCount;
 use flash_core::routes::RouteMatch;
-use flash_observe::metrics::{ProgramGauge, ProgramHandle, ProgramTotal};
-use flash_upstream::{ProgramCount, ProgramCounter, UpstreamConfig};
+use flash_observe::metrics::ProgramHandle;
+use flash_upstream::{ProgramCounter, UpstreamConfig};
 
 /// What tells a program from others, with tabs between: its kind, its route, and its folder, command or address. Sites whose
 /// programs are the same share them, so no site is part of it.
@@ -42,19 +43,7 @@ pub(super) struct Counter(pub(super) ProgramHandle);
 
 impl ProgramCounter for Counter {
     fn add(&self, what: ProgramCount, by: i64) {
-        let gauge = |what| self.0.add(what, by);
-        let total = |what| self.0.count(what, u64::try_from(by).unwrap_or_default());
-        match what {
-            ProgramCount::Configured => gauge(ProgramGauge::Configured),
-            ProgramCount::Processes => gauge(ProgramGauge::Processes),
-            ProgramCount::ProcessesMax => gauge(ProgramGauge::ProcessesMax),
-            ProgramCount::Busy => gauge(ProgramGauge::Busy),
-            ProgramCount::Waiting => gauge(ProgramGauge::Waiting),
-            ProgramCount::Kept => gauge(ProgramGauge::Kept),
-            ProgramCount::Started => total(ProgramTotal::Started),
-            ProgramCount::Failed => total(ProgramTotal::Failed),
-            ProgramCount::Refused => total(ProgramTotal::Refused),
-        }
+        self.0.add(what, by);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The page as a whole: what it shows of a snapshot, and that it asks nobody else.
 
+use flash_core::counters::{Counts, LoopCount, ProgramCount};
+
 use super::*;
 use crate::admin::snapshot::{
     BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, JobSnapshot,
@@ -56,8 +58,11 @@ fn snapshot() -> Snapshot {
         }],
         loops: vec![LoopSnapshot {
             name: "loop-0".into(),
-            turns: 98_765,
-            longest_turn_us: 1250,
+            counts: Counts::new(|what| match what {
+                LoopCount::Turns => 98_765,
+                LoopCount::LongestTurnNs => 1250,
+                _ => 0,
+            }),
             last_block: Some(block),
             ..Default::default()
         }],
@@ -82,12 +87,14 @@ fn snapshot() -> Snapshot {
             route: "/app".into(),
             kind: "app".into(),
             program: "shop --fast".into(),
-            processes: 2,
-            processes_max: 8,
-            busy: 1,
-            queued: 4,
-            refused: 6789,
-            ..Default::default()
+            counts: Counts::new(|what| match what {
+                ProgramCount::Processes => 2,
+                ProgramCount::ProcessesMax => 8,
+                ProgramCount::Busy => 1,
+                ProgramCount::Waiting => 4,
+                ProgramCount::Refused => 6789,
+                _ => 0,
+            }),
         }],
         certificates: vec![
             CertificateSnapshot { names: "long.example.org".into(), not_after_unix_s: 63 + 80 * DAY_S },

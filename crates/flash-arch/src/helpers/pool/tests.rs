@@ -17,7 +17,7 @@ use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::server::Settings;
 use flash_core::site_id::SiteId;
-use flash_observe::metrics::Count;
+use flash_core::counters::Count;
 use tempfile::TempDir;
 
 use super::*;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::counters::Count;
 use crate::memory_budget::Budget;
 use crate::routes::{Route, RouteMatch, Routes};
 use crate::testing::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
@@ -326,7 +327,7 @@ fn an_answer_that_is_shorter_than_promised_is_a_bad_gateway_while_nothing_was_se
     assert_eq!(statuses(replies(&client.got, &[])), [502, 200]);
     let tally = &world.tally;
     assert_eq!((tally.upstream_errors.len(), tally.responses), (1, 2));
-    assert_eq!(tally.begun, tally.abandoned + tally.ended.len() as u64);
+    assert_eq!(tally.counts.get(Count::Begun), tally.counts.get(Count::Abandoned) + tally.ended.len() as u64);
     assert_eq!(tally.records.iter().map(|record| record.status).collect::<Vec<_>>(), [502, 200]);
 }
 

@@ -3,6 +3,7 @@
 
 use super::programs::{GET, fate, manner, running, world_of_programs};
 use super::*;
+use crate::counters::Count;
 use crate::job::{Failure, Job, Spool};
 use crate::memory_budget::Budget;
 use crate::testing::{BrokenOff, Program, STDOUT, end_record, record};
@@ -79,7 +80,7 @@ fn a_program_is_free_before_its_client_has_read_anything() {
                 ReleaseMode::Ended
             };
             assert_eq!(fate(&client), Some(Ok(how)), "{case}");
-            assert!(client.got.is_empty() && world.tally.spooled_bytes > 900_000, "{case}");
+            assert!(client.got.is_empty() && world.tally.counts.get(Count::SpooledBytes) > 900_000, "{case}");
             assert!(routes.spool.left_bytes() < routes.spool.bytes_max());
             drain(&mut world, &mut client, 7_777);
             assert!(reply(&client.got).body == text(PIECE * PIECES), "{case}");
@@ -179,7 +180,7 @@ fn what_a_program_writes_leaves_at_once() {
         let ends = format!("{event}\r\n");
         assert!(client.got.ends_with(ends.as_bytes()) && client.pending.is_none());
     }
-    assert_eq!(world.tally.spooled_bytes, 0);
+    assert_eq!(world.tally.counts.get(Count::SpooledBytes), 0);
 }
 
 /// It has written a part of its response. What is stored of it is of no use.

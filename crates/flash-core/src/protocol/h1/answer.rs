@@ -11,6 +11,7 @@ use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::exchange::answer::{Answer, Next, Program};
 use crate::exchange::decide::{self, Decision};
 use crate::exchange::passed_id::PassedId;
@@ -92,7 +93,7 @@ impl Http1 {
             return;
         }
         output.push_end(record);
-        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
+        cx.tally.counts.add(Count::Begun, u64::from(!matches!(self.phase, Phase::Exchange(_))));
         self.phase = if linger { Phase::Closing { linger } } else { Phase::after(framing.persistence) };
     }
 
@@ -108,7 +109,7 @@ impl Http1 {
             self.tell_to_continue(cx);
         }
         // The request that goes on behind the body is counted as one of its own.
-        cx.tally.abandoned += u64::from(matches!(self.phase, Phase::Exchange(_)));
+        cx.tally.counts.add(Count::Abandoned, u64::from(matches!(self.phase, Phase::Exchange(_))));
         self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, terms.body_bytes_max, passed)));
     }
 
@@ -153,7 +154,7 @@ impl Http1 {
             (current.exchange, current.framing) = (exchange, framing);
             return;
         }
-        cx.tally.begun += 1;
+        cx.tally.counts.add(Count::Begun, 1);
         self.last_id = exchange.id;
         let (body, client) = (self.unread_body(head), Client::default());
         self.phase = Phase::Exchange(Box::new(Current { exchange, body, framing, client }));
@@ -188,7 +189,7 @@ impl Http1 {
         let sink = &mut Sink { output, framing, request_id: None };
         let record = decide::refuse(reject, bytes, self.transport.peer, sink, cx);
         output.push_end(record);
-        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
+        cx.tally.counts.add(Count::Begun, u64::from(!matches!(self.phase, Phase::Exchange(_))));
         self.input = Vec::new();
         self.phase = Phase::Closing { linger: true };
     }
@@ -221,7 +222,7 @@ impl Http1 {
         let Exchange { site, terms, state, timing, redirects, .. } = exchange;
         let ExchangeState::Upstream(upstream) = state else { return };
         // The answer that follows is counted as a request of its own.
-        cx.tally.abandoned += 1;
+        cx.tally.counts.add(Count::Abandoned, 1);
         body.drop_within(&mut self.input);
         let linger = !body.is_complete();
         if linger {

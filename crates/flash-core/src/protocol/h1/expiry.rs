@@ -6,6 +6,7 @@ use flash_http::status::Status;
 use super::persistence::Persistence;
 use super::state::{Http1, Phase, Why};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::deadline::{Expired, Waiting};
 use crate::evictable::Evictable;
 use crate::exchange::ExchangeState;
@@ -51,7 +52,7 @@ impl Http1 {
             None | Some(Awaited::Nothing) => {}
             Some(Awaited::Program) => return self.program_is_late(cx),
             Some(Awaited::Client) => {
-                cx.tally.programs_held += 1;
+                cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.cut_off(cx);
             }
         }

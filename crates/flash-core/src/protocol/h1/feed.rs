@@ -5,6 +5,7 @@ use flash_http::status::Status;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::exchange::upstream::{GatewayError, JobDone};
 use crate::job::Done;
 use crate::refusal::Refusal;
@@ -58,7 +59,7 @@ impl Http1 {
         let Some(upstream) = current.exchange.upstream_mut() else { return };
         match upstream.job_done(done) {
             Ok(JobDone::Written(bytes)) => {
-                cx.tally.spooled_bytes += bytes;
+                cx.tally.counts.add(Count::SpooledBytes, bytes);
                 self.send_stored(&[], cx);
             }
             Ok(JobDone::Response(part)) => self.send_stored(&part, cx),

@@ -11,6 +11,7 @@ use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use crate::clock::Now;
 use crate::context::Context;
+use crate::counters::Count;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::admission::Passed;
 use crate::exchange::decide::Waited;
@@ -227,7 +228,7 @@ impl Http1 {
     pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
         let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Exchange(current) => {
-                cx.tally.abandoned += u64::from(current.exchange.has_no_response());
+                cx.tally.counts.add(Count::Abandoned, u64::from(current.exchange.has_no_response()));
                 if let ExchangeState::Upstream(upstream) = current.exchange.state {
                     upstream.break_off(cx);
                 }

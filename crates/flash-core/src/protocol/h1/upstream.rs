@@ -3,6 +3,7 @@
 use super::framing::Sink;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::deadline::Waiting;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamEvent,
@@ -166,7 +167,7 @@ impl Http1 {
             }
             self.input.splice(..0, upstream.request.redirected(target));
             // The request for the other path is counted as one of its own.
-            cx.tally.abandoned += 1;
+            cx.tally.counts.add(Count::Abandoned, 1);
             if let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::Closed) {
                 let passed = current.exchange.passed.redirected();
                 self.phase = Phase::Redirected(Box::new(Exchange { passed, redirects, ..current.exchange }));

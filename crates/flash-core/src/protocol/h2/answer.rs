@@ -10,6 +10,7 @@ use super::pieces::Pieces;
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::exchange::answer::{Answer, Next, Program};
 use crate::exchange::decide::{self, Decision};
 use crate::exchange::passed_id::PassedId;
@@ -71,7 +72,7 @@ impl Http2 {
     }
 
     fn answer(&mut self, arrived: Arrived<'_>, mut exchange: Option<Exchange>, cx: &mut Context<'_>) {
-        cx.tally.begun += u64::from(exchange.is_none());
+        cx.tally.counts.add(Count::Begun, u64::from(exchange.is_none()));
         let waited = exchange.as_mut().map(Exchange::waited).unwrap_or_default();
         // The end of a stream is no matter of its body: the next request has a stream of its own.
         let (next, decision) = decide::decide(arrived.head, waited, (&self.transport, cx.server), false, cx);
@@ -81,7 +82,7 @@ impl Http2 {
             Next::Lookup(lookup) => self.begin_exchange(&arrived, ExchangeState::Lookup(lookup), decision),
             Next::Upstream(program) => self.run_program(&arrived, &program, decision, cx),
             Next::Wait | Next::DropBody => {
-                cx.tally.abandoned += 1;
+                cx.tally.counts.add(Count::Abandoned, 1);
                 self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
             }
         }
@@ -206,7 +207,7 @@ impl Http2 {
         let mut pieces = std::mem::take(&mut self.pieces);
         let sink = &mut Sink::new(output, &mut pieces, id, &mut self.empties_table, 0);
         let record = Some(decide::refuse(reject, text, self.transport.peer, sink, cx));
-        cx.tally.begun += 1;
+        cx.tally.counts.add(Count::Begun, 1);
         pieces.is_complete = true;
         let body = RequestBody {
             length: RequestBodyLength::Unknown,
@@ -263,7 +264,7 @@ impl Http2 {
         let exchange = stream.user.exchange.take();
         let exchange = exchange.map(|of| Exchange { passed: of.passed.redirected(), ..of });
         let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
-            cx.tally.abandoned += 1;
+            cx.tally.counts.add(Count::Abandoned, 1);
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
         };
         self.answer(Arrived { id, priority, has_ended, text, head: &head }, exchange, cx);

@@ -5,6 +5,7 @@ use flash_http::status::Status;
 
 use super::state::{Draining, Http2, Phase, StreamState};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::deadline::{Expired, Waiting};
 use crate::evictable::Evictable;
 use crate::exchange::lookup::Lookup;
@@ -160,7 +161,7 @@ impl Http2 {
                 return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
             }
             Some(Awaited::Client) => {
-                cx.tally.programs_held += 1;
+                cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.reset(id, ErrorCode::CANCEL, cx);
             }
         }

@@ -4,6 +4,7 @@ use flash_http::status::Status;
 
 use super::state::Http2;
 use crate::context::Context;
+use crate::counters::Count;
 use crate::exchange::upstream::{GatewayError, JobDone, RequestBodyLength};
 use crate::job::Done;
 use crate::refusal::Refusal;
@@ -50,7 +51,7 @@ impl Http2 {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let Some(upstream) = stream.user.upstream_mut() else { return };
         match upstream.job_done(done) {
-            Ok(JobDone::Written(bytes)) => cx.tally.spooled_bytes += bytes,
+            Ok(JobDone::Written(bytes)) => cx.tally.counts.add(Count::SpooledBytes, bytes),
             Ok(JobDone::Response(part)) => stream.user.pieces.push_bytes(part, None),
             Ok(JobDone::Refused(reason)) => {
                 upstream.request.complain(reason, cx);

@@ -6,6 +6,7 @@ use flash_h2::frame::PAYLOAD_BYTES_MAX;
 use super::sink::Sink;
 use super::state::{Http2, Phase};
 use crate::context::Context;
+use crate::counters::Count;
 use crate::exchange::body::Piece;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Done;
@@ -137,10 +138,10 @@ impl Http2 {
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
         output.sent(bytes, cx.now.us, cx.tally);
-        cx.tally.sent_bytes += bytes;
+        cx.tally.counts.add(Count::SentBytes, bytes);
         self.deadline.progressed(bytes);
         if output.is_empty() {
-            cx.tally.send_us += output.took_us(cx.now.us);
+            cx.tally.counts.add(Count::SendUs, output.took_us(cx.now.us));
         }
         if self.session.streams().is_stalled() {
             return;

@@ -10,6 +10,7 @@ use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
 use super::pieces::Pieces;
 use crate::clock::Now;
 use crate::context::Context;
+use crate::counters::Count;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
 use crate::exchange::upstream::{RequestBodyLength, UpstreamExchange};
@@ -336,7 +337,9 @@ impl Http2 {
     pub(super) fn over(&mut self, stream: Box<Stream<StreamState>>, cx: &mut Context<'_>) {
         let Stream { id, user: StreamState { exchange, record, body, body_bytes_sent, .. }, .. } = *stream;
         self.session.consumed(id, body.waiting.len());
-        cx.tally.abandoned += u64::from(exchange.as_ref().is_some_and(Exchange::has_no_response));
+        cx.tally
+            .counts
+            .add(Count::Abandoned, u64::from(exchange.as_ref().is_some_and(Exchange::has_no_response)));
         if let Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) = exchange {
             upstream.break_off(cx);
         }

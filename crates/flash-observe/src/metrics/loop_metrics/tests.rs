@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::log_sink::Destination;
-use crate::metrics::{Count, Metrics, MetricsMemory};
+use crate::metrics::{Metrics, MetricsMemory};
 use flash_core::job::Spent;
 
 fn error_log(folder: &TempDir) -> ErrorLog {
@@ -21,9 +21,9 @@ fn a_sleep_is_caught_and_work_is_not() {
     let metrics = totals.loop_metrics(log.clone());
     let blocking_call = || ("openat2", b"/a\n\xff".to_vec());
     metrics.watch_blocking(|| (0..1000).sum::<u64>(), blocking_call);
-    assert_eq!(totals.loop_blocks(), 0);
+    assert_eq!(totals.get(Count::LoopBlocks), 0);
     metrics.watch_blocking(|| sleep(Duration::from_millis(2)), blocking_call);
-    assert_eq!(totals.loop_blocks(), 1);
+    assert_eq!(totals.get(Count::LoopBlocks), 1);
     log.close();
     let said = fs::read_to_string(folder.path().join("errors")).unwrap();
     assert!(said.contains(r"ms in openat2 of /a\n\xff"), "{said}");
@@ -50,7 +50,7 @@ fn a_sleep_where_nobody_looks_is_caught_by_sampling_and_counted_once() {
         }
         metrics.end(turn);
     }
-    assert_eq!(totals.loop_blocks(), 2);
+    assert_eq!(totals.get(Count::LoopBlocks), 2);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The event loops, or the stages of pipelined: how busy each is, and where it slept last.
 
+use flash_core::counters::LoopCount;
+
 use super::super::number;
 use super::super::section::{Cell, Section, of_rows};
 use crate::admin::history::History;
@@ -12,9 +14,9 @@ pub(super) fn section(snapshot: &Snapshot, history: &History) -> Section {
         vec![
             Cell::new(&*one.name),
             Cell::new(history.busy(&one.name).map_or("–".into(), number::share)),
-            Cell::new(number::count(one.turns)),
-            Cell::new(number::micros(one.longest_turn_us)),
-            Cell::new(number::count(one.blocks)),
+            Cell::new(number::count(one.counts.get(LoopCount::Turns))),
+            Cell::new(number::micros(one.counts.get(LoopCount::LongestTurnNs))),
+            Cell::new(number::count(one.counts.get(LoopCount::Blocks))),
             Cell::new(last),
         ]
     };

@@ -1,9 +1,11 @@
 //! What concerns the whole server: its state, traffic, caches, programs, certificates and configurations.
 
+use flash_core::counters::ProgramCount;
+
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
 use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, ProgramSnapshot, Snapshot};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
@@ -46,8 +48,9 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
             _ => ("Devices", Cell::sick(format!("{down} down"))),
         }),
         (!snapshot.programs.is_empty()).then(|| {
-            let sum = |of: fn(&ProgramSnapshot) -> u64| number::count(snapshot.programs.iter().map(of).sum());
-            ("Programs", Cell::new(format!("{} busy, {} waiting", sum(|of| of.busy), sum(|of| of.queued))))
+            let sum = |what| number::count(snapshot.programs.iter().map(|of| of.counts.get(what)).sum());
+            let (busy, waiting) = (sum(ProgramCount::Busy), sum(ProgramCount::Waiting));
+            ("Programs", Cell::new(format!("{busy} busy, {waiting} waiting")))
         }),
         shortest(snapshot).map(|certificate| ("Certificates", lasts(certificate, snapshot.taken_unix_ms))),
     ];
@@ -77,20 +80,21 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
 
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
     let rows = snapshot.programs.iter().map(|program| {
+        let count = |what| number::count(program.counts.get(what));
         vec![
             Cell::new(&*program.route),
             Cell::new(format!("{} {}", program.kind, program.program)),
-            Cell::new(match (&*program.kind, program.processes_max) {
+            Cell::new(match (&*program.kind, program.counts.get(ProgramCount::ProcessesMax)) {
                 ("fastcgi", _) => UNKNOWN.into(),
-                (_, 0) => number::count(program.processes),
-                (_, most) => format!("{} of {}", number::count(program.processes), number::count(most)),
+                (_, 0) => count(ProgramCount::Processes),
+                (_, most) => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
             }),
-            Cell::new(number::count(program.busy)),
-            Cell::new(number::count(program.queued)),
-            Cell::new(if program.kind == "fastcgi" { number::count(program.kept) } else { UNKNOWN.into() }),
-            Cell::new(number::count(program.started)),
-            Cell::new(number::count(program.failed)),
-            Cell::new(number::count(program.refused)),
+            Cell::new(count(ProgramCount::Busy)),
+            Cell::new(count(ProgramCount::Waiting)),
+            Cell::new(if program.kind == "fastcgi" { count(ProgramCount::Kept) } else { UNKNOWN.into() }),
+            Cell::new(count(ProgramCount::Started)),
+            Cell::new(count(ProgramCount::Failed)),
+            Cell::new(count(ProgramCount::Refused)),
         ]
     });
     let columns =

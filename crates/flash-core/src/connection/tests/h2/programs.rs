@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
+use crate::counters::Count;
 use crate::testing::{BrokenOff, body_of, end_record, record};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
@@ -325,7 +326,10 @@ fn an_answer_that_is_shorter_than_promised_is_a_bad_gateway_until_something_is_s
         );
     }
     assert_eq!((world.tally.responses, world.tally.upstream_errors.len()), (3, 2));
-    assert_eq!(world.tally.begun, world.tally.abandoned + world.tally.ended.len() as u64);
+    assert_eq!(
+        world.tally.counts.get(Count::Begun),
+        world.tally.counts.get(Count::Abandoned) + world.tally.ended.len() as u64
+    );
     client.get(&mut world, 7, "/small.txt");
     assert_eq!(client.answer(7).body, text(100), "the connection goes on");
 }

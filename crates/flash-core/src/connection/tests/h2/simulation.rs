@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
+use crate::counters::Count;
 use crate::memory_budget::Budget;
 use crate::testing::{Manner, Program, Random, STDOUT, body_of, each_seed, end_record, record};
 use crate::upstream::UpstreamProtocol;
@@ -350,8 +351,8 @@ impl Life {
     fn leave_nothing(mut self) {
         self.client.abort(&mut self.world);
         let Self { client, world: World { server, local, disk, tally, .. }, .. } = self;
-        let over = tally.abandoned + tally.ended.len() as u64;
-        assert_eq!(tally.begun, over, "seed {}: each request is over", self.seed);
+        let over = tally.counts.get(Count::Abandoned) + tally.ended.len() as u64;
+        assert_eq!(tally.counts.get(Count::Begun), over, "seed {}: each request is over", self.seed);
         let of = |record: &Record| (record.status, record.cut, record.body_bytes, record.duration_us);
         let recorded: Vec<_> = tally.records.iter().map(of).collect();
         let counted: Vec<_> =

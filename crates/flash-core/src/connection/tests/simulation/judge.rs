@@ -5,6 +5,7 @@ use flash_http::range::{self, Ranges};
 use super::places::Places;
 use super::script::{Request, What};
 use super::*;
+use crate::counters::Count;
 use crate::record::ResponseEnd;
 
 /// A response, as far as it arrived.
@@ -27,8 +28,9 @@ pub(super) struct Counted {
 
 impl Counted {
     pub(super) fn take(&mut self, tally: &mut Tally) {
-        self.begun += std::mem::take(&mut tally.begun);
-        self.abandoned += std::mem::take(&mut tally.abandoned);
+        let counts = std::mem::take(&mut tally.counts);
+        self.begun += counts.get(Count::Begun);
+        self.abandoned += counts.get(Count::Abandoned);
         self.ended.append(&mut tally.ended);
         assert!(self.over() <= self.begun, "more are over than began");
     }
