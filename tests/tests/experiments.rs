@@ -60,8 +60,7 @@ fn the_bytes_are_the_same_with_every_switch() {
         "--offload always",
         "--offload always --file-cache mapped",
         "--offload not-opening",
-        "--single-flight off",
-        "--path-cache 0 --header-cache off --file-cache off --single-flight off",
+        "--path-cache 0 --header-cache off --file-cache off",
     ];
     for switch in switches {
         let flags: Vec<&str> = switch.split_whitespace().collect();

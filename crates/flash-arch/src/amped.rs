@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flash_core::ExchangeId;
+use flash_core::experiments::Offload;
 use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
@@ -14,7 +15,7 @@ use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
-use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
+use crate::helpers::{Client, HelperLimits, Helpers, Waiter};
 use crate::loops;
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};
@@ -25,7 +26,6 @@ pub(crate) struct Asymmetric {
     pub(crate) shared: Arc<ServerState>,
     pub(crate) helpers: Arc<Helpers>,
     pub(crate) completions: Arc<CompletionQueue>,
-    pub(crate) offload: Offload,
 }
 
 impl Dispatch for Asymmetric {
@@ -71,7 +71,7 @@ impl Dispatch for Asymmetric {
 
 impl Asymmetric {
     fn without_helpers(&self, job: &Job) -> Option<Outcome> {
-        match self.offload {
+        match self.shared.disk.experiments().offload {
             Offload::NotOpening if matches!(job, Job::Find(_)) => Some(self.shared.disk.run(job)),
             Offload::Needed | Offload::NotOpening => self.shared.disk.try_now(job),
             Offload::Always => None,
@@ -82,14 +82,12 @@ impl Asymmetric {
 pub(crate) fn serve<P: Poller>(loops: usize, helpers: HelperLimits, startup: Startup<'_>) -> io::Result<()> {
     let mut service = startup.begin(ServerParts::leave_to_helpers)?;
     let shared = Arc::clone(&service.shared);
-    let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     warm_up::with_helpers(&shared, &helpers, service.take_hot_paths());
     loops::serve::<P, _>(loops, service, |completions| Asymmetric {
         shared: Arc::clone(&shared),
         helpers: Arc::clone(&helpers),
         completions,
-        offload,
     })
 }
 

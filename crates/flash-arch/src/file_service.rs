@@ -46,7 +46,6 @@ impl FileService {
         root_watch::start(&state, true, false)?;
         let dispatch = Asymmetric {
             shared: Arc::clone(&state),
-            offload: helpers.offload,
             helpers: Helpers::start(helpers, Arc::clone(&state))?,
             completions: Arc::new(CompletionQueue::new()?),
         };

@@ -24,7 +24,7 @@ use flash_os::cpu_clock::CpuClock;
 use flash_os::mpsc;
 
 pub(crate) use self::limits::HELPER_NICE;
-pub use self::limits::{HelperLimits, Offload};
+pub use self::limits::HelperLimits;
 use self::pool::Pool;
 pub(crate) use self::queue::{Client, FairQueue, Lane};
 use self::submission::Submission;

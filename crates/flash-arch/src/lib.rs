@@ -77,7 +77,7 @@ pub use crate::clock::server_us;
 use crate::epoll::Epoll;
 pub use crate::file_service::FileService;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, SiteOpeners};
-pub use crate::helpers::{HelperLimits, Offload};
+pub use crate::helpers::HelperLimits;
 pub use crate::limits::Limits;
 pub use crate::listener::Listener;
 pub use crate::reload::{Configurator, Next, Present};

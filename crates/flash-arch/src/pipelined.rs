@@ -79,13 +79,11 @@ impl Pool {
         let [to_read, to_find, to_head, to_data] = &*queues;
         // A helper for each of the two steps that may need the disk.
         let dispatch = |queue: &Queue<Item>| -> io::Result<_> {
-            let offload = helpers.offload;
             let helpers = Helpers::start(helpers, Arc::clone(shared))?;
             Ok(Asymmetric {
                 shared: Arc::clone(shared),
                 helpers,
                 completions: Arc::clone(queue.completions()),
-                offload,
             })
         };
         let find = FindFile { dispatch: dispatch(to_find)? };

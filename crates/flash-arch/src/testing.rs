@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::experiments::Experiments;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
 use flash_core::media_types::MediaTypes;
@@ -17,7 +18,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::validators::TagSource;
-use flash_disk::{Disk, FollowLinks, SendMode};
+use flash_disk::{Disk, FollowLinks};
 use flash_http::negotiate::CodingSet;
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{Destination, ErrorLog};
@@ -56,10 +57,10 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 16 << 20,
         revalidate_ms: 1_000,
-        send_mode: SendMode::Sendfile,
+        zero_copy: true,
         names_briefly: Duration::from_secs(1),
         others_open: false,
-        residency_assumed: false,
+        experiments: Experiments::default(),
     };
     let cache = CacheLimits {
         entries_max: 100,

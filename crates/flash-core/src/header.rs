@@ -16,6 +16,7 @@ use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 
+use crate::experiments::Experiments;
 use crate::path_rules::PathRule;
 
 const DATE_BYTES: usize = 29;
@@ -37,10 +38,7 @@ pub struct HeaderTemplate {
     pub charset: Option<Box<str>>,
     /// Values of `Cache-Control` on files, and which files have them: all, without a rule. The first that covers counts.
     pub cache_control: Vec<(Option<PathRule>, Vec<u8>)>,
-    /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
-    pub padding: bool,
-    /// Make the block again for every response, for experiments (Flash §5.3 without its cache).
-    pub uncached: bool,
+    pub experiments: Experiments,
 }
 
 impl HeaderTemplate {
@@ -178,7 +176,7 @@ impl HeaderBlock {
         let type_start = bytes.len() as u16;
         field(&mut bytes, b"Content-Type", template.content_type(media).as_bytes());
         let representation = validators.end..type_start;
-        if template.padding {
+        if template.experiments.header_padding {
             // The blank is written before the length so that the whole head, with its empty line, is aligned.
             let rest = "Content-Length: \r\n\r\n".len() + size.to_string().len();
             let short = (32 - (bytes.len() + rest) % 32) % 32;

@@ -24,6 +24,7 @@ pub mod entry;
 mod evictable;
 mod exchange;
 mod exchange_id;
+pub mod experiments;
 mod failure;
 pub mod fallback;
 pub mod file;

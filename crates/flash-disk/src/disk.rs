@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
+use flash_core::experiments::Experiments;
 use flash_core::file::{Content, File, OpenFile, Stamp};
 use flash_core::job::{Find, Job, Load, ReadAhead};
 use flash_core::memory_budget::Budget;
@@ -259,6 +260,10 @@ impl Disk {
     /// Whether an open file is on a local device, so that its pages in memory can be read without waiting.
     pub fn is_local(&self, file: &dyn OpenFile) -> bool {
         self.device_of_mount(file.mount()).class.is_local()
+    }
+
+    pub fn experiments(&self) -> Experiments {
+        self.settings.experiments
     }
 
     /// The memory for all listings.

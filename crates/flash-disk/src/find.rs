@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::experiments::FileCache;
 use flash_core::file::{COPIED_AT_ONCE_BYTES_MAX, Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::memory_budget::{BudgetedBytes, Reservation};
@@ -406,7 +407,7 @@ impl Disk {
     pub(crate) fn open_window(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
         let class = self.device_of_mount(examined.mount).class;
         let send_mode = self.send_mode(class.lends(), examined.owner);
-        let assumed = self.settings.residency_assumed;
+        let assumed = self.settings.experiments.residency_assumed;
         // A close may wait for the file's device. A device that hangs must not keep files of other devices open.
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         if !self.senders_wait {
@@ -419,9 +420,13 @@ impl Disk {
 
     /// Pages of the cache are sent only if the kernel tells this process which pages are in memory.
     fn send_mode(&self, lends: bool, owner: u32) -> SendMode {
-        match self.settings.send_mode {
-            SendMode::Sendfile | SendMode::Mmap if !(lends && residency::can_tell(owner)) => SendMode::Copy,
-            send_mode => send_mode,
+        let lends = || lends && residency::can_tell(owner);
+        match self.settings.experiments.file_cache {
+            FileCache::Memory if self.settings.zero_copy && lends() => SendMode::Sendfile,
+            FileCache::Descriptor if lends() => SendMode::Sendfile,
+            FileCache::Mapped if lends() => SendMode::Mmap,
+            FileCache::Memory | FileCache::Descriptor | FileCache::Mapped => SendMode::Copy,
+            FileCache::Off => SendMode::Reopen,
         }
     }
 

@@ -50,7 +50,7 @@ pub use crate::identity::{Opened, open_root, real_path};
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::open_at::open_again;
 pub use crate::retry::again_if;
-pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
+pub use crate::settings::{FollowLinks, Settings, SiteSettings};
 pub use crate::site_root::{OpensHere, RootChange, RootOpener, SiteRoot};
 pub use crate::sites::NextSites;
 pub use crate::spool::Spool;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
+use flash_core::experiments::Experiments;
 use flash_core::file::File;
 use flash_core::header::HeaderTemplate;
 use flash_core::media_types::MediaTypes;
@@ -118,24 +119,24 @@ pub struct Settings {
     pub listings_bytes_max: u64,
     /// How long a listing in memory answers requests.
     pub revalidate_ms: u64,
-    pub send_mode: SendMode,
+    /// Files that are not in memory are sent from the page cache.
+    pub zero_copy: bool,
     /// How long the names of a folder are held, if nothing tells that the folder has changed.
     pub names_briefly: Duration,
     /// Processes of other users open and read local files themselves, if these are in memory.
     pub others_open: bool,
-    /// Assume that a file's pages are in memory, so that the sender may have to wait. For experiments.
-    pub residency_assumed: bool,
+    pub experiments: Experiments,
 }
 
 /// How the content of files that are not in memory is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendMode {
+pub(crate) enum SendMode {
     /// As copies, piece by piece. Each is checked after it was taken.
     Copy,
     /// From the page cache, by `sendfile`. If a file changes in place, clients may get a mixture, because the socket
     /// still refers to the page.
     Sendfile,
-    /// From a memory map, as the Flash of 1999 did. For experiments.
+    /// From a memory map. For experiments.
     Mmap,
     /// As copies, and the file is opened again for each piece. For experiments.
     Reopen,

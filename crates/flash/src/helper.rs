@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_arch::{FileService, HelperKind, HelperLimits, Offload, ServerParts, sandbox};
+use flash_arch::{FileService, HelperKind, HelperLimits, ServerParts, sandbox};
 use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::experiments::Experiments;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
 use flash_core::media_types::MediaTypes;
@@ -17,7 +18,7 @@ use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
 use flash_core::validators::TagSource;
-use flash_disk::{Disk, OpensHere, SendMode, SiteSettings, open_root};
+use flash_disk::{Disk, OpensHere, SiteSettings, open_root};
 use flash_helper::{Daemon, Listener, Quotas, Root};
 use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
@@ -92,12 +93,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
             .into(),
         verbose: flags.verbose,
     };
-    let helpers = HelperLimits {
-        helpers_max,
-        queue_max: flags.helper_queue_max,
-        single_flight: true,
-        offload: Offload::Needed,
-    };
+    let helpers = HelperLimits { helpers_max, queue_max: flags.helper_queue_max };
     let service = FileService::start(parts, helpers)
         .map_err(|error| cannot(format_args!("start the helpers"), &error))?;
     let settings = flash_helper::Settings {
@@ -182,10 +178,10 @@ fn open(
         copies_bytes_max: flags.file_cache_bytes / 4 * 5,
         listings_bytes_max: 0,
         revalidate_ms: ms(flags.revalidate),
-        send_mode: SendMode::Sendfile,
+        zero_copy: true,
         names_briefly: flags.revalidate,
         others_open: true,
-        residency_assumed: false,
+        experiments: Experiments::default(),
     };
     let failure =
         |root: &RootFolder, error| cannot(format_args!("answer for {}", root.given.display()), &error);

@@ -41,12 +41,10 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
     };
     let limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };
     let shared = testing::shared(folder.path(), limits, 10_000);
-    let helpers =
-        HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
+    let helpers = HelperLimits { helpers_max: 1, queue_max: 8 };
     let mut dispatch = Asymmetric {
         helpers: Helpers::start(helpers, Arc::clone(&shared)).unwrap(),
         completions: Arc::new(CompletionQueue::new().unwrap()),
-        offload: Offload::Needed,
         shared: Arc::clone(&shared),
     };
     let path = SitePath::parse(b"/large.bin").unwrap().into_owned();

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::entry::{Entry, Resource};
+use flash_core::experiments::Experiments;
 use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
@@ -22,7 +23,7 @@ use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
 use flash_core::validators::TagSource;
-use flash_disk::{Device, Disk, FollowLinks, SendMode};
+use flash_disk::{Device, Disk, FollowLinks};
 use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
 use flash_process::{Child, SupervisorProcess, ipc};
@@ -220,10 +221,10 @@ fn settings() -> flash_disk::Settings {
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 1 << 20,
         revalidate_ms: 0,
-        send_mode: SendMode::Copy,
+        zero_copy: false,
         names_briefly: Duration::from_secs(1),
         others_open: false,
-        residency_assumed: false,
+        experiments: Experiments::default(),
     }
 }
 

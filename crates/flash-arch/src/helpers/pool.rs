@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_core::counters::Count;
 use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::RateLimit;
-use flash_core::counters::Count;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
@@ -98,7 +98,7 @@ impl Pool {
             breaker: DeviceBreaker::new(deadline),
             errors: AtomicU64::new(0),
             failed_us: AtomicU64::new(0),
-            state: Mutex::new(PoolState::new(limits.single_flight)),
+            state: Mutex::default(),
         }
     }
 

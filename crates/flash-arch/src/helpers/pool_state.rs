@@ -29,8 +29,6 @@ pub(super) struct PoolState {
     good_us: u64,
     /// The number of the last job.
     serial: u64,
-    /// Never join equal jobs.
-    all_differ: bool,
 }
 
 pub(super) struct Task {
@@ -92,10 +90,6 @@ pub(super) enum JobKey {
 }
 
 impl PoolState {
-    pub(super) fn new(single_flight: bool) -> Self {
-        Self { all_differ: !single_flight, ..Self::default() }
-    }
-
     /// Counts a new helper. Returns its number.
     pub(super) fn add_helper(&mut self) -> usize {
         self.helpers += 1;
@@ -141,18 +135,18 @@ impl PoolState {
 
     fn key(&mut self, job: &Job) -> JobKey {
         match job {
-            Job::Find(find) if !self.all_differ => JobKey::Find {
+            Job::Find(find) => JobKey::Find {
                 site: find.site,
                 path: find.path.as_bytes().into(),
                 codings: find.codings.bits(),
             },
-            Job::Load(load) if !self.all_differ => JobKey::Load {
+            Job::Load(load) => JobKey::Load {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),
                 copy: load.copy,
                 completes: load.completes.clone(),
             },
-            Job::List(list) if !self.all_differ => match &list.listing {
+            Job::List(list) => match &list.listing {
                 Some(listing) if listing.is_ready() => {
                     JobKey::Page { listing: Arc::as_ptr(listing).addr(), page: list.page }
                 }

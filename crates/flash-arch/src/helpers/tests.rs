@@ -21,7 +21,7 @@ use crate::{Limits, testing};
 const LIMITS: Limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };
 
 fn one_helper() -> HelperLimits {
-    HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed }
+    HelperLimits { helpers_max: 1, queue_max: 8 }
 }
 
 /// Jobs have named these devices, and all of them are mounted.
@@ -96,7 +96,7 @@ fn pools_grow_at_once_and_shrink_with_each_job() {
         Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO },
         10_000,
     );
-    let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
+    let limits = HelperLimits { helpers_max: 1, queue_max: 8 };
     let helpers = Helpers::start(limits, shared).unwrap();
     let gates: Vec<_> = (0..4).map(|_| gated()).collect();
     for (file, ..) in &gates {
@@ -137,7 +137,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     parts.server.hosts = Hosts::one(Site { settings: settings.into(), ..Site::default() });
     let shared =
         ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO });
-    let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
+    let limits = HelperLimits { helpers_max: 1, queue_max: 8 };
     let helpers = Helpers::start(limits, shared).unwrap();
     let completions = Arc::new(CompletionQueue::new().unwrap());
     let submit = |job, token| {

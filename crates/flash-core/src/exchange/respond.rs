@@ -135,7 +135,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     /// The ready-made head of the file, or another one where that does not suit.
     fn head_of<'f>(&self, file: &'f File) -> Cow<'f, HeaderBlock> {
         let template = &self.site.template;
-        if !(self.is_private || self.reads_accept || template.uncached) {
+        if !(self.is_private || self.reads_accept || template.experiments.header_uncached) {
             return Cow::Borrowed(&file.head);
         }
         let private = self.is_private.then(|| template.private());

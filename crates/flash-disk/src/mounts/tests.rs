@@ -15,7 +15,7 @@ use rustix::mount::{
 use super::*;
 use crate::tests::list::list_job;
 use crate::tests::{Folder, find, find_job, help, outcome, variants};
-use crate::{Disk, FollowLinks, SendMode};
+use crate::{Disk, FollowLinks};
 
 /// Mounts are made where nobody else sees them, and go with their last thread.
 fn with_own_mounts(test: impl FnOnce(&Folder) + Send) {
@@ -380,7 +380,7 @@ fn an_open_file_remembers_its_mount() {
         symlink("near/large", folder.path("link")).unwrap();
         let mut disk = folder.disk_with(|settings| {
             settings.memory_file_bytes_max = 0;
-            settings.send_mode = SendMode::Sendfile;
+            settings.zero_copy = true;
         });
         let entry = find(&disk, "/link");
         let file = Arc::clone(&variants(&entry).identity);

@@ -264,7 +264,7 @@ fn modified(file: &File) -> SystemTime {
 fn pages_that_are_lent_are_those_of_the_head() {
     let folder = Folder::new();
     let path = folder.put("a.log", &*CONTENT);
-    let disk = folder.disk_with(|settings| settings.send_mode = SendMode::Sendfile);
+    let disk = folder.disk_with(|settings| settings.zero_copy = true);
     let file = identity(&find(&disk, "/a.log"));
     append(&path);
     let load = Load { site: None, file, window: 0..1_000, copy: false, completes: None };

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::experiments::Experiments;
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
@@ -97,10 +98,10 @@ impl Folder {
             copies_bytes_max: 16 << 20,
             listings_bytes_max: 16 << 20,
             revalidate_ms: 0,
-            send_mode: SendMode::Copy,
+            zero_copy: false,
             names_briefly: Duration::from_secs(1),
             others_open: false,
-            residency_assumed: false,
+            experiments: Experiments::default(),
         };
         change(&mut settings);
         Disk::open(&self.root(), settings).expect("the folder can be served")

@@ -26,7 +26,7 @@ fn large_copied() -> (Folder, Disk, PathBuf, Arc<File>) {
 }
 
 fn lending(folder: &Folder) -> Disk {
-    folder.disk_with(|settings| settings.send_mode = SendMode::Sendfile)
+    folder.disk_with(|settings| settings.zero_copy = true)
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {

@@ -166,7 +166,7 @@ impl Asker<'_> {
         drop(sped);
         let cost = |words: &str, files: Vec<String>| self.cost(&mut self.start(words)?, files, Keep::Open);
         all.nameless.add(cost(&format!("sped {PAGES} --path-cache 0"), files(smallest))?.us);
-        let helped = format!("amped {PAGES} --path-cache 0 --single-flight off --offload");
+        let helped = format!("amped {PAGES} --path-cache 0 --offload");
         all.inline.add(&cost(&format!("{helped} needed"), files(smallest))?);
         all.helped.add(&cost(&format!("{helped} always"), files(smallest))?);
         let few = || files(smallest).into_iter().take(FEW_FILES as usize).collect();

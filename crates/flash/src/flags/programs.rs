@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flash_core::path_rules::PathRule;
 use flash_core::routes::RouteMatch;
 
@@ -122,13 +122,4 @@ impl Programs {
         });
         suffixes.chain(["index.html".to_owned()]).collect()
     }
-}
-
-/// Which process starts programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Spawn {
-    /// A small process beside the server
-    Helper,
-    /// The server itself, by fork, which costs more the larger it is
-    Server,
 }

@@ -9,9 +9,10 @@ use flash_arch::{Arch, Limits};
 use flash_auth::Successes;
 use flash_core::cache::CacheLimits;
 use flash_core::clients::Clients;
+use flash_core::experiments::FileCache;
 use flash_core::forwarded::TrustedProxies;
 use flash_core::server::Settings;
-use flash_disk::{Disk, Opened, SendMode, Spool};
+use flash_disk::{Disk, Opened, Spool};
 
 use super::access;
 use super::certificates::Certificates;
@@ -26,7 +27,7 @@ use super::shape::{self, processors};
 use super::shares::Shares;
 use super::site_plan::{self, SitePlans};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, FileCache};
+use crate::flags;
 
 /// For `--drain 0`: a century.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -210,15 +211,10 @@ impl Plan {
             copies_bytes_max: self.cache_limits(number).bytes_max / 4 * 5,
             listings_bytes_max: self.shares.listings_bytes(self.parts_of(number)),
             revalidate_ms: ms(flags.revalidate),
-            send_mode: match flags.experiments.file_cache {
-                FileCache::Memory if flags.zero_copy == flags::Switch::Off => SendMode::Copy,
-                FileCache::Memory | FileCache::Descriptor => SendMode::Sendfile,
-                FileCache::Mapped => SendMode::Mmap,
-                FileCache::Off => SendMode::Reopen,
-            },
+            zero_copy: flags.zero_copy == flags::Switch::On,
             names_briefly: flags.revalidate,
             others_open: false,
-            residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
+            experiments: flags.experiments.settings(),
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
 use flash_arch::{HelperKind, HelperProcesses};
+use flash_core::experiments::{FileCache, Offload};
 use flash_disk::{Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
@@ -23,7 +24,7 @@ use super::dir::Dir;
 use super::folders::temporary_folder;
 use super::sleeps;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Arch, FileCache, Helpers, Offload, Sandbox, Switch};
+use crate::flags::{self, Arch, Helpers, Sandbox, Switch};
 
 /// What is left.
 pub(super) struct Privileges {

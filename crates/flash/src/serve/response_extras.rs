@@ -27,8 +27,7 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
         replaced: replaced.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect(),
         charset: flags.rules.other_charset().map(Into::into),
         cache_control: flags.cache_rules(),
-        padding: flags.experiments.header_padding == flags::Switch::On,
-        uncached: flags.experiments.header_cache == flags::Switch::Off,
+        experiments: flags.experiments.settings(),
     };
     if flags.rules.users().is_some() { template.private() } else { template }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::thread;
 
-use flash_arch::{Arch, HelperLimits, Offload};
+use flash_arch::{Arch, HelperLimits};
 use flash_core::forwarded::ForwardedField;
 
 use super::descriptors::{self, Table};
@@ -15,7 +15,8 @@ use super::site_plan::SitePlans;
 use crate::flags;
 
 pub(super) fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) -> Arch {
-    let (loops, helpers) = (loops(flags), helpers(flags, shares));
+    let loops = loops(flags);
+    let helpers = HelperLimits { helpers_max: shares.helpers_max, queue_max: flags.helper_queue_max };
     match flags.arch {
         flags::Arch::Amped => Arch::Amped { loops, helpers },
         flags::Arch::Uring => match rings(flags) {
@@ -49,19 +50,6 @@ pub(super) fn with_helpers(arch: Arch, helpers_max: usize) -> Arch {
         }
         // Each of the others has as many as its own shape needs.
         arch @ (Arch::Pipelined { .. } | Arch::Sped { .. } | Arch::Mt { .. } | Arch::Mp { .. }) => arch,
-    }
-}
-
-fn helpers(flags: &flags::Serve, shares: &Shares) -> HelperLimits {
-    HelperLimits {
-        helpers_max: shares.helpers_max,
-        queue_max: flags.helper_queue_max,
-        single_flight: flags.experiments.single_flight == flags::Switch::On,
-        offload: match flags.experiments.offload {
-            flags::Offload::Needed => Offload::Needed,
-            flags::Offload::Always => Offload::Always,
-            flags::Offload::NotOpening => Offload::NotOpening,
-        },
     }
 }
 

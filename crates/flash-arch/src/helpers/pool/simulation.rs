@@ -17,11 +17,10 @@ use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
 use super::*;
+use crate::Limits;
 use crate::completion_queue::CompletionQueue;
 use crate::helpers::Client;
-use crate::helpers::pool_state::JobKey;
 use crate::testing::{self, Random, each_seed};
-use crate::{Limits, Offload};
 
 #[test]
 fn every_waiter_gets_one_result_and_the_breaker_opens_as_specified() {
@@ -80,8 +79,6 @@ impl Simulation {
         let limits = HelperLimits {
             helpers_max: random.within(1..6) as usize,
             queue_max: random.within(1..12) as usize,
-            single_flight: random.chance(80),
-            offload: Offload::Needed,
         };
         let pool = Pool::without_helpers(
             Device::ELSEWHERE,
@@ -280,7 +277,7 @@ impl Simulation {
 
     fn check(&self) {
         let state = self.pool.state.lock();
-        let HelperLimits { helpers_max, queue_max, single_flight, .. } = self.pool.limits;
+        let HelperLimits { helpers_max, queue_max } = self.pool.limits;
         let waiting = self.pool.waiting.load(Ordering::Relaxed);
         assert!(state.queue.len() <= waiting && waiting <= queue_max + helpers_max, "{waiting} wait");
         assert!(state.helpers <= helpers_max);
@@ -292,8 +289,6 @@ impl Simulation {
         let mut kinds = HashSet::new();
         let begun = self.in_flight.iter().map(|job| &job.task);
         assert!(state.queue.tasks().chain(begun).all(|task| kinds.insert(&task.key)), "the same kind twice");
-        let single = kinds.iter().filter(|key| matches!(key, JobKey::Single(_))).count();
-        assert!(single_flight || single == kinds.len(), "equals are joined where they should not be");
         assert_eq!(kinds.len(), state.pending.len());
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flash_core::ExchangeId;
+use flash_core::counters::Count;
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
@@ -17,13 +18,12 @@ use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::server::Settings;
 use flash_core::site_id::SiteId;
-use flash_core::counters::Count;
 use tempfile::TempDir;
 
 use super::*;
 use crate::completion_queue::CompletionQueue;
 use crate::helpers::Client;
-use crate::{Limits, Offload, testing};
+use crate::{Limits, testing};
 
 /// A pool for a site in a folder for temporary files, with a completion queue for their results.
 struct Bench {
@@ -45,7 +45,7 @@ impl Bench {
         let folder = TempDir::new().unwrap();
         let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
         let shared = testing::shared(folder.path(), limits, disk_deadline_ms);
-        let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };
+        let limits = HelperLimits { helpers_max, queue_max };
         let pool =
             Pool::start(Device::ELSEWHERE, limits, shared, Arc::new(Watchdog::new(disk_deadline_ms)), None)
                 .unwrap();
@@ -256,7 +256,7 @@ fn jobs_that_differ_are_not_joined() {
 
 #[test]
 fn equal_paths_of_two_sites_are_two_jobs() {
-    let mut state = PoolState::new(true);
+    let mut state = PoolState::default();
     let mut is_new = |site| {
         let Job::Find(find) = find("/a") else { unreachable!() };
         let job = Job::Find(Find { site, ..find });
@@ -274,7 +274,7 @@ fn equal_paths_of_two_sites_are_two_jobs() {
 
 #[test]
 fn steps_of_one_listing_are_joined_and_pages_of_it_are_jobs_of_their_own() {
-    let mut state = PoolState::new(true);
+    let mut state = PoolState::default();
     let bench = Bench::new(1, 16);
     let list = |listing, order, page| {
         let path = SitePath::parse(b"/").unwrap().into_owned();

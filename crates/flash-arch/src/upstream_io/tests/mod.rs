@@ -27,7 +27,7 @@ use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
 use crate::event_loop::EventLoop;
-use crate::helpers::{HelperLimits, Helpers, Offload};
+use crate::helpers::{HelperLimits, Helpers};
 use crate::listener::{Listener, Listeners};
 use crate::poller::Poller;
 use crate::server_state::ServerState;
@@ -49,8 +49,7 @@ enum Way {
     Pipelined,
 }
 
-const HELPERS: HelperLimits =
-    HelperLimits { helpers_max: 1, queue_max: 100, single_flight: true, offload: Offload::Needed };
+const HELPERS: HelperLimits = HelperLimits { helpers_max: 1, queue_max: 100 };
 
 struct Server {
     address: SocketAddr,
@@ -208,8 +207,7 @@ impl Drop for Server {
 fn spawn_helped<P: Poller>(shared: &Arc<ServerState>, completions: &Arc<CompletionQueue>) -> JoinHandle<()> {
     let helpers = Helpers::start(HELPERS, Arc::clone(shared)).unwrap();
     let (shared_too, inbox_too) = (Arc::clone(shared), Arc::clone(completions));
-    let dispatch =
-        Asymmetric { shared: shared_too, helpers, completions: inbox_too, offload: HELPERS.offload };
+    let dispatch = Asymmetric { shared: shared_too, helpers, completions: inbox_too };
     spawn_with::<P, _>(shared, completions, dispatch)
 }
 
