@@ -63,7 +63,7 @@ pub(crate) struct Blocking<S> {
 impl<S: Source> Blocking<S> {
     pub(crate) fn new(shared: Arc<ServerState>, source: S) -> Self {
         // There are more workers than processors, so caches of their own would take too much memory.
-        let worker = Worker::new(shared, LocalCache::new(0));
+        let worker = Worker::new(shared, Some(LocalCache::new(0)));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
         Self {
             worker,

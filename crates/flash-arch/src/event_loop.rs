@@ -93,7 +93,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     ) -> io::Result<Self> {
         let mut poller = P::new(&completions, COMPLETIONS)?;
         let local = LocalCache::new(shared.configuration().server.paths.local_bytes_max());
-        let worker = Worker::new(shared, local);
+        let worker = Worker::new(shared, Some(local));
         let mut acceptor = Acceptor::new(&worker.shared, |listener| token(NO_CONNECTION, listener))?;
         acceptor.open(&mut poller)?;
         Ok(Self {

@@ -24,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Connection;
+use flash_core::local::LocalCache;
 use flash_observe::metrics::Gauge;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
@@ -37,15 +38,11 @@ use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
-use crate::server_state::ServerState;
+use crate::server_state::{ServerParts, ServerState};
 use crate::service::Startup;
 
 pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -> io::Result<()> {
-    let mut service = startup.begin(|parts| {
-        parts.server.settings.lookup_as_job = true;
-        parts.server.settings.jobs_in_turn = true;
-        parts.leave_to_helpers()
-    })?;
+    let mut service = startup.begin(ServerParts::leave_to_helpers)?;
     service.warm_up();
     let shared = &service.shared;
     shared.explain_blocks();
@@ -86,25 +83,17 @@ impl Pool {
                 completions: Arc::clone(queue.completions()),
             })
         };
-        let find = FindFile { dispatch: dispatch(to_find)? };
+        let local = LocalCache::new(shared.configuration().server.paths.local_bytes_max());
+        let find = FindFile { dispatch: dispatch(to_find)?, local };
         let data = SendData { dispatch: dispatch(to_data)? };
         let name = |step: &str| format!("{step}-{number}");
-        // Only the step that finds files needs a local cache.
-        let (local, none) = (shared.configuration().server.paths.local_bytes_max(), 0);
+        let read = ReadRequest::new(Arc::clone(&shared.logins));
         let unfinished = Arc::default();
         let steps = [
-            Stage::spawn(
-                name("read"),
-                ReadRequest::new(Arc::clone(&shared.logins)),
-                none,
-                shared,
-                &queues,
-                to_read,
-                &unfinished,
-            )?,
-            Stage::spawn(name("find"), find, local, shared, &queues, to_find, &unfinished)?,
-            Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head, &unfinished)?,
-            Stage::spawn(name("data"), data, none, shared, &queues, to_data, &unfinished)?,
+            Stage::spawn(name("read"), read, shared, &queues, to_read, &unfinished)?,
+            Stage::spawn(name("find"), find, shared, &queues, to_find, &unfinished)?,
+            Stage::spawn(name("header"), SendHeader, shared, &queues, to_head, &unfinished)?,
+            Stage::spawn(name("data"), data, shared, &queues, to_data, &unfinished)?,
         ];
         let eventfd = Arc::new(CompletionQueue::new()?);
         let accept = Accept::spawn(name("accept"), Arc::clone(shared), &eventfd, to_read, &unfinished)?;

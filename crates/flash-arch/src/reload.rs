@@ -224,15 +224,12 @@ impl Reloader {
             helper_kind: &shared.helper_kind,
             upstreams: self.upstreams.as_ref(),
         };
-        let mut next = self.configurator.prepare(&present)?;
+        let next = self.configurator.prepare(&present)?;
         let listeners = Arc::new(placed(&shared.listeners.load(), next.listeners));
         for listener in listeners.iter().flatten() {
             let why = |error| format!("cannot listen at {listener}: {error}");
             listener.set_nonblocking().map_err(why)?;
         }
-        let present = &configuration.server.settings;
-        next.server.settings.lookup_as_job = present.lookup_as_job;
-        next.server.settings.jobs_in_turn = present.jobs_in_turn;
         drop(configuration);
         let why = |error| format!("cannot start a thread that checks log-ins: {error}");
         shared.logins.start_for(&next.server, None).map_err(why)?;

@@ -20,7 +20,7 @@ pub(crate) struct Worker {
     configuration: ConfigurationHandle,
     pub(crate) clock: Clock,
     metrics: Arc<LoopMetrics>,
-    local: LocalCache,
+    local: Option<LocalCache>,
     buffers: BufferPool,
     tally: Tally,
     ids: RequestIds,
@@ -34,7 +34,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<ServerState>, local: LocalCache) -> Self {
+    /// Without a cache of its own, each look-up is a job.
+    pub(crate) fn new(shared: Arc<ServerState>, local: Option<LocalCache>) -> Self {
         let slow_list = shared.slowest.list();
         let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
@@ -93,7 +94,7 @@ impl Worker {
         Context {
             server: &self.configuration.get(self.shared.present()).server,
             now: &self.clock.now,
-            local: &mut self.local,
+            local: self.local.as_mut(),
             buffers: &mut self.buffers,
             tally: &mut self.tally,
             ids: &mut self.ids,

@@ -13,11 +13,21 @@ pub use crate::tally::{Tally, UpstreamError};
 pub struct Context<'a> {
     pub server: &'a Server,
     pub now: &'a Now,
-    pub local: &'a mut LocalCache,
+    /// The thread's own cache. `None` if different threads read a request, find its file and answer it: the connection goes
+    /// to them with its jobs. Then each look-up is a job, which [`Server::look_up`] answers, and a connection that waits for a
+    /// job does nothing else.
+    pub local: Option<&'a mut LocalCache>,
     pub buffers: &'a mut BufferPool,
     pub tally: &'a mut Tally,
     pub ids: &'a mut RequestIds,
     pub drain: Drain,
+}
+
+impl Context<'_> {
+    /// Whether the connection goes to another thread with each job.
+    pub(crate) fn goes_with_jobs(&self) -> bool {
+        self.local.is_none()
+    }
 }
 
 /// When connections of a server that stops come to their end. Requests under way are answered in any case.

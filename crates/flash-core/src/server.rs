@@ -51,11 +51,6 @@ pub struct Settings {
     pub revalidate_ms: u64,
     /// Whether the caches hold copies of files.
     pub copies_content: bool,
-    /// Every look-up that the worker's own cache does not answer becomes a job. The driver calls [`Server::look_up`] for it.
-    /// Different threads can then read a request, find its file and answer it.
-    pub lookup_as_job: bool,
-    /// Whether a connection that waits for a job does nothing else, because the job's result comes to another thread.
-    pub jobs_in_turn: bool,
     /// Whether clients may speak HTTP/2 without having agreed on it (RFC 9113 §3.3).
     pub http2: bool,
     /// Whether exchanges are recorded.
@@ -86,8 +81,6 @@ impl Default for Settings {
             program_send_ms: 5_000,
             revalidate_ms: 1_000,
             copies_content: true,
-            lookup_as_job: false,
-            jobs_in_turn: false,
             http2: true,
             log: false,
             trace_context: TraceContext::default(),

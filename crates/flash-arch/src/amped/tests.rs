@@ -52,7 +52,7 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
         panic!("it is there");
     };
     let file = Arc::clone(entry.found_files().next().unwrap());
-    let worker = Worker::new(shared, LocalCache::new(0));
+    let worker = Worker::new(shared, Some(LocalCache::new(0)));
     let load = Load { site: None, file, window: 0..MEBIBYTE / 2, copy: false, completes: None };
     let sent = Window::Resident(load.window.clone());
     let last = Load { completes: Some(load.window.clone().into()), ..load.clone() };

@@ -10,7 +10,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Context;
-use flash_core::local::LocalCache;
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -66,7 +65,6 @@ impl<W: Work + Send + 'static> Stage<W> {
     pub(super) fn spawn(
         name: String,
         work: W,
-        local_bytes_max: u64,
         shared: &Arc<ServerState>,
         queues: &Arc<Queues>,
         queue: &Arc<Queue<Item>>,
@@ -80,7 +78,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             epoll::EventData::new_u64(COMPLETIONS_TOKEN),
             wakes,
         )?;
-        let worker = Worker::new(Arc::clone(shared), LocalCache::new(local_bytes_max));
+        let worker = Worker::new(Arc::clone(shared), None);
         let mut stage = Self {
             work,
             queues: Arc::clone(queues),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flash_core::counters::Count;
 use flash_core::job::{Done, Job, Outcome};
+use flash_core::local::LocalCache;
 use flash_core::upstream::Arriving;
 use flash_core::{Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
@@ -323,6 +324,7 @@ impl Work for ReadRequest {
 /// The step *find file*: in the path cache, or by the helper that translates pathnames.
 pub(super) struct FindFile {
     pub(super) dispatch: Asymmetric,
+    pub(super) local: LocalCache,
 }
 
 impl Work for FindFile {
@@ -330,7 +332,7 @@ impl Work for FindFile {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
-            With::Job(id, Job::Find(find)) => match cx.server.look_up(find, cx.local, cx.now) {
+            With::Job(id, Job::Find(find)) => match cx.server.look_up(find, &mut self.local, cx.now) {
                 Ok(entry) => {
                     cx.tally.counts.add(Count::CacheHits, 1);
                     Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into()))

@@ -180,7 +180,8 @@ pub(crate) fn find_file(
     cx: &mut Context<'_>,
 ) -> Found {
     let Context { server, local, now, tally, .. } = cx;
-    let cached = local.get(site.id, raw_path, now.ms(), site.generation.get());
+    let cached =
+        local.as_mut().and_then(|local| local.get(site.id, raw_path, now.ms(), site.generation.get()));
     if let Some(entry) = cached.filter(|entry| entry.has_looked_for(&codings)) {
         tally.counts.add(Count::CacheHits, 1);
         return Found::Entry(entry);
@@ -200,9 +201,7 @@ pub(crate) fn find_file(
         let (path, asked_ms) = (path.into_owned(), now.ms());
         Found::Unknown(Find { site: site.id, path, known, asked_ms, worth, codings: codings() })
     };
-    if server.settings.lookup_as_job {
-        return find(None, Worth::ANYTHING, path);
-    }
+    let Some(local) = local else { return find(None, Worth::ANYTHING, path) };
     match server.search((site.id, site.generation.get()), (&path, raw_path), &codings, local, now) {
         Ok(entry) => {
             tally.counts.add(Count::CacheHits, 1);
@@ -216,7 +215,7 @@ pub(crate) fn find_file(
 }
 
 impl Server {
-    /// For drivers that look files up in a stage of their own.
+    /// For drivers that look files up in a thread of their own, which has this cache.
     ///
     /// # Errors
     /// If no cached entry may answer, the disk has to be asked. The error is the job for it.

@@ -26,7 +26,6 @@ use crate::exchange::body::Piece;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
-use crate::server::Server;
 use crate::want::{Direction, Want};
 
 use self::framing::Sink;
@@ -48,7 +47,7 @@ impl Http1 {
             }
             return self.want_of_upstream(cx);
         }
-        if let Some((id, job)) = self.job(cx.server) {
+        if let Some((id, job)) = self.job(cx) {
             return Want::Job(id, job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
@@ -98,12 +97,12 @@ impl Http1 {
     }
 
     /// The job that the state needs, if the job has not been handed out.
-    fn job(&mut self, server: &Server) -> Option<(ExchangeId, Job)> {
+    fn job(&mut self, cx: &Context<'_>) -> Option<(ExchangeId, Job)> {
         match &mut self.phase {
             // The connection moves to another thread with its look-up. Earlier responses are sent first, so that they do
             // not wait there.
             Phase::Exchange(current)
-                if server.settings.lookup_as_job
+                if cx.goes_with_jobs()
                     && self.output.is_some()
                     && matches!(current.exchange.state, ExchangeState::Lookup(_)) =>
             {

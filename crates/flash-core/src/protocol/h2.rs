@@ -45,7 +45,7 @@ impl Http2 {
             Phase::Closed => return Want::Close,
             Phase::CutOff => return Want::Reset,
         }
-        if cx.server.settings.jobs_in_turn && self.awaits_job() {
+        if cx.goes_with_jobs() && self.awaits_job() {
             self.set_deadlines(cx);
             return Want::WaitJob;
         }
@@ -104,7 +104,7 @@ impl Http2 {
             return Some((ExchangeId::CONNECTION, Job::Load(load)));
         }
         let output_waits = self.output.as_ref().is_some_and(|output| !output.is_empty());
-        let lookups = !(cx.server.settings.lookup_as_job && output_waits);
+        let lookups = !(cx.goes_with_jobs() && output_waits);
         let streams = self.session.streams();
         let windows = streams.iter().filter(|stream| stream.user.holds_window()).count();
         let loads = can_send && !streams.is_stalled() && windows < WINDOWS_MAX;
@@ -150,7 +150,7 @@ impl Http2 {
         Outcome { done, spent, .. }: Outcome,
         cx: &mut Context<'_>,
     ) {
-        if cx.server.settings.jobs_in_turn {
+        if cx.goes_with_jobs() {
             // The connection may have been in a stage that gets no events of sockets.
             self.all_ready();
         }

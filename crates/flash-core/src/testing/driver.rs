@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) disk: Disk,
     pub(crate) now: Now,
-    pub(crate) local: LocalCache,
+    pub(crate) local: Option<LocalCache>,
     pub(crate) buffers: BufferPool,
     pub(crate) tally: Tally,
     pub(crate) ids: crate::request_id::RequestIds,
@@ -122,7 +122,7 @@ impl World {
             },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
-            local: LocalCache::new(1 << 20),
+            local: Some(LocalCache::new(1 << 20)),
             buffers: BufferPool::default(),
             tally: Tally::default(),
             ids: crate::request_id::RequestIds::new([1, 2]),
@@ -179,6 +179,7 @@ impl World {
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
         let Self { server, now, local, buffers, tally, ids, drain, .. } = self;
+        let local = local.as_mut();
         let cx = &mut Context { server, now, local, buffers, tally, ids, drain: *drain };
         let result = what(&mut client.connection, cx);
         // As drivers do, before anything else happens to the connection.
@@ -393,11 +394,11 @@ impl World {
     fn dispatch(&mut self, client: &mut Client, id: ExchangeId, mut job: Job) {
         client.late.extend(client.pending.take());
         if let Job::Find(find) = &mut job
-            && self.server.settings.lookup_as_job
+            && self.local.is_none()
         {
             let output = client.connection.output();
             assert!(output.is_none_or(Output::is_empty), "answers would wait where nobody sends them");
-            match self.server.look_up(find.clone(), &mut self.local, &self.now) {
+            match self.server.look_up(find.clone(), &mut LocalCache::new(0), &self.now) {
                 Ok(entry) => {
                     let found = Done::Found(entry).into();
                     return self.with(client, |connection, cx| connection.completed(id, found, cx));

@@ -150,6 +150,7 @@ impl H2Client {
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
         let World { server, now, local, buffers, tally, ids, drain, .. } = world;
+        let local = local.as_mut();
         let cx = &mut Context { server, now, local, buffers, tally, ids, drain: *drain };
         let result = what(&mut self.client.connection, cx);
         for release in tally.released.drain(..) {

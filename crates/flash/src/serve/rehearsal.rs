@@ -81,7 +81,7 @@ impl Rehearsal {
         let mut cx = Context {
             server,
             now,
-            local: &mut local,
+            local: Some(&mut local),
             buffers: &mut buffers,
             tally: &mut tally,
             ids: &mut ids,

@@ -135,8 +135,6 @@ impl Server {
         let routes = Routes::new(routes, b"Flash", b"/srv", Budget::new(64 << 20));
         let routes = Some(Arc::new(routes.opened_by(Arc::new(upstreams))));
         parts.server.hosts = Hosts::one(Site { settings: settings.into(), routes, ..Site::default() });
-        parts.server.settings.lookup_as_job = way == Way::Pipelined;
-        parts.server.settings.jobs_in_turn = way == Way::Pipelined;
         parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
         if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {
             parts.disk.close_elsewhere().unwrap();

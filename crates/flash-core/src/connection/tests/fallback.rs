@@ -155,7 +155,7 @@ fn without_caches_a_fallback_that_is_gone_is_looked_for_once() {
     let limits =
         CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1, local_caches: 1 };
     world.server.paths = PathCache::new(limits).into();
-    world.local = LocalCache::new(0);
+    world.local = Some(LocalCache::new(0));
     assert_eq!(status(&mut world, &get("/none")), 404);
     assert_eq!(world.disk.done["find"], 3, "the path, its fallback, and the page for missing names");
 }
@@ -235,8 +235,7 @@ fn a_hot_fallback_asks_nobody() {
 #[test]
 fn found_apart_the_fallback_is_a_job_too() {
     let mut world = front();
-    world.server.settings.lookup_as_job = true;
-    world.local = LocalCache::new(0);
+    world.local = None;
     for _ in 0..3 {
         let mut client = world.connect();
         world.receive(&mut client, get("/made/up").as_bytes());

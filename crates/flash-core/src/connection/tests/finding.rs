@@ -1,7 +1,6 @@
 //! Finding files: what the caches keep and for how long, and how failures are answered.
 
 use super::*;
-use crate::local::LocalCache;
 
 #[test]
 fn a_second_request_asks_nobody() {
@@ -127,8 +126,8 @@ fn a_disk_that_does_not_answer_is_answered_for_with_the_age() {
 
 #[test]
 fn found_apart_every_search_is_a_job_and_the_caches_are_asked_by_whoever_gets_it() {
-    let mut world = world_with(Settings { lookup_as_job: true, ..Settings::default() });
-    world.local = LocalCache::new(0);
+    let mut world = world();
+    world.local = None;
     for _ in 0..3 {
         assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200);
     }
@@ -198,8 +197,8 @@ fn a_folder_without_its_slash_is_redirected_with_its_query() {
 /// A client that takes no coding costs no look for copies, and its response is the same before and after one.
 #[test]
 fn copies_are_looked_for_when_a_client_takes_them() {
-    for lookup_as_job in [false, true] {
-        let mut world = world_with(Settings { lookup_as_job, ..Settings::default() });
+    for local in [world().local, None] {
+        let mut world = World { local, ..world() };
         world.disk.put("/page.html", *b"page");
         world.disk.put("/page.html.gz", *b"gzipped");
         let mut ask = |codings: &str| {

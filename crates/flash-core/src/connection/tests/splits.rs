@@ -144,8 +144,8 @@ proptest! {
         pieces in vec(1usize..200, 1..4),
         rooms in vec(2_000usize..100_000, 1..4),
     ) {
-        let mut world = world_with(Settings { lookup_as_job: true, ..Settings::default() });
-        world.jobs = jobs;
+        let mut world = world();
+        (world.jobs, world.local) = (jobs, None);
         prop_assert_eq!(outcome(world, &input, &pieces, &rooms), plain_outcome(&input));
     }
 }

@@ -24,8 +24,7 @@ impl Http1 {
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
         let sends = output.is_some();
         let receives = self.input.len() < OUTGOING_BYTES_MAX && !client.has_ended;
-        let in_turn = settings.jobs_in_turn;
-        let mut need = upstream.need_before_reading(in_turn);
+        let mut need = upstream.need_before_reading(cx.goes_with_jobs());
         if let Some(output) = output
             && !client.out_blocked
         {

@@ -131,7 +131,9 @@ impl Life {
         let protocol = *random.pick(&[UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi]);
         let room = *random.pick(&[1_000, 20_000, 1 << 20]);
         world.manner = Some(Manner { room, ..manner(protocol) });
-        world.server.settings.jobs_in_turn = random.chance(30);
+        if random.chance(30) {
+            world.local = None;
+        }
         let window = *random.pick(&[0, 1, 1_000, 65_535, 1 << 20]);
         let mut client = H2Client::connect(&mut world, window);
         client.room = 0;

@@ -134,8 +134,8 @@ impl Simulation {
         let mut disk = Disk::new(MEMORY_FILE_BYTES_MAX);
         let places = Places::new(&mut disk, &mut random);
         let revalidate_ms = *random.pick(&[0, 200, 1_000]);
-        let lookup_as_job = random.chance(30);
-        let settings = Settings { log: true, lookup_as_job, revalidate_ms, ..Settings::default() };
+        let goes_with_jobs = random.chance(30);
+        let settings = Settings { log: true, revalidate_ms, ..Settings::default() };
         let mut world = World::new(settings, disk);
         let mut listing = |path| (path, reply(&world.ask(get(path))).body);
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
@@ -149,7 +149,8 @@ impl Simulation {
                 CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1, local_caches: 1 };
             world.server.paths = PathCache::new(nothing).into();
         }
-        world.local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
+        let local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
+        world.local = (!goes_with_jobs).then_some(local);
         let mut simulation = Self {
             random,
             world,
