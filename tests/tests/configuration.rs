@@ -108,6 +108,7 @@ fn check_says_what_serve_would_find_later() {
     let root = format!("root = '{}'\n", site.path().display());
     for (text, marked) in [
         ("helpers = 'process'\narch = 'mt'\n", "--helpers process needs an architecture"),
+        ("early-data = 'on'\narch = 'mp'\n", "--early-data on does not work with --arch mp"),
         ("user = 'no-such-user'\n", "cannot become user no-such-user"),
         ("app = { '/a' = '/no/such/program' }\n", "cannot run /no/such/program"),
         ("fallback = 'none.html'\n", "--fallback /none.html: there is no such file"),

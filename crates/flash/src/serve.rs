@@ -71,6 +71,7 @@ mod site_plan;
 mod sleeps;
 mod supervisor;
 mod unchangeable;
+mod unsupported;
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
@@ -114,6 +115,9 @@ fn serve(
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
+    if let Some(fault) = unsupported::check(&flags).next() {
+        return Err(fault.failure);
+    }
     privileges::check(&flags)?;
     privileges::check_user(&flags)?;
     certificates::check_listeners(&flags)?;

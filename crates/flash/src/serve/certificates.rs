@@ -341,10 +341,6 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
             "--client-certificate required needs --https required: no client shows a certificate without TLS"
                 .into()
         }
-        _ if early_data && flags.arch == flags::Arch::Mp => {
-            "--early-data on does not work with --arch mp: a session is known to one process alone. Choose another --arch"
-                .into()
-        }
         (false, None) if early_data => "--early-data on needs a listener that speaks TLS".into(),
         (false, None) if is_required => "--https required needs a listener that speaks TLS".into(),
         _ => match sites(flags)

@@ -6,6 +6,7 @@ use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
 use super::{
     access, certificates, cgi_user, listeners, named_files, no_effect, privileges, shares, site_plan,
+    unsupported,
 };
 use crate::failure::{Failure, cannot};
 use crate::flags;
@@ -55,7 +56,7 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
             vec![fault("root", failure)]
         }
     };
-    of_server.chain(of_sites).collect()
+    unsupported::check(flags).chain(of_server).chain(of_sites).collect()
 }
 
 fn fault(key: &'static str, failure: Failure) -> Fault {

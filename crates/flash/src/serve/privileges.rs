@@ -24,7 +24,7 @@ use super::dir::Dir;
 use super::folders::temporary_folder;
 use super::sleeps;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Arch, Helpers, Sandbox, Switch};
+use crate::flags::{self, Helpers, Sandbox, Switch};
 
 /// What is left.
 pub(super) struct Privileges {
@@ -62,9 +62,6 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
     let connects =
         |flags: &flags::Serve| !(flags.programs.fastcgi.is_empty() && flags.programs.app.is_empty());
     match (flags.helpers, flags.sandbox) {
-        (Helpers::Process, _) if !matches!(flags.arch, Arch::Amped | Arch::Uring) => {
-            usage("--helpers process needs an architecture that has helpers: --arch amped or uring")
-        }
         (Helpers::Process, _) if flags.experiments.file_cache == FileCache::Off => {
             usage("--file-cache off needs --helpers thread: only there can the server open files anew")
         }
