@@ -21,7 +21,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::server_state::ServerState;
-use crate::socket;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 

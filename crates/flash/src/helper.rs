@@ -38,13 +38,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
     // The sandbox hides how much memory there is.
     let helpers_max = flags.helpers_max.unwrap_or_else(usual_helpers);
     let descriptors = raise_limit();
-    let listener = match Listener::passed() {
-        Ok(Some(listener)) => listener,
-        Ok(None) => make_folder(&flags.listen)
-            .and_then(|()| as_user_first(flags.user.as_deref(), || Listener::bind(&flags.listen)))
-            .map_err(|error| cannot(format_args!("listen at unix:{}", flags.listen.display()), &error))?,
-        Err(error) => return Err(Failure::Run(error.to_string())),
-    };
+    let listener = listener(flags)?;
     if let Some(name) = &flags.user {
         become_user(name)?;
     }
@@ -64,23 +58,9 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
     let gaps = confine(flags, &roots)?;
     let error_log = ErrorLog::open(Destination::Stderr, flash_observe::Limits::default())
         .map_err(|error| cannot(format_args!("write the log"), &error))?;
-    let log = error_log.clone();
-    let server = Server {
-        number: Arc::default(),
-        settings: Settings {
-            disk_deadline_ms: ms(flags.disk_deadline),
-            revalidate_ms: ms(flags.revalidate),
-            // Askers send local files themselves.
-            copies_content: false,
-            ..Settings::default()
-        },
-        hosts: Hosts::new(sites.into_iter().map(|site| (site, Vec::new())).collect()),
-        paths: paths.into(),
-        refusals: RefusalLog::new(move |line| log.log(line)).into(),
-    };
     let parts = ServerParts {
         tls: Arc::default(),
-        server,
+        server: server(flags, sites, paths, error_log.clone()),
         disk,
         access_log: None,
         error_log: error_log.clone(),
@@ -115,6 +95,35 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         error_log.close();
     }
     ended.map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// The socket that the service manager has passed on, or one at the path of the flags.
+fn listener(flags: &flags::Helper) -> Result<Listener, Failure> {
+    let passed = Listener::passed().map_err(|error| Failure::Run(error.to_string()))?;
+    passed.map_or_else(
+        || {
+            make_folder(&flags.listen)
+                .and_then(|()| as_user_first(flags.user.as_deref(), || Listener::bind(&flags.listen)))
+                .map_err(|error| cannot(format_args!("listen at unix:{}", flags.listen.display()), &error))
+        },
+        Ok,
+    )
+}
+
+fn server(flags: &flags::Helper, sites: Vec<Site>, paths: PathCache, log: ErrorLog) -> Server {
+    Server {
+        number: Arc::default(),
+        settings: Settings {
+            disk_deadline_ms: ms(flags.disk_deadline),
+            revalidate_ms: ms(flags.revalidate),
+            // Askers send local files themselves.
+            copies_content: false,
+            ..Settings::default()
+        },
+        hosts: Hosts::new(sites.into_iter().map(|site| (site, Vec::new())).collect()),
+        paths: paths.into(),
+        refusals: RefusalLog::new(move |line| log.log(line)).into(),
+    }
 }
 
 /// A root as it was given, made absolute, and where it leads.

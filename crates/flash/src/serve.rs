@@ -28,6 +28,7 @@ use crate::serve::memory::pressure::MemoryFiles;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
 use crate::serve::programs::{DetachedLog, Programs};
+use crate::serve::ready::Ready;
 use crate::serve::response_budgets::ResponseBudgets;
 use crate::serve::shape::Shape;
 use crate::serve::site_plan::OfSites;
@@ -62,6 +63,7 @@ mod programs;
 mod reach;
 mod reachable;
 mod reader;
+mod ready;
 mod rehearsal;
 mod response_budgets;
 mod response_extras;
@@ -115,14 +117,7 @@ fn serve(
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
-    if let Some(fault) = unsupported::check(&flags).next() {
-        return Err(fault.failure);
-    }
-    privileges::check(&flags)?;
-    privileges::check_user(&flags)?;
-    certificates::check_listeners(&flags)?;
-    listeners::check(&flags)?;
-    shares::check_counts(&flags)?;
+    check_flags(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let mut plan = Plan::new(flags, &dir)?;
@@ -177,34 +172,26 @@ fn serve(
     let (arch, limits) = (plan.arch, plan.limits());
     let metrics_memory =
         arch.metrics_memory().map(Arc::new).map_err(|error| cannot(format_args!("serve"), &error))?;
-    let shown = {
-        let folder = match plan.sites.len() {
-            1 => dir.real_path.display().to_string(),
-            count => format!("{count} sites"),
-        };
-        let (shape, caches) = (Shape(arch), plan.caches());
-        format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n")
+    let ready = Ready {
+        predecessor,
+        manager: manager.clone(),
+        line: {
+            let folder = match plan.sites.len() {
+                1 => dir.real_path.display().to_string(),
+                count => format!("{count} sites"),
+            };
+            format!("serving {folder} at {places} ({}{privileges}{})", Shape(arch), plan.caches())
+        },
+        certificates: Arc::clone(&plan.certificates),
+        warnings: [plan.table.warning(), plan.table.folders_warning(), dir.warning()]
+            .into_iter()
+            .flatten()
+            .chain(of_rules)
+            .chain(privileges.unenforced())
+            .collect(),
+        programs: plan.sites.shared_programs(),
     };
-    let warnings = [plan.table.warning(), plan.table.folders_warning(), dir.warning()].into_iter().flatten();
-    let warnings: Vec<String> = warnings.chain(of_rules).chain(privileges.unenforced()).collect();
-    let programs = plan.sites.shared_programs();
-    let (clients, certificates) = (plan.clients.clone(), Arc::clone(&plan.certificates));
-    let ready_manager = manager.clone();
-    let ready = move || {
-        if let Some(Err(error)) = predecessor.map(|predecessor| predecessor.ready()) {
-            // Nothing has begun here that has to end in order.
-            let _ = writeln!(io::stderr(), "flash: {error}");
-            process::exit(1);
-        }
-        ready_manager.ready(format_args!("{}", shown.trim_start_matches("flash: ").trim_end()));
-        // With standard error closed there is nobody who waits for this line.
-        let _ = io::stderr().write_all(shown.as_bytes());
-        certificates::say(&certificates.remarks);
-        let refusals = programs.iter().flat_map(|programs| programs.refusals());
-        for warning in warnings.into_iter().chain(refusals) {
-            let _ = writeln!(io::stderr(), "flash: {warning}");
-        }
-    };
+    let clients = plan.clients.clone();
     let needed = supervisor.iter().map(|supervisor| supervisor.child());
     let needed: Vec<Child> = needed.chain(of_programs.iter().map(SupervisorProcess::child)).collect();
     let (privileged_opener, helper_kind) = (logs.privileged_opener(), privileges.helper_kind());
@@ -239,7 +226,7 @@ fn serve(
         metrics_memory,
         upgrader: Some(upgrader),
         hot_paths,
-        ready: Box::new(ready),
+        ready: Box::new(|| ready.tell()),
     };
     let served = flash_arch::serve(arch, startup);
     if let Some(name) = admin_name {
@@ -254,6 +241,17 @@ fn serve(
         ErrorKind::WouldBlock => cannot(format_args!("serve"), &error),
         _ => Failure::Run(error.to_string()),
     })
+}
+
+fn check_flags(flags: &flags::Serve) -> Result<(), Failure> {
+    if let Some(fault) = unsupported::check(flags).next() {
+        return Err(fault.failure);
+    }
+    privileges::check(flags)?;
+    privileges::check_user(flags)?;
+    certificates::check_listeners(flags)?;
+    listeners::check(flags)?;
+    shares::check_counts(flags)
 }
 
 /// A server that answers in this thread alone, for explanations.

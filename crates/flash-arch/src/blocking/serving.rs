@@ -10,7 +10,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use super::{After, Blocking, Client, LOOK_UP, Source};
 use crate::driver::{Driver, Served, perform};
 use crate::poller::WakeOn;
-use crate::socket::{self, Received, Sent};
+use crate::socket::{self, Sent};
 
 struct Serving<'a, S> {
     blocking: &'a mut Blocking<S>,

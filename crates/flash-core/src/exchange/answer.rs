@@ -146,23 +146,7 @@ pub(crate) fn find(
     let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
-    let path = match asked {
-        Asked::Refused(status) => {
-            if status == Status::CONTENT_TOO_LARGE {
-                cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
-            }
-            return Err(Answer::Error(status).into());
-        }
-        Asked::Redirect => return Err(redirect(head, site).into()),
-        Asked::ToHttps => return Err(Answer::ToHttps.into()),
-        Asked::NoCertificate => {
-            cx.server.refusals.note(Refusal::NoCertificate, head.target.raw_path(), cx.now.ms());
-            return Err(Answer::Error(Status::FORBIDDEN).into());
-        }
-        Asked::File(_) | Asked::Options if body_waits => return Err(Next::DropBody),
-        Asked::Options => return Err(Answer::Options.into()),
-        Asked::File(path) | Asked::Program(path) => path,
-    };
+    let path = looked_for(head, site, asked, body_waits, cx)?;
     let mut answer = match lookup.map(|lookup| &lookup.state) {
         Some(Lookup::Found(entry)) => Answer::Entry(Arc::clone(entry)),
         Some(Lookup::Stale(entry)) => {
@@ -219,6 +203,36 @@ pub(crate) fn find(
         }
         answer => Ok(Answering { what: What::Answer(answer), age_s, purpose, accepts }),
     }
+}
+
+/// The path to look for, unless the request needs no look-up.
+#[inline]
+#[allow(clippy::result_large_err)]
+fn looked_for<'a>(
+    head: &RequestHead<'_>,
+    site: &Site,
+    asked: Asked<'a>,
+    body_waits: bool,
+    cx: &Context<'_>,
+) -> Result<&'a [u8], Next> {
+    let note = |refusal| cx.server.refusals.note(refusal, head.target.raw_path(), cx.now.ms());
+    Err(match asked {
+        Asked::Refused(status) => {
+            if status == Status::CONTENT_TOO_LARGE {
+                note(Refusal::BodyTooLarge);
+            }
+            Answer::Error(status).into()
+        }
+        Asked::Redirect => redirect(head, site).into(),
+        Asked::ToHttps => Answer::ToHttps.into(),
+        Asked::NoCertificate => {
+            note(Refusal::NoCertificate);
+            Answer::Error(Status::FORBIDDEN).into()
+        }
+        Asked::File(_) | Asked::Options if body_waits => Next::DropBody,
+        Asked::Options => Answer::Options.into(),
+        Asked::File(path) | Asked::Program(path) => return Ok(path),
+    })
 }
 
 /// What an admitted request is answered with. `host` is the site that `site` is or belongs to.

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
+use flash_cgi::{Server, Variables};
 use flash_http::head::{self, Body, Head, Limits, Parsed, Target, Version};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
@@ -141,25 +141,8 @@ impl Request {
             }
             None => routes.of(&path)?,
         };
-        let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
-        let ends = match (client.peer, local) {
-            (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
-            (Peer::Inet(client), None) => Ends::Proxied { client: client.ip() },
-            (Peer::Unix, _) => Ends::Unix,
-        };
         let place = routes.place();
-        let mut variables =
-            Variables::of_request(&head, head.framing.version.name(), client.scheme, &place.server, &ends);
-        if let Some(tls) = transport.tls {
-            variables.add_tls(tls.version_name(), tls.cipher_name());
-            if tls.is_early {
-                // RFC 8470 §5.1, whatever the client says.
-                variables.remove(&[EARLY_DATA]);
-                variables.push(EARLY_DATA, b"1");
-            }
-            variables
-                .add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
-        }
+        let mut variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         if let Some(id) = &id {
             variables.remove(&[request_id::VARIABLE]);
@@ -245,4 +228,31 @@ impl Request {
         new.extend_from_slice(b"\r\n");
         new
     }
+}
+/// The variables that follow from the head and from the client's connection.
+fn variables_of(
+    head: &Head<'_>,
+    server: &Server,
+    (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
+    local: Option<SocketAddr>,
+    cx: &Context<'_>,
+) -> Variables {
+    let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
+    let ends = match (client.peer, local) {
+        (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
+        (Peer::Inet(client), None) => Ends::Proxied { client: client.ip() },
+        (Peer::Unix, _) => Ends::Unix,
+    };
+    let mut variables =
+        Variables::of_request(head, head.framing.version.name(), client.scheme, server, &ends);
+    if let Some(tls) = transport.tls {
+        variables.add_tls(tls.version_name(), tls.cipher_name());
+        if tls.is_early {
+            // RFC 8470 §5.1, whatever the client says.
+            variables.remove(&[EARLY_DATA]);
+            variables.push(EARLY_DATA, b"1");
+        }
+        variables.add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
+    }
+    variables
 }

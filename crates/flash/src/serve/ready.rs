@@ -1,0 +1,40 @@
+//! What a server tells when it serves: its predecessor, the service manager, and the terminal.
+
+use std::io::{self, Write};
+use std::process;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use flash_process::{Predecessor, ServiceManager};
+
+use super::certificates::{self, Certificates};
+use super::programs::Programs;
+
+pub(super) struct Ready {
+    pub(super) predecessor: Option<Rc<Predecessor>>,
+    pub(super) manager: ServiceManager,
+    /// What is served, where and how.
+    pub(super) line: String,
+    pub(super) certificates: Arc<Certificates>,
+    pub(super) warnings: Vec<String>,
+    pub(super) programs: Vec<Arc<Programs>>,
+}
+
+impl Ready {
+    pub(super) fn tell(self) {
+        let mut terminal = io::stderr();
+        if let Some(Err(error)) = self.predecessor.map(|predecessor| predecessor.ready()) {
+            // Nothing has begun here that has to end in order.
+            let _ = writeln!(terminal, "flash: {error}");
+            process::exit(1);
+        }
+        self.manager.ready(format_args!("{}", self.line));
+        // With standard error closed there is nobody who waits for these lines.
+        let _ = terminal.write_all(format!("flash: {}\n", self.line).as_bytes());
+        certificates::say(&self.certificates.remarks);
+        let refusals = self.programs.iter().flat_map(|programs| programs.refusals());
+        for warning in self.warnings.into_iter().chain(refusals) {
+            let _ = writeln!(terminal, "flash: {warning}");
+        }
+    }
+}
