@@ -15,6 +15,7 @@
 mod acceptor;
 mod admin;
 mod admin_listeners;
+mod admin_thread;
 mod admission;
 mod amped;
 mod background;
@@ -45,7 +46,7 @@ mod parked;
 mod pipelined;
 mod poller;
 mod reload;
-mod reload_request;
+mod reply;
 mod root_watch;
 pub mod sandbox;
 mod server_state;

@@ -3,8 +3,8 @@
 //! Processes start on demand, and retire when idle. A connection between two requests holds none: the parent has
 //! [parked](parking) it.
 //!
-//! The parent never serves and never starts a thread, so that its supervisor can fork at any time. It has no log writer either:
-//! what it logs goes to standard error.
+//! The parent never serves and never starts a thread, so that its supervisor can fork at any time. It answers administrators in
+//! its turns. It has no log writer either: what it logs goes to standard error.
 
 mod admin;
 pub(crate) mod board;
@@ -24,16 +24,18 @@ use flash_observe::RateLimit;
 use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
 
+use crate::admin::AdminServer;
 use crate::clock::server_us;
-use crate::mp::admin::{AdminRequest, Questions};
+use crate::mp::admin::Parent;
 use crate::mp::board::Board;
 use crate::mp::generations::{GENERATIONS_SHOWN, Generations};
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
+use crate::reply::STOPPING;
 use crate::service::Startup;
 use crate::service_watchdog::Ticks;
 use crate::signals::{SignalEvent, Signals};
-use crate::upgrade::{STOPPING, Upgrades};
+use crate::upgrade::Upgrades;
 
 /// Between a failure to start a process and the next attempt.
 const START_PAUSE: Duration = Duration::from_secs(1);
@@ -66,20 +68,16 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         (listeners, limits),
         configurator,
         parking,
-        (Arc::clone(&metrics_memory), Arc::clone(&board)),
+        (metrics_memory, board),
     )?;
     let mut supervisor = Supervisor::new(needed);
     generations.start(&mut supervisor)?;
-    // It answers for as long as workers drain.
-    let mut beside = Supervisor::new(&[]);
-    let is_administered = admin.all().next().is_some();
-    let mut questions =
-        is_administered.then(|| admin::start(admin, (&metrics_memory, &board), &mut beside)).transpose()?;
+    let mut admin = AdminServer::new(admin)?;
     // The workers have signal handlers of their own, so these come after the forks.
     let mut signals = Signals::new()?;
     let mut growth = Growth::default();
     generations.wait_for_first();
-    let watchdog = manager.watchdog().map(Ticks::new).transpose()?;
+    let watchdog = manager.watchdog().map(|interval| Ticks::every(interval / 2)).transpose()?;
     let mut is_reloading = false;
     let mut succession: Option<Succession> = None;
     let log = |line: &str| child::log(format_args!("{line}"));
@@ -89,11 +87,9 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         if let Some(lost) = supervisor.reap() {
             break Some(lost);
         }
-        beside.reap();
         generations.forget_ended();
         growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
-        let asked = questions.as_ref().map(Questions::events);
-        let others = [asked, watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
+        let others = [Some(admin.events()), watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
         let events = wait(&mut signals, &supervisor, &generations, &others)?;
         for event in events {
             match event {
@@ -111,20 +107,9 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
                 }
             }
         }
-        while let Some(request) = questions.as_mut().and_then(|questions| questions.next(&generations)) {
-            match request {
-                AdminRequest::Reload(asker) => generations.begin_reload(Some(asker), &mut supervisor),
-                AdminRequest::Reopen => supervisor.signal(|_| Signal::USR1),
-                // One of them logs what all have counted.
-                AdminRequest::LogCounters => supervisor.signal_first(Signal::USR2),
-                AdminRequest::Upgrade(request, reply) => {
-                    let listeners = generations.present.listeners.borrow();
-                    upgrades.begin(&request, listeners.iter(), &Vec::new, Some(reply), &log);
-                }
-            }
-        }
-        let leave_admin = || questions.take().into_iter().for_each(Questions::leave);
-        if upgrades.turn(&manager, &log, leave_admin) {
+        let acts = succession.is_none().then_some((&mut supervisor, &mut upgrades));
+        admin.turn(&mut Parent { generations: &mut generations, acts }, Instant::now());
+        if upgrades.turn(&manager, &log, || admin.leave()) {
             if let Err(error) = generations.succeeded(&mut supervisor) {
                 child::log(format_args!("connections between two requests are closed at once: {error}"));
                 break None;
@@ -145,7 +130,9 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         let keep_ticking = growth.is_short || succession.is_some();
         let is_short = generations.with_parking(|parking| parking.turn(idle_max, keep_ticking));
         growth.is_short |= is_short.unwrap_or_default();
-        let connections = busy + generations.with_parking(|parking| parking.len()).unwrap_or_default();
+        let parked = generations.with_parking(|parking| parking.len()).unwrap_or_default();
+        // Whoever has asked for the successor gets the answer.
+        let connections = busy + parked + usize::from(!admin.is_over());
         if succession.as_mut().is_some_and(|succession| succession.is_over(connections)) {
             break None;
         }
@@ -158,14 +145,12 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     for listener in &*generations.present.listeners.borrow() {
         listener.close();
     }
-    // From now on the parent answers no questions.
-    drop(questions);
     // Idle connections are closed at once.
     generations.close_idle();
     let drain = if succession.is_some() { Duration::ZERO } else { generations.present.limits.drain };
-    supervisor.end(drain + Duration::from_secs(1));
-    // It ends at once, and its socket has to be closed before the name is removed.
-    beside.end(Duration::from_secs(1));
+    upgrades.abandon();
+    let parent = &mut Parent { generations: &mut generations, acts: None };
+    supervisor.end(drain + Duration::from_secs(1), || admin.turn(parent, Instant::now()));
     // Workers had the sockets until now.
     generations.remove_names();
     child::log(format_args!("stopped"));

@@ -28,7 +28,7 @@ use crate::document_root;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
-use crate::reload_request::ReloadRequest;
+use crate::reply::Reply;
 use crate::server_state::{ServerParts, ServerState};
 
 /// Makes what processes serve with.
@@ -158,7 +158,7 @@ pub(crate) fn start(
 }
 
 impl Reloader {
-    fn run(mut self, requests: &Receiver<ReloadRequest>) {
+    fn run(mut self, requests: &Receiver<Option<Reply>>) {
         let mut pause = LOOK_AFTER;
         loop {
             let waits = !self.earlier.is_empty() || self.has_earlier_sites || !self.dropped.is_empty();
@@ -168,7 +168,7 @@ impl Reloader {
             };
             let is_reloaded = request.is_ok();
             match request {
-                Ok(request) => self.handle(&request),
+                Ok(reply) => self.handle(reply),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -179,7 +179,7 @@ impl Reloader {
         }
     }
 
-    fn handle(&mut self, request: &ReloadRequest) {
+    fn handle(&mut self, reply: Option<Reply>) {
         let manager = self.shared.manager();
         manager.reloading();
         let reloaded = catch_unwind(AssertUnwindSafe(|| self.reload())).unwrap_or_else(|_| {
@@ -190,7 +190,7 @@ impl Reloader {
             Ok(number) => {
                 self.shared.error_log.log(format_args!("configuration {number} serves from now on"))
             }
-            Err(why) if request.reply.is_none() => {
+            Err(why) if reply.is_none() => {
                 self.shared.error_log.log(format_args!("the configuration stays what it was:"));
                 let lines = why.lines().filter(|line| !line.is_empty());
                 lines.for_each(|line| self.shared.error_log.log(format_args!("{line}")));
@@ -204,9 +204,8 @@ impl Reloader {
         }
         let failed = if reloaded.is_err() { "; a reload failed" } else { "" };
         manager.ready(format_args!("{}{failed}", self.shared.shown()));
-        if let Some(reply) = &request.reply {
-            // It may have left.
-            let _ = reply.try_send(reloaded);
+        if let Some(reply) = reply {
+            reply.send(reloaded);
         }
     }
 

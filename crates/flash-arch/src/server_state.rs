@@ -32,7 +32,7 @@ use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
 use crate::login_pool::LoginPool;
-use crate::reload_request::ReloadRequest;
+use crate::reply::Reply;
 use crate::slowest::Slowest;
 use crate::transport::Transport;
 use crate::upgrade::UpgradeQueue;
@@ -96,7 +96,8 @@ pub struct ServerState {
     pub(crate) acceptors: Arc<()>,
     /// How many loops there are, and the completion queues of all threads that have connections which may give way.
     pub(crate) loops: OnceLock<(usize, Vec<Arc<CompletionQueue>>)>,
-    reloads: OnceLock<Sender<ReloadRequest>>,
+    /// Takes requests to reload. Without a reply, the error log tells the outcome.
+    reloads: OnceLock<Sender<Option<Reply>>>,
     /// What administrators ask of the thread that upgrades.
     pub(crate) upgrades: OnceLock<UpgradeQueue>,
     /// What the server lacks since a thread has ended that it cannot do without.
@@ -182,12 +183,12 @@ impl ServerState {
     }
 
     /// Sets what takes requests to reload.
-    pub(crate) fn set_reloads(&self, reloads: Sender<ReloadRequest>) {
+    pub(crate) fn set_reloads(&self, reloads: Sender<Option<Reply>>) {
         let _ = self.reloads.set(reloads);
     }
 
     /// What takes requests to reload, if there is something to read again.
-    pub(crate) fn reloads(&self) -> Option<&Sender<ReloadRequest>> {
+    pub(crate) fn reloads(&self) -> Option<&Sender<Option<Reply>>> {
         self.reloads.get()
     }
 
@@ -292,6 +293,12 @@ impl ServerState {
         }
         // A loop that sees this sees a successor, too.
         self.draining.store(true, Ordering::Release);
+        self.refuse_upgrades();
+    }
+
+    /// Nobody takes requests to upgrade any more.
+    pub(crate) fn refuse_upgrades(&self) {
+        self.upgrades.get().into_iter().for_each(|queue| queue.take().for_each(drop));
     }
 
     /// Begins to drain, or ends sooner what waits for one more request.

@@ -10,8 +10,8 @@ use flash_core::clients::Clients;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::{Child, HotPath, ServiceManager, Upgrader};
 
-use crate::admin::{self, AdminThread};
 use crate::admin_listeners::AdminListeners;
+use crate::admin_thread::AdminThread;
 use crate::background;
 use crate::gates::ProcessGates;
 use crate::limits::Limits;
@@ -97,9 +97,10 @@ impl Service<'_> {
         reload::start(&shared, startup.configurator, wake.clone())?;
         let _ = shared.upgrades.set(UpgradeQueue::new()?);
         let mut upgrades = Upgrades::new(startup.upgrader, startup.admin.try_clone()?);
-        let mut admin = admin::start(startup.admin, &shared)?;
+        let is_administered = startup.admin.all().next().is_some();
+        let admin = is_administered.then(|| AdminThread::start(startup.admin, &shared)).transpose()?;
         (startup.ready)();
-        let stopped = signals.wait_for_stop(&shared, startup.needed, &mut upgrades, &mut admin);
+        let stopped = signals.wait_for_stop(&shared, startup.needed, &mut upgrades, admin.as_ref());
         upgrades.abandon();
         shared.drain();
         wake(&shared.listeners.load());

@@ -40,15 +40,15 @@ pub(crate) fn start(shared: &Arc<ServerState>) -> io::Result<()> {
     thread::Builder::new().name("watchdog".into()).spawn(life).map(drop)
 }
 
-/// The same moments for the parent of mp, which has no threads.
+/// Moments for those that wait for other events too.
 pub(crate) struct Ticks(OwnedFd);
 
 impl Ticks {
-    pub(crate) fn new(interval: Duration) -> io::Result<Self> {
+    pub(crate) fn every(interval: Duration) -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let half = Timespec::try_from(interval / 2).map_err(io::Error::other)?;
-        let times = Itimerspec { it_interval: half, it_value: half };
+        let interval = Timespec::try_from(interval).map_err(io::Error::other)?;
+        let times = Itimerspec { it_interval: interval, it_value: interval };
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
         Ok(Self(timer))
     }

@@ -19,10 +19,9 @@ use signal_hook::flag::{self, register_conditional_shutdown};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::admin::AdminThread;
-use crate::reload_request::reload_and_log;
+use crate::admin_thread::AdminThread;
 use crate::server_state::ServerState;
-use crate::upgrade::{Asked, Reply, UpgradeQueue, Upgrades};
+use crate::upgrade::{Asked, UpgradeQueue, Upgrades};
 
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
@@ -115,7 +114,7 @@ impl Signals {
         shared: &ServerState,
         needed: &[Child],
         upgrades: &mut Upgrades,
-        admin: &mut [AdminThread],
+        admin: Option<&AdminThread>,
     ) -> io::Result<()> {
         let mut supervisor = Supervisor::new(needed);
         loop {
@@ -146,7 +145,8 @@ impl Signals {
                         shared.error_log.log(format_args!("{HANG_UP}"));
                         // The parent of mp reloads by itself.
                         if let Some(reloads) = shared.reloads() {
-                            reload_and_log(reloads);
+                            // If the thread that reloads has ended, it has said why.
+                            let _ = reloads.send(None);
                         }
                     }
                     SignalEvent::Upgrade if upgrades.are_possible() => {
@@ -157,11 +157,9 @@ impl Signals {
                 }
             }
             for Asked { request, reply } in queue.into_iter().flat_map(UpgradeQueue::take) {
-                // The one who asked may have left.
-                let reply: Reply = Box::new(move |outcome| _ = reply.try_send(outcome.clone()));
                 upgrades.begin(&request, listeners(), &hot_paths, Some(reply), &log);
             }
-            let leave_admin = || admin.iter_mut().for_each(AdminThread::stop);
+            let leave_admin = || admin.into_iter().for_each(AdminThread::stop);
             if upgrades.turn(&shared.manager(), &log, leave_admin) {
                 self.stopping();
                 shared.succeeded();

@@ -8,8 +8,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
 
 use flash_os::channel::Channel;
 use flash_process::hot_paths::{self, HOT_PATHS};
@@ -17,9 +15,7 @@ use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader};
 
 use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;
-
-/// Who asked for an upgrade, and gets the number of the new process, or why there is none.
-pub(crate) type Reply = Box<dyn FnOnce(&Result<u32, String>) + Send>;
+use crate::reply::Reply;
 
 /// The upgrades of a server, one after the other.
 #[derive(Default)]
@@ -35,15 +31,11 @@ pub(crate) struct Upgrades {
 /// An administrator's request, and where the answer goes.
 pub(crate) struct Asked {
     pub(crate) request: UpgradeRequest,
-    pub(crate) reply: SyncSender<Result<u32, String>>,
+    pub(crate) reply: Reply,
 }
 
 /// Administrators' requests, for the thread that upgrades.
 pub(crate) struct UpgradeQueue(Channel<Asked>);
-
-/// How often a thread that waits for an upgrade looks whether the server is stopping.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-pub(crate) const STOPPING: &str = "the server is stopping";
 
 impl UpgradeQueue {
     pub(crate) fn new() -> io::Result<Self> {
@@ -58,6 +50,10 @@ impl UpgradeQueue {
     /// Wakes the thread that upgrades for another reason.
     pub(crate) fn wake(&self) {
         self.0.wake();
+    }
+
+    pub(crate) fn ask(&self, asked: Asked) {
+        self.0.send(asked);
     }
 
     pub(crate) fn take(&self) -> impl Iterator<Item = Asked> {
@@ -101,7 +97,7 @@ impl Upgrades {
         };
         match begun {
             Ok(upgrade) => self.under_way = Some((upgrade, reply)),
-            Err(why) => answer(reply, &Err(why), log),
+            Err(why) => answer(reply, Err(why), log),
         }
     }
 
@@ -136,35 +132,18 @@ impl Upgrades {
             upgrade.release();
             log(&format!("process {pid} serves from now on: this one finishes the requests under way"));
         }
-        answer(reply, &outcome, log);
-        outcome.is_ok()
+        let is_ready = outcome.is_ok();
+        answer(reply, outcome, log);
+        is_ready
     }
 }
 
-fn answer(reply: Option<Reply>, outcome: &Result<u32, String>, log: &dyn Fn(&str)) {
-    if let Err(why) = outcome {
+fn answer(reply: Option<Reply>, outcome: Result<u32, String>, log: &dyn Fn(&str)) {
+    if let Err(why) = &outcome {
         log("the upgrade failed, and this process goes on:");
         why.lines().filter(|line| !line.is_empty()).for_each(log);
     }
     if let Some(reply) = reply {
-        reply(outcome);
-    }
-}
-
-/// Has the thread that upgrades fulfil a request, and waits for the outcome.
-pub(crate) fn ask(
-    queue: &UpgradeQueue,
-    request: UpgradeRequest,
-    is_stopping: impl Fn() -> bool,
-) -> Result<u32, String> {
-    let (reply, outcome) = sync_channel(1);
-    queue.0.send(Asked { request, reply });
-    loop {
-        match outcome.recv_timeout(LOOK_EVERY) {
-            Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if !is_stopping() => {}
-            // The answer may have come meanwhile, because an upgrade ends with a stop.
-            Err(_) => return outcome.try_recv().unwrap_or_else(|_| Err(STOPPING.into())),
-        }
+        reply.send(outcome.map(u64::from));
     }
 }

@@ -186,11 +186,13 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Ends the processes of all roles: SIGTERM, and SIGKILL to those that have not ended by then.
-    pub fn end(mut self, patience: Duration) {
+    /// Ends the processes of all roles: SIGTERM, and SIGKILL to those that have not ended by then. Calls `meanwhile` every few
+    /// milliseconds.
+    pub fn end(mut self, patience: Duration, mut meanwhile: impl FnMut()) {
         self.signal(|_| Signal::TERM);
         let give_up = Instant::now() + patience;
         while !self.running.is_empty() && Instant::now() < give_up {
+            meanwhile();
             let ended = self.ended();
             self.running.retain(|running| !ended.iter().any(|(pid, _)| *pid == running.pid));
             thread::sleep(if self.running.is_empty() { Duration::ZERO } else { END_PAUSE });

@@ -4,14 +4,15 @@ use flash_process::UpgradeRequest;
 
 use super::history::Sample;
 use super::snapshot::{SiteSnapshot, Snapshot};
+use crate::reply::Reply;
 
-/// A server, as its administrator sees it.
-pub(crate) trait Administered: Send + Sync {
+/// A server, as its administrator sees it. No call waits for what the server does in its own time.
+pub(crate) trait Administered {
     /// What it knows of itself now.
     fn snapshot(&self) -> Snapshot;
 
     /// The few counters that the history keeps of each second, whether anybody watches or not. So they cost next to nothing: no lock
-    /// that others wait for, no text, and no question to another process.
+    /// that others wait for, and no text.
     fn sample(&self) -> Sample;
 
     /// The responses of each site that has had any since the last call. The history asks for them a few times in a minute.
@@ -19,15 +20,15 @@ pub(crate) trait Administered: Send + Sync {
 
     fn is_draining(&self) -> bool;
 
-    /// Reloads. Returns the number of the configuration that serves then, or everything that is wrong.
-    fn reload(&self) -> Result<u64, String>;
+    /// Begins to reload. The reply is the number of the configuration that serves then, or everything that is wrong.
+    fn reload(&mut self, reply: Reply);
 
     /// Opens the logs again.
-    fn reopen_logs(&self);
+    fn reopen_logs(&mut self);
 
     /// Logs what has been done so far.
-    fn log_counters(&self);
+    fn log_counters(&mut self);
 
-    /// Has another process take this server's place. Returns its number, or why this one goes on.
-    fn upgrade(&self, request: UpgradeRequest) -> Result<u32, String>;
+    /// Has another process take this server's place. The reply is its number, or why this one goes on.
+    fn upgrade(&mut self, request: UpgradeRequest, reply: Reply);
 }

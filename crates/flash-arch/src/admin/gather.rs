@@ -18,7 +18,7 @@ use crate::clock;
 use crate::server_state::ServerState;
 
 /// What this process knows of itself.
-pub(super) fn of_process(server: &ServerState) -> Snapshot {
+pub(crate) fn of_process(server: &ServerState) -> Snapshot {
     let configuration = server.configuration();
     let Server { number, paths, .. } = &configuration.server;
     let counted = of_memory(server.metrics.memory());
@@ -56,7 +56,7 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
 }
 
 /// What the history keeps of this process.
-pub(super) fn sample_of_process(server: &ServerState) -> Sample {
+pub(crate) fn sample_of_process(server: &ServerState) -> Sample {
     let loops = server.metrics.loops();
     let busy_us = loops.iter().map(|metrics| (metrics.name().to_owned(), metrics.get(LoopCount::BusyNs)));
     Sample { busy_us: busy_us.collect(), ..sample_of_memory(server.metrics.memory()) }

@@ -1,9 +1,10 @@
 //! What a request at the admin socket asks for.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use flash_http::Fields;
@@ -13,46 +14,102 @@ use flash_http::method::Method;
 use flash_process::UpgradeRequest;
 
 use super::administered::Administered;
+use super::history::History;
 use super::host::{Access, Policy};
 use super::open_metrics;
-use super::page;
+use super::page::{self, Page};
 use super::response::Response;
-use super::watchers::Watchers;
+use crate::reply::{Outcome, Reply, STOPPING};
 
 /// Requests here are short.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Another reload is under way.
-static RELOADS: AtomicBool = AtomicBool::new(false);
+/// What requests are about.
+pub(super) struct Subject<'a> {
+    pub(super) server: &'a mut dyn Administered,
+    pub(super) history: &'a History,
+    /// Readable when an outcome is there.
+    pub(super) waker: &'a Arc<OwnedFd>,
+    /// A client waits for another reload.
+    pub(super) is_reloading: bool,
+}
+
+pub(super) enum Answer {
+    Now(Response),
+    Later(Pending),
+}
+
+/// The outcome of a request that the server fulfils in its own time.
+pub(super) struct Pending {
+    /// What serves then.
+    what: &'static str,
+    outcome: Receiver<Outcome>,
+}
+
+const CONFIGURATION: &str = "configuration";
+const PROCESS: &str = "process";
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        Self::Now(response)
+    }
+}
+
+impl Subject<'_> {
+    pub(super) fn page(&self) -> Page {
+        Page::new(&self.server.snapshot(), self.history)
+    }
+
+    fn later(&mut self, what: &'static str, begin: impl FnOnce(&mut dyn Administered, Reply)) -> Answer {
+        let (reply, outcome) = Reply::new(self.waker);
+        begin(self.server, reply);
+        Answer::Later(Pending { what, outcome })
+    }
+}
+
+impl Pending {
+    pub(super) fn is_reload(&self) -> bool {
+        self.what == CONFIGURATION
+    }
+
+    /// The response, once the outcome is known.
+    pub(super) fn response(&self) -> Option<Response> {
+        let outcome = match self.outcome.try_recv() {
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Err(STOPPING.into()),
+            Ok(outcome) => outcome,
+        };
+        Some(match outcome {
+            Ok(number) => Response::text(200, format!("{} {number} serves from now on\n", self.what)),
+            Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
+        })
+    }
+}
 
 /// Does what a request asks for.
-pub(super) fn respond(
-    request: &[u8],
-    policy: &Policy,
-    server: &dyn Administered,
-    watchers: &Watchers,
-) -> Response {
+pub(super) fn respond(request: &[u8], policy: &Policy, mut subject: Subject<'_>) -> Answer {
     let limits =
         Limits { head_bytes_max: HEAD_BYTES_MAX, target_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
     let head = match head::parse(request, &limits) {
         Ok(Parsed::Complete { head, .. }) => head,
-        Ok(Parsed::Incomplete) => return Response::text(400, "the request is not complete\n"),
-        Err(reject) => return Response::text(reject.status.0, "this is no request\n"),
+        Ok(Parsed::Incomplete) => return Response::text(400, "the request is not complete\n").into(),
+        Err(reject) => return Response::text(reject.status.0, "this is no request\n").into(),
     };
     if let Some(host) = head.host.filter(|host| !policy.covers(host)) {
         let host = host.escape_ascii();
-        return Response::text(
-            421,
-            format!("{host} is not among admin-hosts, nor an IP address or localhost\n"),
-        );
+        let why = format!("{host} is not among admin-hosts, nor an IP address or localhost\n");
+        return Response::text(421, why).into();
     }
-    let Target::Origin { path, query } = head.target else { return Response::text(400, "this is no path\n") };
+    let Target::Origin { path, query } = head.target else {
+        return Response::text(400, "this is no path\n").into();
+    };
     let is_read = matches!(head.method, Method::Get | Method::Head);
     let is_post = head.method == Method::Known("POST");
     if is_post && is_of_another_page(head.fields) {
-        return Response::text(403, "another site's page may not ask for that\n");
+        return Response::text(403, "another site's page may not ask for that\n").into();
     }
-    match path {
+    let server = &mut *subject.server;
+    let response = match path {
         b"/healthz" if is_read && server.is_draining() => Response::text(503, "draining\n"),
         b"/healthz" if is_read => Response::text(200, "serving\n"),
         b"/status.json" if is_read => {
@@ -62,8 +119,8 @@ pub(super) fn respond(
             media: open_metrics::MEDIA,
             ..Response::text(200, open_metrics::text(&server.snapshot()))
         },
-        b"/" | b"/status" if is_read => page(watchers),
-        b"/status.txt" if is_read => Response::text(200, watchers.page().text()),
+        b"/" | b"/status" if is_read => page(&subject),
+        b"/status.txt" if is_read => Response::text(200, subject.page().text()),
         b"/events" if head.method == Method::Get => {
             Response { media: "text/event-stream", body: None, ..Response::text(200, "") }
         }
@@ -71,7 +128,8 @@ pub(super) fn respond(
             Response::text(403, "only the admin socket takes this\n")
         }
         b"/upgrade" if head.method == Method::Get => socket_of_upgrader(policy),
-        b"/reload" if is_post => reload(server),
+        b"/reload" if is_post && subject.is_reloading => Response::text(503, "another reload is under way\n"),
+        b"/reload" if is_post => return subject.later(CONFIGURATION, |server, reply| server.reload(reply)),
         b"/reopen" if is_post => {
             server.reopen_logs();
             Response::text(200, "the logs are opened again\n")
@@ -80,7 +138,12 @@ pub(super) fn respond(
             server.log_counters();
             Response::text(200, "the error log has the counters\n")
         }
-        b"/upgrade" if is_post => upgrade(query.unwrap_or_default(), server),
+        b"/upgrade" if is_post => match upgrade_request(query.unwrap_or_default()) {
+            Some(request) => {
+                return subject.later(PROCESS, |server, reply| server.upgrade(request, reply));
+            }
+            None => Response::text(400, "an upgrade takes ms=NUMBER and binary=PATH\n"),
+        },
         b"/healthz" | b"/" | b"/status" | b"/status.json" | b"/status.txt" | b"/metrics" => {
             Response::only("GET, HEAD", "ask with GET\n")
         }
@@ -91,7 +154,8 @@ pub(super) fn respond(
             404,
             "there is /status, /status.txt, /status.json, /events, /metrics, /healthz, /reload, /reopen, /counters and /upgrade\n",
         ),
-    }
+    };
+    response.into()
 }
 
 /// Whether a browser sends it for a page of another origin. The socket may be forwarded to a port of the browser's machine, and
@@ -103,25 +167,13 @@ fn is_of_another_page(mut fields: Fields<'_>) -> bool {
     })
 }
 
-fn page(watchers: &Watchers) -> Response {
+fn page(subject: &Subject<'_>) -> Response {
     let Ok(nonce) = page::nonce() else { return Response::text(500, "there are no random bytes\n") };
     let policy = page::content_security_policy(&nonce);
     Response {
         media: "text/html; charset=utf-8",
         fields: format!("Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\n"),
-        ..Response::text(200, watchers.page().html(&nonce))
-    }
-}
-
-fn reload(server: &dyn Administered) -> Response {
-    if RELOADS.swap(true, Ordering::Acquire) {
-        return Response::text(503, "another reload is under way\n");
-    }
-    let reloaded = server.reload();
-    RELOADS.store(false, Ordering::Release);
-    match reloaded {
-        Ok(number) => Response::text(200, format!("configuration {number} serves from now on\n")),
-        Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
+        ..Response::text(200, subject.page().html(&nonce))
     }
 }
 
@@ -168,16 +220,6 @@ fn socket_of_upgrader(policy: &Policy) -> Response {
             ..Response::text(200, "the upgrader's socket comes with this\n")
         },
         None => Response::text(503, "the upgrader could make no socket at its start\n"),
-    }
-}
-
-fn upgrade(query: &[u8], server: &dyn Administered) -> Response {
-    let Some(request) = upgrade_request(query) else {
-        return Response::text(400, "an upgrade takes ms=NUMBER and binary=PATH\n");
-    };
-    match server.upgrade(request) {
-        Ok(pid) => Response::text(200, format!("process {pid} serves from now on\n")),
-        Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
     }
 }
 

@@ -17,9 +17,7 @@ use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
 use flash_process::{OnEnd, Role, Supervisor, child};
 use rustix::event::{EventfdFlags, eventfd};
-use serde::{Deserialize, Serialize};
 
-use crate::admin::snapshot::{ConfigurationSnapshot, Workers as WorkersSnapshot};
 use crate::clock;
 use crate::gates::{ProcessGates, steps_at_once};
 use crate::limits::Limits;
@@ -30,6 +28,7 @@ use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
 use crate::reload::Configurator;
+use crate::reply::Reply;
 
 /// Generations whose workers tell of themselves.
 pub(super) const GENERATIONS_SHOWN: usize = 4;
@@ -44,8 +43,8 @@ const RETIRE_PATIENCE: Duration = Duration::from_millis(500);
 /// The removal of a name is tried in each turn of the parent.
 const REMOVALS_MAX: u16 = 1000;
 
-/// Who asked for a reload, and gets its result. A signal asks without a socket.
-pub(super) type Asker = Option<OwnedFd>;
+/// Who asked for a reload, and gets its result. A signal asks without a reply.
+pub(super) type Asker = Option<Reply>;
 
 pub(super) struct Generations {
     processes: usize,
@@ -69,15 +68,6 @@ struct Earlier {
     workers: Rc<Workers>,
     /// The names of sockets that the next generation does not have.
     names: Vec<PathBuf>,
-}
-
-/// What the parent knows of its processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Status {
-    pub(super) generation: u64,
-    /// Those that have workers, the present one last.
-    pub(super) configurations: Vec<ConfigurationSnapshot>,
-    pub(super) workers: WorkersSnapshot,
 }
 
 /// A process that reads the configuration and checks it.
@@ -179,9 +169,10 @@ impl Generations {
         self.parking.borrow_mut().as_mut().map(work)
     }
 
-    /// Closes the idle connections.
-    pub(super) fn close_idle(&self) {
+    /// Closes the idle connections, and reloads no more.
+    pub(super) fn close_idle(&mut self) {
         drop(self.parking.take());
+        self.rehearsal = None;
     }
 
     /// How many workers serve a connection.
@@ -189,7 +180,7 @@ impl Generations {
         self.all().map(|workers| workers.scoreboard.busy()).sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Rc<Workers>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Rc<Workers>> {
         self.earlier.iter().map(|earlier| &earlier.workers).chain([&self.present])
     }
 
@@ -212,24 +203,6 @@ impl Generations {
         let workers: usize = self.all().map(|workers| workers.scoreboard.workers()).sum();
         let (generation, numbers, busy) = (self.present.generation, numbers.join(","), self.busy());
         format!("generation={generation} in_use={numbers} workers={workers} busy={busy}")
-    }
-
-    pub(super) fn status(&self) -> Status {
-        let configuration = |workers: &Rc<Workers>| ConfigurationSnapshot {
-            number: workers.generation,
-            since_unix_ms: workers.since_unix_ms,
-            requests: workers.scoreboard.busy() as u64,
-            workers: Vec::new(),
-        };
-        Status {
-            generation: self.present.generation,
-            configurations: self.all().map(configuration).collect(),
-            workers: WorkersSnapshot {
-                processes: self.all().map(|workers| workers.scoreboard.workers() as u64).sum(),
-                busy: self.busy() as u64,
-                list: Vec::new(),
-            },
-        }
     }
 
     /// Starts to reload. Tells the asker what came of it, now or later.
@@ -392,11 +365,7 @@ fn wait_while(patience: Duration, condition: impl Fn() -> bool) {
 
 /// Tells the asker the number of the configuration, or why there is no other one.
 fn answer(asker: Asker, result: Result<u64, &str>) {
-    let Some(asker) = asker else { return };
-    let text = match result {
-        Ok(generation) => format!("+{generation}"),
-        Err(why) => format!("-{why}"),
-    };
-    // It may have left.
-    let _ = ipc::try_send(&asker, text.as_bytes(), &[]);
+    if let Some(reply) = asker {
+        reply.send(result.map_err(str::to_owned));
+    }
 }

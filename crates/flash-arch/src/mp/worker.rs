@@ -118,7 +118,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     let (stopping, listeners) = (Arc::clone(&stop), workers.listeners.borrow().clone());
     thread::Builder::new().name("signals".into()).spawn(move || {
         // The parent watches the needed processes.
-        let _ = signals.wait_for_stop(&listening, &[], &mut Upgrades::default(), &mut []);
+        let _ = signals.wait_for_stop(&listening, &[], &mut Upgrades::default(), None);
         listening.drain_at_once();
         // It fails only if it is readable already.
         let _ = rustix::io::write(&*stopping, &1_u64.to_ne_bytes());

@@ -107,6 +107,6 @@ fn all_roles_end_with_their_supervisor() {
     wait_until(|| running() == 1, || "the one that was requested runs on".into());
     assert!(bench.supervisor.reap().is_none() && !bench.supervisor.is_done() && running() == 1);
     let Bench { supervisor, .. } = bench;
-    supervisor.end(Duration::from_millis(50));
+    supervisor.end(Duration::from_millis(50), || ());
     wait_until(|| running() == 0, || "one runs on".into());
 }

@@ -1,0 +1,38 @@
+//! The outcome of what a server does in its own time, for the administrator who has asked for it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A number, such as that of the new configuration, or everything that is wrong.
+pub(crate) type Outcome = Result<u64, String>;
+
+pub(crate) const STOPPING: &str = "the server is stopping";
+
+/// Where the outcome goes. If it is dropped, the server has no time for the request any more.
+pub(crate) struct Reply {
+    sender: Option<Sender<Outcome>>,
+    waker: Arc<OwnedFd>,
+}
+
+impl Reply {
+    /// Makes this eventfd readable when the outcome is there.
+    pub(crate) fn new(waker: &Arc<OwnedFd>) -> (Self, Receiver<Outcome>) {
+        let (sender, outcome) = channel();
+        (Self { sender: Some(sender), waker: Arc::clone(waker) }, outcome)
+    }
+
+    pub(crate) fn send(self, outcome: Outcome) {
+        // The administrator may have left.
+        self.sender.iter().for_each(|sender| _ = sender.send(outcome.clone()));
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        // Whoever is woken sees the outcome, or that there is none.
+        drop(self.sender.take());
+        // It fails only if it is readable already.
+        let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+    }
+}
