@@ -7,11 +7,11 @@
 //! its turns. It has no log writer either: what it logs goes to standard error.
 
 mod admin;
-pub(crate) mod board;
 mod generations;
 mod parking;
-mod record;
+mod reports;
 mod scoreboard;
+mod shared_record;
 mod worker;
 
 use std::io;
@@ -27,8 +27,7 @@ use rustix::process::Signal;
 use crate::admin::AdminServer;
 use crate::clock::server_us;
 use crate::mp::admin::Parent;
-use crate::mp::board::Board;
-use crate::mp::generations::{GENERATIONS_SHOWN, Generations};
+use crate::mp::generations::{GENERATIONS_COUNTED, Generations};
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
 use crate::reply::STOPPING;
@@ -45,9 +44,9 @@ const BATCH_PAUSE: Duration = Duration::from_secs(1);
 /// A connection takes less than that from one process to another.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// The rows for what so many workers tell of themselves. Few generations have workers at once; more of them tell nothing.
+/// The rows where so many workers count programs and certificates. Few generations have workers at once; more of them count none.
 pub(crate) const fn rows(processes_max: usize) -> usize {
-    GENERATIONS_SHOWN * processes_max
+    GENERATIONS_COUNTED * processes_max
 }
 
 pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>) -> io::Result<()> {
@@ -61,14 +60,12 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     }
     let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
     let parking = Parking::new(clients)?;
-    // Before any fork.
-    let board = Arc::new(Board::new(rows(processes_max))?);
     let mut generations = Generations::new(
         (processes, processes_max),
         (listeners, limits),
         configurator,
         parking,
-        (metrics_memory, board),
+        metrics_memory,
     )?;
     let mut supervisor = Supervisor::new(needed);
     generations.start(&mut supervisor)?;

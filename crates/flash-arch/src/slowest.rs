@@ -4,14 +4,13 @@
 //! list costs is bounded, because each ten seconds keep a few requests only.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use flash_core::record::{Record, SLOW_US};
 use parking_lot::Mutex;
 
 use crate::admin::snapshot::SlowRequest;
-use crate::mp::board::OwnRow;
 
 /// Loops and workers share so many lists.
 const LISTS: usize = 16;
@@ -27,9 +26,11 @@ const TEXT_BYTES_MAX: usize = 200;
 pub(crate) struct Slowest {
     lists: [Mutex<VecDeque<Window>>; LISTS],
     next: AtomicUsize,
-    /// Where a worker of mp leaves them instead, for another process.
-    pub(crate) row: OnceLock<Arc<OwnRow>>,
+    /// Tells another process those of the last minute.
+    pub(crate) tell: OnceLock<Tell>,
 }
+
+type Tell = Box<dyn Fn(&[SlowRequest]) + Send + Sync>;
 
 /// The slowest requests that ended in the same ten seconds.
 struct Window {
@@ -48,10 +49,9 @@ impl Slowest {
         if record.duration_us < SLOW_US {
             return;
         }
-        if let Some(row) = self.row.get() {
-            row.add_slow(&of_record(record));
-        } else {
-            self.add_slow(list, record.unix_ms, record.duration_us, || of_record(record));
+        self.add_slow(list, record.unix_ms, record.duration_us, || of_record(record));
+        if let Some(tell) = self.tell.get() {
+            tell(&self.of_last_minute(record.unix_ms + record.duration_us / 1000));
         }
     }
 
@@ -80,10 +80,15 @@ impl Slowest {
         for list in &self.lists {
             requests.extend(list.lock().iter().filter(recent).flat_map(|window| window.requests.clone()));
         }
-        requests.sort_by_key(|request| std::cmp::Reverse(request.duration_us));
-        requests.truncate(REQUESTS_MAX);
-        requests
+        slowest_of(requests)
     }
+}
+
+/// The slowest of all, the slowest first.
+pub(crate) fn slowest_of(mut requests: Vec<SlowRequest>) -> Vec<SlowRequest> {
+    requests.sort_by_key(|request| std::cmp::Reverse(request.duration_us));
+    requests.truncate(REQUESTS_MAX);
+    requests
 }
 
 fn of_record(record: &Record) -> SlowRequest {

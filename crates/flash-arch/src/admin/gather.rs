@@ -82,11 +82,16 @@ fn certificates(server: &ServerState) -> Vec<CertificateSnapshot> {
     endpoints.iter().flat_map(of_endpoint).collect()
 }
 
-/// The helpers of each device. Pools for the same device and the same jobs are one here.
+/// The helpers of each device.
 fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
     let helpers: Vec<_> = server.helpers.lock().iter().filter_map(Weak::upgrade).collect();
+    by_device(helpers.iter().flat_map(|helpers| helpers.devices()))
+}
+
+/// The same, with one element for each device and the same jobs.
+pub(crate) fn by_device(all: impl Iterator<Item = DeviceSnapshot>) -> Vec<DeviceSnapshot> {
     let mut devices: Vec<DeviceSnapshot> = Vec::new();
-    for pool in helpers.iter().flat_map(|helpers| helpers.devices()) {
+    for pool in all {
         let Some(sum) = devices.iter_mut().find(|of| (&of.mount, &of.kind) == (&pool.mount, &pool.kind))
         else {
             devices.push(pool);

@@ -113,6 +113,11 @@ impl History {
     }
 }
 
+/// Under which name the history knows a process of mp.
+pub(crate) fn worker_name(pid: u32) -> String {
+    format!("worker {pid}")
+}
+
 fn push(series: &mut VecDeque<u64>, value: u64) {
     if series.len() == SECONDS_MAX {
         series.pop_front();

@@ -244,7 +244,6 @@ pub struct SlowRequest {
 pub struct Workers {
     pub processes: u64,
     pub busy: u64,
-    /// Those that tell of themselves: all, unless more than four configurations have workers.
     pub list: Vec<WorkerSnapshot>,
 }
 

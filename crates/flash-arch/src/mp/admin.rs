@@ -1,19 +1,21 @@
 //! What administrators see of mp, and have its parent do.
 
-use std::rc::Rc;
+use std::cmp::Reverse;
 
 use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
 
-use crate::admin::history::Sample;
+use crate::admin::history::{Sample, worker_name};
 use crate::admin::snapshot::{
-    CertificateSnapshot, ConfigurationSnapshot, SiteSnapshot, Workers as WorkersSnapshot,
+    CertificateSnapshot, ConfigurationSnapshot, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
 };
 use crate::admin::{Administered, Snapshot, gather};
 use crate::mp::generations::Generations;
-use crate::mp::worker::Workers;
 use crate::reply::Reply;
+use crate::slowest::slowest_of;
 use crate::upgrade::Upgrades;
+
+const MINUTE_MS: u64 = 60_000;
 
 /// The parent, as administrators see it.
 pub(super) struct Parent<'a, 's> {
@@ -26,30 +28,41 @@ impl Administered for Parent<'_, '_> {
     fn snapshot(&self) -> Snapshot {
         let Generations { present, .. } = &*self.generations;
         let counted = gather::of_memory(&present.metrics_memory);
-        let list = present.board.workers();
-        let configuration = |workers: &Rc<Workers>| ConfigurationSnapshot {
-            number: workers.generation,
-            since_unix_ms: workers.since_unix_ms,
-            requests: workers.scoreboard.busy() as u64,
-            workers: list
-                .iter()
-                .filter(|worker| worker.generation == workers.generation)
-                .map(|worker| worker.pid)
-                .collect(),
-        };
-        let configurations: Vec<_> = self.generations.all().map(configuration).collect();
+        let (mut configurations, mut list, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+        let mut slowest: Vec<SlowRequest> = Vec::new();
+        for workers in self.generations.all() {
+            let (number, first) = (workers.generation, list.len());
+            for (worker, device) in workers.reports.all() {
+                list.push(WorkerSnapshot { generation: number, ..worker });
+                devices.extend(device);
+            }
+            slowest.extend(workers.reports.slowest());
+            configurations.push(ConfigurationSnapshot {
+                number,
+                since_unix_ms: workers.since_unix_ms,
+                requests: workers.scoreboard.busy() as u64,
+                workers: list[first..].iter().map(|worker| worker.pid).collect(),
+            });
+        }
+        // Those that have been at a job for longest come first, and then those that are busy.
+        list.sort_by_key(|worker| {
+            let job_us = worker.job.as_ref().map(|job| job.duration_us);
+            (Reverse(job_us), !worker.busy, worker.generation, worker.number)
+        });
+        let ended_ms = |request: &SlowRequest| request.unix_ms + request.duration_us / 1000;
+        slowest.retain(|request| ended_ms(request) + MINUTE_MS > counted.taken_unix_ms);
         let certificates = present.metrics_memory.certificates.all().into_iter();
         Snapshot {
             pid: std::process::id(),
             generation: present.generation,
             generations_in_use: configurations.iter().map(|of| of.number).collect(),
             draining: self.is_draining(),
-            devices: present.board.devices(&list),
-            slowest: present.board.slowest(counted.taken_unix_ms),
+            devices: gather::by_device(devices.into_iter()),
+            slowest: slowest_of(slowest),
             certificates: certificates
                 .map(|(names, not_after_unix_s)| CertificateSnapshot { names, not_after_unix_s })
                 .collect(),
-            workers: Some(WorkersSnapshot {
+            workers: Some(Workers {
                 processes: self.generations.all().map(|workers| workers.scoreboard.workers() as u64).sum(),
                 busy: self.generations.busy() as u64,
                 list,
@@ -61,7 +74,8 @@ impl Administered for Parent<'_, '_> {
 
     fn sample(&self) -> Sample {
         let counted = gather::sample_of_memory(&self.generations.present.metrics_memory);
-        Sample { busy_us: self.generations.present.board.busy_us().collect(), ..counted }
+        let busy_us = self.generations.all().flat_map(|workers| workers.reports.busy_us());
+        Sample { busy_us: busy_us.map(|(pid, busy_us)| (worker_name(pid), busy_us)).collect(), ..counted }
     }
 
     fn changed_sites(&self) -> Vec<SiteSnapshot> {

@@ -23,15 +23,15 @@ use crate::gates::{ProcessGates, steps_at_once};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
-use crate::mp::board::Board;
 use crate::mp::parking::{Parking, WorkerEnds};
+use crate::mp::reports::Reports;
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
 use crate::reload::Configurator;
 use crate::reply::Reply;
 
-/// Generations whose workers tell of themselves.
-pub(super) const GENERATIONS_SHOWN: usize = 4;
+/// Generations whose workers count programs and certificates.
+pub(super) const GENERATIONS_COUNTED: usize = 4;
 /// The longest pause before a worker is restarted that ended soon.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
@@ -82,23 +82,24 @@ impl Generations {
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
         configurator: Box<dyn Configurator>,
         parking: Parking,
-        (metrics_memory, board): (Arc<MetricsMemory>, Arc<Board>),
+        metrics_memory: Arc<MetricsMemory>,
     ) -> io::Result<Self> {
         let ends = parking.ends();
+        let (scoreboard, reports, waker) = shared(processes_max)?;
         let workers = Workers {
             generation: 1,
             since_unix_ms: clock::unix_ms(),
             metrics_memory,
-            board,
             rows: Some(0),
             min: processes,
             limits,
             listeners: RefCell::new(listeners),
-            scoreboard: Scoreboard::new(processes_max)?,
+            scoreboard,
+            reports,
             login_gates: ProcessGates::new(checks_at_once())?,
             handshake_gates: ProcessGates::new(steps_at_once())?,
             ends: Rc::clone(&ends),
-            waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            waker,
             has_successor: false,
         };
         Ok(Self {
@@ -149,7 +150,7 @@ impl Generations {
                         // What the one before has left is forgotten.
                         workers.metrics_memory.enter(workers.row(number));
                         workers.metrics_memory.leave();
-                        workers.board.clear(workers.row(number));
+                        workers.reports.clear(number);
                         workers.scoreboard.absent(number);
                         Ok(())
                     }
@@ -271,44 +272,38 @@ impl Generations {
 
     fn replace(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), String> {
         let text = |error: io::Error| error.to_string();
-        let (scoreboard, waker) = self.scoreboard_and_waker().map_err(text)?;
+        let shared = shared(self.processes_max).map_err(text)?;
         let (listeners, limits) = self.configurator.borrow_mut().replace()?;
         for listener in &listeners {
             listener.set_nonblocking().map_err(text)?;
         }
-        self.begin(scoreboard, waker, (listeners, limits), false, supervisor);
+        self.begin(shared, (listeners, limits), false, supervisor);
         Ok(())
-    }
-
-    fn scoreboard_and_waker(&self) -> io::Result<(Scoreboard, OwnedFd)> {
-        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok((Scoreboard::new(self.processes_max)?, waker))
     }
 
     /// Another server accepts from now on. A last generation without listeners ends the connections that there are.
     pub(super) fn succeeded(&mut self, supervisor: &mut Supervisor<'_>) -> io::Result<()> {
-        let (scoreboard, waker) = self.scoreboard_and_waker()?;
+        let shared = shared(self.processes_max)?;
         let limits = self.present.limits;
         // Whoever else has them here, and the last workers, would keep them open after the successor's end.
         for listener in &*self.present.listeners.borrow() {
             listener.close();
             self.handed_over.extend(listener.own_name().map(Path::to_owned));
         }
-        self.begin(scoreboard, waker, (Vec::new(), limits), true, supervisor);
+        self.begin(shared, (Vec::new(), limits), true, supervisor);
         Ok(())
     }
 
     /// The first of the rows that no generation with workers has.
     fn free_rows(&self) -> Option<usize> {
-        let mut all = (0..GENERATIONS_SHOWN).map(|place| place * self.processes_max);
+        let mut all = (0..GENERATIONS_COUNTED).map(|place| place * self.processes_max);
         all.find(|first| !self.all().any(|workers| workers.rows == Some(*first)))
     }
 
     /// Begins another generation, and retires the present one.
     fn begin(
         &mut self,
-        scoreboard: Scoreboard,
-        waker: OwnedFd,
+        (scoreboard, reports, waker): (Scoreboard, Reports, OwnedFd),
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
         has_successor: bool,
         supervisor: &mut Supervisor<'_>,
@@ -317,13 +312,13 @@ impl Generations {
             generation: self.present.generation + 1,
             since_unix_ms: clock::unix_ms(),
             metrics_memory: Arc::clone(&self.present.metrics_memory),
-            board: Arc::clone(&self.present.board),
             rows: self.free_rows(),
             // More start when they are needed.
             min: if has_successor { 1 } else { self.processes },
             limits,
             listeners: RefCell::new(listeners),
             scoreboard,
+            reports,
             login_gates: self.present.login_gates.clone(),
             handshake_gates: self.present.handshake_gates.clone(),
             ends: Rc::clone(&self.ends),
@@ -354,6 +349,12 @@ impl Generations {
     pub(super) fn wait_for_first(&self) {
         wait_while(FIRST_PATIENCE, || self.present.scoreboard.has_starting());
     }
+}
+
+/// What the workers of a generation share with the parent.
+fn shared(workers_max: usize) -> io::Result<(Scoreboard, Reports, OwnedFd)> {
+    let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    Ok((Scoreboard::new(workers_max)?, Reports::new(workers_max)?, waker))
 }
 
 fn wait_while(patience: Duration, condition: impl Fn() -> bool) {

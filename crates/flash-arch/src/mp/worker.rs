@@ -19,8 +19,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::board::{Board, OwnRow};
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
+use super::reports::{OwnReport, Reports};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::gates::ProcessGates;
@@ -41,9 +41,8 @@ pub(super) struct Workers {
     pub(super) since_unix_ms: u64,
     /// Where they count.
     pub(super) metrics_memory: Arc<MetricsMemory>,
-    /// Where they tell administrators what they do.
-    pub(super) board: Arc<Board>,
-    /// The first of the rows where they tell of themselves, each by its number. `None` if other generations have all rows.
+    /// The first of the rows where they count programs and certificates, each by its number. `None` if other generations have all
+    /// rows.
     pub(super) rows: Option<usize>,
     /// Those of a lower number stay when they are idle.
     pub(super) min: usize,
@@ -51,6 +50,8 @@ pub(super) struct Workers {
     /// The parent drops its own when the generation is retired, so that later workers do not get them.
     pub(super) listeners: RefCell<Vec<Arc<Listener>>>,
     pub(super) scoreboard: Scoreboard,
+    /// Where they tell administrators what they do.
+    pub(super) reports: Reports,
     pub(super) login_gates: ProcessGates,
     pub(super) handshake_gates: ProcessGates,
     pub(super) ends: Rc<WorkerEnds>,
@@ -61,7 +62,7 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Where the worker of this number tells of itself.
+    /// Where the worker of this number counts programs and certificates.
     pub(super) fn row(&self, number: usize) -> usize {
         self.rows.map_or(usize::MAX, |first| first + number)
     }
@@ -90,13 +91,11 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     }
     let signals = Signals::new()?;
     workers.metrics_memory.enter(workers.row(number));
-    let row = workers.board.enter(workers.row(number), number, workers.generation).map(Arc::new);
+    let report = workers.reports.enter(number);
     let parts =
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
-    if let Some(row) = &row {
-        let _ = shared.slowest.row.set(Arc::clone(row));
-    }
+    let _ = shared.slowest.tell.set(Box::new(report.tells_slowest()));
     if workers.has_successor {
         shared.succeeded();
         shared.drain();
@@ -126,10 +125,10 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
     })?;
-    let source = Connections::new(number, workers, Arc::clone(&shared), (stop, row.clone()))?;
+    let source = Connections::new(number, workers, Arc::clone(&shared), (stop, &report))?;
     Blocking::new(Arc::clone(&shared), source).run();
     workers.metrics_memory.leave();
-    row.iter().for_each(|row| row.leave());
+    report.leave();
     shared.close(false);
     Ok(())
 }
@@ -142,8 +141,8 @@ struct Connections<'a> {
     epoll: OwnedFd,
     /// Readable once this process shall stop.
     _stop: Arc<OwnedFd>,
-    /// Where this worker tells what it does. `None` if there is no row for it.
-    row: Option<Arc<OwnRow>>,
+    /// Where this worker tells what it does.
+    report: &'a OwnReport,
     is_idle: bool,
     /// It waits for its client in vain, and others know.
     is_in_vain: bool,
@@ -154,7 +153,7 @@ impl<'a> Connections<'a> {
         number: usize,
         workers: &'a Workers,
         shared: Arc<ServerState>,
-        (stop, row): (Arc<OwnedFd>, Option<Arc<OwnRow>>),
+        (stop, report): (Arc<OwnedFd>, &'a OwnReport),
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
@@ -174,7 +173,7 @@ impl<'a> Connections<'a> {
             shared,
             epoll,
             _stop: stop,
-            row,
+            report,
             is_idle: false,
             is_in_vain: false,
         })
@@ -215,7 +214,7 @@ impl<'a> Connections<'a> {
     /// Begins to serve a connection. Tells the parent if no worker is left for the next one.
     fn begin(&mut self) {
         self.is_idle = false;
-        self.row.iter().for_each(|row| row.busy(true));
+        self.report.busy(true);
         if self.workers.scoreboard.begin(self.number) {
             // If there is no room, others have told the parent.
             let _ = ipc::try_send(&self.workers.ends.to_parent, SHORT, &[]);
@@ -232,7 +231,7 @@ impl Source for Connections<'_> {
                 return None;
             }
             if !mem::replace(&mut self.is_idle, true) {
-                self.row.iter().for_each(|row| row.busy(false));
+                self.report.busy(false);
                 self.workers.scoreboard.idle(self.number);
             }
             let arrival = match self.wait(timeout) {
@@ -264,10 +263,9 @@ impl Source for Connections<'_> {
     }
 
     fn run(&self, shared: &ServerState, job: &Job) -> Outcome {
-        let Some(row) = &self.row else { return shared.run(job) };
-        let usage = row.begin_job(job, &shared.disk);
+        let usage = self.report.begin_job(job, &shared.disk);
         let outcome = shared.run(job);
-        row.end_job(usage, job, &shared.disk);
+        self.report.end_job(usage, job, &shared.disk);
         outcome
     }
 

@@ -3,13 +3,12 @@
 use super::super::number;
 use super::super::section::{Cell, Section, of_rows};
 use super::loops::block_of;
-use crate::admin::history::History;
+use crate::admin::history::{History, worker_name};
 use crate::admin::snapshot::{JobSnapshot, Snapshot, WorkerSnapshot};
-use crate::mp::board;
 
 pub(super) fn section(snapshot: &Snapshot, history: &History) -> Section {
     let row = |one: &WorkerSnapshot| {
-        let busy = history.busy(&board::worker_name(one.pid.into()));
+        let busy = history.busy(&worker_name(one.pid));
         let last =
             one.last_block.as_ref().map_or("–".into(), |block| block_of(block, snapshot.taken_unix_ms));
         vec![
