@@ -135,8 +135,7 @@ impl Simulation {
         let places = Places::new(&mut disk, &mut random);
         let revalidate_ms = *random.pick(&[0, 200, 1_000]);
         let goes_with_jobs = random.chance(30);
-        let settings = Settings { log: true, revalidate_ms, ..Settings::default() };
-        let mut world = World::new(settings, disk);
+        let mut world = World::new(Settings { log: true, revalidate_ms, ..Settings::default() }, disk);
         let mut listing = |path| (path, reply(&world.ask(get(path))).body);
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
         world.tally = Tally::default();
