@@ -17,7 +17,6 @@ mod worker;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_observe::RateLimit;

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
-use std::process;
 use std::rc::Rc;
 use std::sync::Arc;
 
