@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
 use flash_auth::{PasswordFile, Successes};
-use flash_core::login::{Check, Known, Users};
+use flash_core::clients::login::{Check, Known, Users};
 use flash_http::basic::Credentials;
 
 /// The memory of log-ins, which stays empty.

@@ -1,7 +1,7 @@
 //! The header of the PROXY protocol. No bytes may cause a panic, cutting them must not change the verdict, and what follows a
 //! header is no part of it.
 
-use flash_core::proxy_header::{Decoded, HEADER_BYTES_MAX, decode};
+use flash_core::clients::proxy_header::{Decoded, HEADER_BYTES_MAX, decode};
 
 pub(crate) fn check(input: &[u8]) {
     let whole = decode(input);

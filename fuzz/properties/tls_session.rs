@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::{Arc, LazyLock};
 
-use flash_core::transport::CertificatesId;
+use flash_core::connection::transport::CertificatesId;
 use flash_tls::tickets::Tickets;
 use flash_tls::{Certificate, Choices, Endpoint, Session, authority};
 

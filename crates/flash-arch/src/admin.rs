@@ -12,11 +12,14 @@ mod client;
 pub(crate) mod gather;
 pub(crate) mod history;
 mod host;
+pub(crate) mod listeners;
 mod open_metrics;
 mod page;
 mod request;
 mod response;
+pub(crate) mod slowest;
 pub mod snapshot;
+pub(crate) mod thread;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -37,9 +40,9 @@ use self::host::{Access, Policy};
 use self::request::{Answer, Subject, respond};
 use self::response::Response;
 pub(crate) use self::snapshot::Snapshot;
-use crate::admin_listeners::AdminListeners;
-use crate::listener::Listener;
-use crate::service_watchdog::Ticks;
+use crate::admin::listeners::AdminListeners;
+use crate::connections::listener::Listener;
+use crate::service::watchdog::Ticks;
 
 /// More connections at once to one listener are refused.
 const CONNECTIONS_MAX: usize = 16;

@@ -20,7 +20,7 @@ use crate::loops;
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::Startup;
-use crate::warm_up;
+use crate::service::warm_up;
 
 pub(crate) struct Asymmetric {
     pub(crate) shared: Arc<ServerState>,

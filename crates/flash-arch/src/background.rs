@@ -2,17 +2,19 @@
 //!
 //! Which files these are, and where the results go, is not decided here.
 
+pub(crate) mod queue;
+
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::background_work::BackgroundWork;
-use flash_core::compressed::CompressionResult;
-use flash_core::compression::Compression;
-use flash_core::counters::Count;
-use flash_core::digest::Digest;
+use flash_core::file::background_work::BackgroundWork;
+use flash_core::file::compressed::CompressionResult;
+use flash_core::file::compression::Compression;
+use flash_core::file::digest::Digest;
+use flash_core::record::counters::Count;
 use flash_os::allocator;
 
 use crate::clock::Clock;

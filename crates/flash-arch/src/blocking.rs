@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::counters::Count;
+use flash_core::cache::local::LocalCache;
 use flash_core::job::{Done, Failure};
-use flash_core::local::LocalCache;
+use flash_core::record::counters::Count;
 use flash_core::{Connection, Drain, ExchangeId, Interest};
 use flash_observe::RateLimit;
 use flash_os::allocator::Collected;

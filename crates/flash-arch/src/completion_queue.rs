@@ -9,7 +9,7 @@ use flash_core::upstream::Arriving;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
-use crate::connection_permit::WaitingConnection;
+use crate::connections::permit::WaitingConnection;
 
 #[derive(Debug)]
 pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);

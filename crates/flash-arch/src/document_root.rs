@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use flash_core::hosts::Hosts;
-use flash_core::site_id::SiteId;
+use flash_core::site::hosts::Hosts;
+use flash_core::site::id::SiteId;
 use flash_disk::Disk;
 
 /// Tells the programs of all sites that are open. What they were told when the configuration was made may be an earlier root.

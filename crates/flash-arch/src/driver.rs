@@ -10,9 +10,9 @@ use flash_core::job::Job;
 use flash_core::{Connection, Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
 
+use crate::connections::socket::{self, Received, Sent};
+use crate::connections::transport::Transport;
 use crate::poller::WakeOn;
-use crate::socket::{self, Received, Sent};
-use crate::transport::Transport;
 
 /// A connection's turn in a loop, in a stage, or with a worker.
 pub(crate) trait Driver {

@@ -17,24 +17,24 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use flash_core::cache::local::LocalCache;
 use flash_core::job::Outcome;
-use flash_core::local::LocalCache;
 use flash_core::{Context, ExchangeId, TransportInfo};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use slab::Slab;
 
-use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::connection_permit::ConnectionPermit;
+use crate::connections::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
+use crate::connections::permit::ConnectionPermit;
+use crate::connections::socket;
+use crate::connections::victims::Victims;
 use crate::dispatch::Dispatch;
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
-use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 use crate::upstream_io::{UpstreamIo, tell_opened};
-use crate::victims::Victims;
 use crate::worker::Worker;
 
 use self::deferred::Deferred;

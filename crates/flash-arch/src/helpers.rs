@@ -4,6 +4,7 @@
 //! helpers of its own pools at most. Listings have a pool of their own. Pools end when their device is no longer mounted.
 
 mod device_breaker;
+pub(crate) mod file_service;
 mod limits;
 mod pool;
 mod pool_state;

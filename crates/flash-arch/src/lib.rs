@@ -12,59 +12,36 @@
 
 #![forbid(unsafe_code)]
 
-mod acceptor;
 mod admin;
-mod admin_listeners;
-mod admin_thread;
-mod admission;
 mod amped;
 mod background;
-mod background_queue;
 mod blocking;
 mod blocking_call;
 mod clock;
 mod completion_queue;
-mod configuration;
-mod connection_permit;
+pub mod connections;
 mod dispatch;
 mod document_root;
 mod driver;
-mod epoll;
-mod epoll_registration;
 mod event_loop;
-mod file_service;
-mod gates;
 mod helper_processes;
 mod helpers;
 mod limits;
-pub mod listener;
 mod login_pool;
 mod loops;
 mod mp;
 mod mt;
-mod parked;
 mod pipelined;
 mod poller;
-mod reload;
-mod reply;
-mod root_watch;
 pub mod sandbox;
 mod server_state;
 mod service;
-mod service_watchdog;
-mod signals;
-mod slowest;
-mod socket;
 mod sped;
 #[cfg(test)]
 mod testing;
 mod timer_wheel;
-mod transport;
-mod upgrade;
 mod upstream_io;
 pub mod uring;
-mod victims;
-mod warm_up;
 mod worker;
 
 use std::num::NonZero;
@@ -72,18 +49,18 @@ use std::{io, thread};
 
 use flash_observe::metrics::MetricsMemory;
 
+pub use crate::admin::listeners::AdminListeners;
 pub use crate::admin::snapshot;
-pub use crate::admin_listeners::AdminListeners;
 pub use crate::clock::server_us;
-use crate::epoll::Epoll;
-pub use crate::file_service::FileService;
+pub use crate::connections::listener::Listener;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, SiteOpeners};
 pub use crate::helpers::HelperLimits;
+pub use crate::helpers::file_service::FileService;
 pub use crate::limits::Limits;
-pub use crate::listener::Listener;
-pub use crate::reload::{Configurator, Next, Present};
+use crate::poller::epoll::Epoll;
 pub use crate::server_state::{ServerParts, ServerState};
 pub use crate::service::Startup;
+pub use crate::service::reload::{Configurator, Next, Present};
 use crate::uring::RingPoller;
 
 /// An architecture and its size.

@@ -2,7 +2,7 @@
 //!
 //! It has half as many threads as there are processors, at the lowest priority and in short slices. Its queue is bounded and [fair](FairQueue): a
 //! flood of one client's guesses sheds that client's own. Equal log-ins are checked once. Processes of mp have a thread each, and
-//! [gates](crate::gates) that all of them share. What a check does is not known here.
+//! [gates](crate::connections::gates) that all of them share. What a check does is not known here.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::counters::Count;
+use flash_core::clients::login::{Check, CheckKey};
 use flash_core::job::{Done, Failure};
-use flash_core::login::{Check, CheckKey};
+use flash_core::record::counters::Count;
 use flash_core::{Connection, Context, ExchangeId, Server};
 use flash_observe::ErrorLog;
 use flash_observe::metrics::Metrics;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
-use crate::gates::ProcessGates;
+use crate::connections::gates::ProcessGates;
 use crate::helpers::{Client, FairQueue, HELPER_NICE, Lane, Waiter};
 
 pub(crate) struct LoginPool {

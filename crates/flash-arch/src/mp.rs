@@ -29,11 +29,11 @@ use crate::mp::admin::Parent;
 use crate::mp::generations::{GENERATIONS_COUNTED, Generations};
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
-use crate::reply::STOPPING;
 use crate::service::Startup;
-use crate::service_watchdog::Ticks;
-use crate::signals::{SignalEvent, Signals};
-use crate::upgrade::Upgrades;
+use crate::service::reply::STOPPING;
+use crate::service::signals::{SignalEvent, Signals};
+use crate::service::upgrade::Upgrades;
+use crate::service::watchdog::Ticks;
 
 /// Between a failure to start a process and the next attempt.
 const START_PAUSE: Duration = Duration::from_secs(1);

@@ -20,14 +20,14 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
-use crate::gates::{ThreadGates, steps_at_once};
-use crate::listener::Listeners;
+use crate::connections::gates::{ThreadGates, steps_at_once};
+use crate::connections::listener::Listeners;
+use crate::connections::transport::Transport;
+use crate::connections::victims::is_among_first;
 use crate::mt::shared_poller::{Event, SharedPoller};
 use crate::mt::threads::Threads;
 use crate::server_state::ServerState;
 use crate::service::Startup;
-use crate::transport::Transport;
-use crate::victims::is_among_first;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;

@@ -24,20 +24,20 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Connection;
-use flash_core::local::LocalCache;
+use flash_core::cache::local::LocalCache;
 use flash_observe::metrics::Gauge;
 
-use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::epoll::Epoll;
+use crate::connections::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::helpers::{HelperLimits, Helpers};
 use crate::pipelined::parked::{NEW, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
+use crate::poller::epoll::Epoll;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::Startup;
 

@@ -1,18 +1,21 @@
 //! The poller: how a loop learns of events, receives and sends.
 //!
-//! There are two, on [`epoll`](crate::epoll) and on [io_uring](crate::uring).
+//! There are two, on [`epoll`](crate::poller::epoll) and on [io_uring](crate::uring).
+
+pub(crate) mod epoll;
+pub(crate) mod epoll_registration;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::output::Output;
+use flash_core::connection::output::Output;
 use flash_observe::metrics::LoopMetrics;
 
 use crate::completion_queue::CompletionQueue;
-use crate::listener::Listener;
-use crate::socket::{Received, Sent};
+use crate::connections::listener::Listener;
+use crate::connections::socket::{Received, Sent};
 
 pub(crate) trait Poller: Sized + Send + 'static {
     /// What the poller knows about a connection's socket.

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use flash_core::counters::Count;
 use flash_core::job::{Done, Failure, Job, Outcome};
+use flash_core::record::counters::Count;
 use flash_core::upstream::Upstreams;
 use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
@@ -21,21 +21,21 @@ use flash_process::{HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
+use crate::admin::slowest::Slowest;
 use crate::admin::snapshot::KnowsDevices;
-use crate::background_queue::BackgroundQueue;
+use crate::background::queue::BackgroundQueue;
 use crate::completion_queue::CompletionQueue;
-use crate::configuration::{Configuration, PresentConfiguration};
-use crate::connection_permit::ConnectionPermits;
+use crate::connections::gates::ProcessGates;
+use crate::connections::listener::{Listener, Listeners};
+use crate::connections::permit::ConnectionPermits;
+use crate::connections::transport::Transport;
 use crate::document_root;
-use crate::gates::ProcessGates;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
-use crate::listener::{Listener, Listeners};
 use crate::login_pool::LoginPool;
-use crate::reply::Reply;
-use crate::slowest::Slowest;
-use crate::transport::Transport;
-use crate::upgrade::UpgradeQueue;
+use crate::service::configuration::{Configuration, PresentConfiguration};
+use crate::service::reply::Reply;
+use crate::service::upgrade::UpgradeQueue;
 
 /// How many paths a server names to its successor.
 pub(crate) const HOT_PATHS_MAX: usize = 1_000;

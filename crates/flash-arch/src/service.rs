@@ -2,6 +2,15 @@
 //!
 //! The architectures know what serves connections in between. The parent of mp, which serves none, starts and ends by itself.
 
+pub(crate) mod configuration;
+pub(crate) mod reload;
+pub(crate) mod reply;
+pub(crate) mod root_watch;
+pub(crate) mod signals;
+pub(crate) mod upgrade;
+pub(crate) mod warm_up;
+pub(crate) mod watchdog;
+
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -10,19 +19,16 @@ use flash_core::clients::Clients;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::{Child, HotPath, ServiceManager, Upgrader};
 
-use crate::admin_listeners::AdminListeners;
-use crate::admin_thread::AdminThread;
+use crate::admin::listeners::AdminListeners;
+use crate::admin::thread::AdminThread;
 use crate::background;
-use crate::gates::ProcessGates;
+use crate::connections::gates::ProcessGates;
+use crate::connections::listener::{Listener, Listeners};
 use crate::limits::Limits;
-use crate::listener::{Listener, Listeners};
-use crate::reload::{self, Configurator};
-use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
-use crate::service_watchdog;
-use crate::signals::Signals;
-use crate::upgrade::{UpgradeQueue, Upgrades};
-use crate::warm_up;
+use crate::service::reload::Configurator;
+use crate::service::signals::Signals;
+use crate::service::upgrade::{UpgradeQueue, Upgrades};
 
 /// What a server begins with.
 pub struct Startup<'a> {
@@ -93,7 +99,7 @@ impl Service<'_> {
     ) -> io::Result<()> {
         let Self { shared, signals, startup } = self;
         shared.set_manager(startup.manager);
-        service_watchdog::start(&shared)?;
+        watchdog::start(&shared)?;
         reload::start(&shared, startup.configurator, wake.clone())?;
         let _ = shared.upgrades.set(UpgradeQueue::new()?);
         let mut upgrades = Upgrades::new(startup.upgrader, startup.admin.try_clone()?);

@@ -10,9 +10,9 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::blocking_call;
 use crate::dispatch::Dispatch;
-use crate::epoll::Epoll;
 use crate::helpers::Client;
 use crate::loops;
+use crate::poller::epoll::Epoll;
 use crate::server_state::ServerState;
 use crate::service::Startup;
 

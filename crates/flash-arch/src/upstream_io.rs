@@ -11,9 +11,9 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
 use crate::completion_queue::{Completion, CompletionQueue};
+use crate::connections::socket::{self, Received, Sent};
 use crate::driver::Served;
 use crate::poller::receive_buffer;
-use crate::socket::{self, Received, Sent};
 
 /// What a loop or worker needs to talk to upstreams.
 #[derive(Default)]

@@ -19,15 +19,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::output::{Front, Output};
+use flash_core::connection::output::{Front, Output};
 use flash_observe::metrics::LoopMetrics;
 use flash_os::ring::{self, Completion, Outcome, Ring};
 use rustix::io::Errno;
 
 use crate::completion_queue::CompletionQueue;
-use crate::listener::Listener;
+use crate::connections::listener::Listener;
+use crate::connections::socket::{self, Received, Sent};
 use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
-use crate::socket::{self, Received, Sent};
 
 /// Whether this system allows a ring.
 ///

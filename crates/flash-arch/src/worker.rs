@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use flash_core::buffer_pool::BufferPool;
-use flash_core::local::LocalCache;
-use flash_core::request_id::RequestIds;
+use flash_core::cache::local::LocalCache;
+use flash_core::connection::buffer_pool::BufferPool;
+use flash_core::record::request_id::RequestIds;
 use flash_core::{Connection, Context, Drain, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
@@ -12,8 +12,8 @@ use flash_os::allocator;
 use rustix::rand::GetRandomFlags;
 
 use crate::clock::Clock;
-use crate::configuration::{Configuration, ConfigurationHandle};
 use crate::server_state::ServerState;
+use crate::service::configuration::{Configuration, ConfigurationHandle};
 
 pub(crate) struct Worker {
     pub(crate) shared: Arc<ServerState>,

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use flash_core::login::{Check, CheckKey, Known, Users};
+use flash_core::clients::login::{Check, CheckKey, Known, Users};
 use flash_http::basic::Credentials;
 use zeroize::Zeroizing;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use flash_core::clients::Words;
-use flash_core::login::CheckKey;
+use flash_core::clients::login::CheckKey;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 

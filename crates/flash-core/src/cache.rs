@@ -4,9 +4,11 @@
 //! by how [often](frequencies) their names are requested.
 //!
 //! No thread sleeps for this cache. If a shard is locked, the caller spins for a moment and then does without. Each worker
-//! keeps frequent entries in its [`local`](crate::local) cache.
+//! keeps frequent entries in its [`local`](crate::cache::local) cache.
 
 mod frequencies;
+pub mod local;
+pub mod memory_budget;
 mod shard;
 
 use std::cmp::Reverse;
@@ -20,10 +22,10 @@ use hashbrown::DefaultHashBuilder;
 
 use self::frequencies::Frequencies;
 use self::shard::{Evicted, Name, Room, Shard};
-use crate::entry::Entry;
+use crate::file::entry::Entry;
 use crate::job::Worth;
 use crate::path::SitePath;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLimits {
@@ -33,7 +35,7 @@ pub struct CacheLimits {
     pub descriptors_max: usize,
     /// How many threads use the cache at the same time. They share the shards.
     pub threads: usize,
-    /// How many workers have a [cache of their own](crate::local). They share an eighth of the bytes.
+    /// How many workers have a [cache of their own](crate::cache::local). They share an eighth of the bytes.
     pub local_caches: usize,
 }
 

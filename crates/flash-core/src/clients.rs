@@ -5,6 +5,12 @@
 //! do all processes: the memory comes from the driver. Each table is divided into sets of eight words by a keyed hash, so no
 //! client can choose addresses that fall into one set.
 
+pub(crate) mod deadline;
+pub mod forwarded;
+pub mod login;
+pub mod proxy_header;
+pub mod send_credit;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;

@@ -2,33 +2,40 @@
 //!
 //! A driver performs what [`Connection::want`] returns and reports the result. It repeats this until a want makes it wait.
 //! Everything here happens in memory: there is no system call. The protocol knows what the bytes mean. The exchange knows
-//! what a request asks for. If a listener requires the [PROXY protocol](crate::proxy_header), its header comes before both.
+//! what a request asks for. If a listener requires the [PROXY protocol](crate::clients::proxy_header), its header comes before both.
 
+pub mod buffer_pool;
+pub mod context;
+pub(crate) mod evictable;
+pub(crate) mod idle_state;
+pub mod output;
+pub mod transport;
 mod upstream;
+pub mod want;
 
 use std::fmt;
 use std::sync::Arc;
 
 use flash_h2::frame::PREFACE;
 
+use crate::clients::login::Check;
+use crate::clients::proxy_header::{NoProxyHeader, ProxyHeader, Reader};
 use crate::clients::{Counted, TooMany};
 use crate::clock::Now;
-use crate::context::Context;
-use crate::evictable::Evictable;
-use crate::exchange_id::ExchangeId;
-use crate::idle_state::IdleState;
+use crate::connection::context::Context;
+use crate::connection::evictable::Evictable;
+use crate::connection::idle_state::IdleState;
+use crate::connection::output::Output;
+use crate::connection::transport::{ApplicationProtocol, ClientCertificate, TlsInfo, TransportInfo};
+use crate::connection::want::Want;
+use crate::exchange::id::ExchangeId;
 use crate::job::Outcome;
-use crate::login::Check;
-use crate::output::Output;
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
 use crate::protocol::h2::Http2;
-use crate::proxy_header::{NoProxyHeader, ProxyHeader, Reader};
 use crate::record::Peer;
-use crate::refusal::Refusal;
+use crate::record::refusal::Refusal;
 use crate::server::Settings;
-use crate::transport::{ApplicationProtocol, ClientCertificate, TlsInfo, TransportInfo};
-use crate::want::Want;
 
 /// The target of this length, with the space behind it, makes the preface of HTTP/2 no request of HTTP/1.
 const PREFACE_BYTES_OF_NO_REQUEST: usize = b"PRI *".len();

@@ -10,6 +10,7 @@ pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
 pub(crate) mod decide;
+pub(crate) mod id;
 pub(crate) mod login;
 pub(crate) mod lookup;
 pub(crate) mod passed_id;
@@ -29,12 +30,12 @@ use self::decide::{Decision, Terms, Waited};
 use self::login::Login;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
-use crate::exchange_id::ExchangeId;
-use crate::held_site::HeldSite;
+use crate::clients::login::Check;
+use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Job};
-use crate::login::Check;
 use crate::record::{RecordBuilder, Timing};
 use crate::site::Site;
+use crate::site::held::HeldSite;
 
 #[derive(Debug)]
 pub(crate) struct Exchange {

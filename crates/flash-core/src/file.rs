@@ -3,6 +3,15 @@
 //! A [`File`] never changes. A file that changes on the disk becomes a new `File`. A response under way sends the old one
 //! whole, or breaks off.
 
+pub mod background_work;
+pub mod compressed;
+pub mod compression;
+pub mod digest;
+pub mod entry;
+pub mod header;
+pub mod stamp;
+pub mod validators;
+
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -14,10 +23,10 @@ use flash_http::etag::EntityTag;
 use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 
-use crate::header::{HeaderBlock, HeaderTemplate, vary};
-use crate::memory_budget::BudgetedBytes;
-pub use crate::stamp::Stamp;
-use crate::validators::{ContentDigest, Tag, Validators};
+use crate::cache::memory_budget::BudgetedBytes;
+use crate::file::header::{HeaderBlock, HeaderTemplate, vary};
+pub use crate::file::stamp::Stamp;
+use crate::file::validators::{ContentDigest, Tag, Validators};
 
 /// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions/request-path.md has
 /// the measurement.

@@ -3,6 +3,8 @@
 //! The request path makes jobs and takes their results. `flash-disk` executes them. `flash-arch` decides which thread or
 //! process does.
 
+pub(crate) mod failure;
+
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
@@ -10,13 +12,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flash_http::negotiate::CodingSet;
 
-use crate::entry::{Entry, STALE_AFTER};
-pub use crate::failure::Failure;
+use crate::cache::memory_budget::BudgetedBytes;
+use crate::file::entry::{Entry, STALE_AFTER};
 use crate::file::{File, HEAP_FILE_BYTES_MAX, Window};
+pub use crate::job::failure::Failure;
 use crate::listing::{Folder, FolderRead, Listing, Order};
-use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
 
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -167,7 +169,7 @@ pub enum Done {
     Unspooled(Bytes),
     /// What a [`Job::Folder`] read.
     Folder(FolderRead),
-    /// Whether a [log-in](crate::login) is right. It is the result of a check, and of no job.
+    /// Whether a [log-in](crate::clients::login) is right. It is the result of a check, and of no job.
     Checked(bool),
     Failed(Failure),
 }

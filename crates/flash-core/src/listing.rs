@@ -2,9 +2,10 @@
 //!
 //! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps. Each step is a
 //! job that a waiting connection asks for, so a listing without readers makes no progress. A listing reads no folder, and
-//! knows no job: it asks its [`Maker`]. The [listing cache](crate::listing_cache) joins requests for the same listing.
+//! knows no job: it asks its [`Maker`]. The [listing cache](crate::listing::cache) joins requests for the same listing.
 
 mod batch;
+pub mod cache;
 mod folder;
 mod html;
 mod made;

@@ -8,11 +8,11 @@ pub(crate) mod h2;
 
 use self::h1::Http1;
 use self::h2::Http2;
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
 use crate::exchange::Exchange;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{GatewayError, UpstreamEvent};
-use crate::exchange_id::ExchangeId;
-use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub(crate) enum Protocol {

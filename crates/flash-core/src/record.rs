@@ -2,6 +2,12 @@
 //!
 //! The request path fills it in. `flash-observe` counts, formats and writes it.
 
+pub mod counters;
+pub mod refusal;
+pub mod request_id;
+pub(crate) mod tally;
+pub mod trace;
+
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -11,8 +17,8 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::job::Spent;
-use crate::request_id::{LoggedId, RequestId, RequestIds};
-use crate::trace::Span;
+use crate::record::request_id::{LoggedId, RequestId, RequestIds};
+use crate::record::trace::Span;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

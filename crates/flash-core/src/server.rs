@@ -7,15 +7,15 @@ use std::sync::Arc;
 use flash_http::negotiate::CodingSet;
 
 use crate::cache::PathCache;
+use crate::clients::forwarded::TrustedProxies;
 use crate::clients::{Clients, Counted, TooMany};
-use crate::configuration_number::ConfigurationNumber;
-use crate::forwarded::TrustedProxies;
-use crate::hosts::Hosts;
+use crate::connection::transport::{CertificatesId, TransportInfo};
 use crate::job::{Done, Find, Job};
 use crate::path::SitePath;
-use crate::refusal::RefusalLog;
-use crate::trace::TraceContext;
-use crate::transport::{CertificatesId, TransportInfo};
+use crate::record::refusal::RefusalLog;
+use crate::record::trace::TraceContext;
+use crate::site::configuration_number::ConfigurationNumber;
+use crate::site::hosts::Hosts;
 
 #[derive(Debug)]
 pub struct Server {

@@ -1,5 +1,21 @@
-//! A site, or a [place](crate::places) in it: its rules, its error pages and its routes. All connections share it, and none
+//! A site, or a [place](crate::site::places) in it: its rules, its error pages and its routes. All connections share it, and none
 //! changes it.
+
+pub mod access;
+pub mod configuration_number;
+pub mod fallback;
+pub(crate) mod held;
+pub mod hosts;
+pub mod id;
+pub mod media_types;
+pub mod methods;
+pub mod network;
+pub mod page;
+pub mod path_rules;
+pub mod places;
+pub mod redirect;
+pub mod root;
+pub mod routes;
 
 use std::sync::Arc;
 
@@ -8,22 +24,22 @@ use flash_http::method::Method;
 use flash_http::negotiate::CodingSet;
 use flash_http::status::Status;
 
-use crate::access::AccessRules;
-use crate::configuration_number::ConfigurationNumber;
-use crate::entry::Resource;
-use crate::fallback::Fallback;
-use crate::header::HeaderTemplate;
-use crate::login::Users;
-use crate::methods::{self, Methods};
-use crate::page::Pages;
+use crate::clients::login::Users;
+use crate::connection::transport::{SiteCertificates, TransportInfo};
+use crate::file::entry::Resource;
+use crate::file::header::HeaderTemplate;
 use crate::path::SitePath;
-use crate::path_rules::PathRules;
-use crate::places::Places;
-use crate::redirect::Redirect;
-use crate::root::Generation;
-use crate::routes::Routes;
-use crate::site_id::SiteId;
-use crate::transport::{SiteCertificates, TransportInfo};
+use crate::site::access::AccessRules;
+use crate::site::configuration_number::ConfigurationNumber;
+use crate::site::fallback::Fallback;
+use crate::site::id::SiteId;
+use crate::site::methods::Methods;
+use crate::site::page::Pages;
+use crate::site::path_rules::PathRules;
+use crate::site::places::Places;
+use crate::site::redirect::Redirect;
+use crate::site::root::Generation;
+use crate::site::routes::Routes;
 
 #[derive(Debug, Default)]
 pub struct Site {

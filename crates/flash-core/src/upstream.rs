@@ -1,7 +1,7 @@
 //! Upstreams: what a driver asks of the component that opens them, and what it answers.
 //!
 //! To the request path, an upstream is a stream in two directions, whatever opened it. This module has no process, no queue
-//! and no idle connection: they are behind [`Upstreams`], in `flash-upstream`. [`routes`](crate::routes) says which names
+//! and no idle connection: they are behind [`Upstreams`], in `flash-upstream`. [`routes`](crate::site::routes) says which names
 //! upstreams answer. `exchange` moves the bytes.
 
 use std::any::Any;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use flash_cgi::Variables;
 use flash_http::status::Status;
 
-use crate::exchange_id::ExchangeId;
+use crate::exchange::id::ExchangeId;
 use crate::path::SitePath;
 use crate::record::RecordBuilder;
 
@@ -50,7 +50,7 @@ pub type OnOpened = Box<dyn FnOnce(Opened) + Send>;
 pub struct Open {
     /// The route's number.
     pub route: usize,
-    /// The decoded path of the request. Below a [`Prefix`](crate::routes::RouteMatch::Prefix) with
+    /// The decoded path of the request. Below a [`Prefix`](crate::site::routes::RouteMatch::Prefix) with
     /// [`UpstreamProtocol::Cgi`], the script is not known yet: the opener finds it, and adds its variables. In all other
     /// cases the variables are complete.
     pub path: SitePath<'static>,

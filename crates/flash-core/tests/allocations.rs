@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use flash_core::hosts::{HostName, Hosts, View};
-use flash_core::places::{PlaceNames, Places};
 use flash_core::site::Site;
-use flash_core::site_id::SiteId;
+use flash_core::site::hosts::{HostName, Hosts, View};
+use flash_core::site::id::SiteId;
+use flash_core::site::places::{PlaceNames, Places};
 use flash_http::head::{self, Limits, Parsed};
 
 const SITES: u32 = 1_000;

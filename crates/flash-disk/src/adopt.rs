@@ -6,8 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, File};
-use flash_core::header::HeaderTemplate;
 use flash_http::media;
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, statx};
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flash_compress::{Effort, Encoder};
-use flash_core::compressed::CompressionResult;
-use flash_core::compression::Compression;
+use flash_core::cache::memory_budget::{BudgetedBytes, Reservation};
+use flash_core::file::compressed::CompressionResult;
+use flash_core::file::compression::Compression;
 use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Window};
-use flash_core::memory_budget::{BudgetedBytes, Reservation};
 use flash_os::shared_heap::HeapBuf;
 
 use crate::blocking::Blocking;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use flash_core::entry::Entry;
+use flash_core::file::entry::Entry;
+use flash_core::file::validators::ContentDigest;
 use flash_core::file::{Content, File, Stamp};
-use flash_core::site_id::SiteId;
-use flash_core::validators::ContentDigest;
+use flash_core::site::id::SiteId;
 use sha2::{Digest, Sha256};
 
 use crate::disk::Disk;

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
+use flash_core::cache::memory_budget::Budget;
 use flash_core::experiments::Experiments;
+use flash_core::file::validators::{ContentDigest, TagSource};
 use flash_core::file::{Content, File, OpenFile, Stamp};
 use flash_core::job::{Find, Job, Load, ReadAhead};
-use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
-use flash_core::root::OpenRoot;
-use flash_core::site_id::SiteId;
-use flash_core::validators::{ContentDigest, TagSource};
+use flash_core::site::id::SiteId;
+use flash_core::site::root::OpenRoot;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::readlink;
 

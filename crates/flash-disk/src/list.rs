@@ -13,7 +13,7 @@ use flash_core::listing::{
     self, Batch, Details, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen,
 };
 use flash_core::path::SitePath;
-use flash_core::root::OpenRoot;
+use flash_core::site::root::OpenRoot;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::listing_cache::ListingCache;
+use flash_core::listing::cache::ListingCache;
 
 /// A step of a listing takes at most this time, plus its last call. A folder that is read in one step is sent with
 /// its length.

@@ -1,7 +1,7 @@
 //! Why a look-up failed: from the kernel's error to the job's failure.
 
 use flash_core::job::Failure;
-use flash_core::refusal::Refusal;
+use flash_core::record::refusal::Refusal;
 use rustix::io::Errno;
 
 use crate::call_timer;

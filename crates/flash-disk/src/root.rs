@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use flash_core::refusal::Refusal;
+use flash_core::record::refusal::Refusal;
 use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 

@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use flash_cgi::script;
-use flash_core::entry::Resource;
+use flash_core::file::entry::Resource;
 use flash_core::path::SitePath;
-use flash_core::refusal::Refusal;
+use flash_core::record::refusal::Refusal;
 use rustix::fs::{FileType, readlink};
 
 use crate::blocking::Blocking;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
 use flash_core::experiments::Experiments;
 use flash_core::file::File;
-use flash_core::header::HeaderTemplate;
-use flash_core::media_types::MediaTypes;
+use flash_core::file::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
+use flash_core::file::header::HeaderTemplate;
+use flash_core::file::validators::TagSource;
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRules;
-use flash_core::validators::TagSource;
+use flash_core::site::media_types::MediaTypes;
+use flash_core::site::path_rules::PathRules;
 use flash_http::media::Media;
 use flash_http::negotiate::CodingSet;
 

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use flash_core::root::{Generation, OpenRoot};
+use flash_core::site::root::{Generation, OpenRoot};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use flash_core::root::{Generation, OpenRoot};
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
+use flash_core::site::root::{Generation, OpenRoot};
 use rustix::io::Errno;
 
 use crate::blocking::Blocking;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use flash_core::cache::memory_budget::Reservation;
 use flash_core::file::{OpenFile, Stamp, Window};
-use flash_core::memory_budget::Reservation;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! What a path leads to.
 
-use flash_core::entry::Resource;
+use flash_core::file::entry::Resource;
 use flash_core::path::SitePath;
 
 pub(crate) struct Target {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flash_core::path::SitePath;
-use flash_core::refusal::Refusal;
+use flash_core::record::refusal::Refusal;
 use flash_os::user::{self, User};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;

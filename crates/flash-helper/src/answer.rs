@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use flash_core::entry::{Resource, Variants};
+use flash_core::cache::memory_budget::BudgetedBytes;
+use flash_core::file::entry::{Resource, Variants};
 use flash_core::file::{Content, File, OpenFile};
 use flash_core::job::Failure;
-use flash_core::memory_budget::BudgetedBytes;
 use flash_disk::{Disk, SiteRoot, open_again};
 use flash_http::negotiate::{Coding, CodingSet};
 use rustix::fs::{MemfdFlags, SealFlags};

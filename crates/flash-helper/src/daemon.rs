@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_arch::FileService;
+use flash_core::cache::local::LocalCache;
 use flash_core::job::Outcome;
-use flash_core::local::LocalCache;
 use flash_observe::RateLimit;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;

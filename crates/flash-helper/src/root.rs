@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flash_core::root::Generation;
+use flash_core::site::root::Generation;
 
 /// A root that askers may name.
 #[derive(Debug)]

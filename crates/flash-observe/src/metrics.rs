@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flash_core::counters::{Count, LoopCount};
+use flash_core::record::counters::{Count, LoopCount};
 pub use last_block::LastBlock;
 pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use flash_core::transport::CertificatesId;
+use flash_core::connection::transport::CertificatesId;
 use rustls::crypto;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, ServerSessionMemoryCache,

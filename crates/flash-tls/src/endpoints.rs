@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use flash_core::transport::CertificatesId;
+use flash_core::connection::transport::CertificatesId;
 
 use crate::endpoint::Endpoint;
 

@@ -14,7 +14,7 @@ use std::mem;
 use std::sync::Arc;
 
 use flash_core::TlsInfo;
-use flash_core::transport::{ApplicationProtocol, CertificatesId, ClientCertificate};
+use flash_core::connection::transport::{ApplicationProtocol, CertificatesId, ClientCertificate};
 pub use rustls::HandshakeKind;
 use rustls::server::{Acceptor, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};

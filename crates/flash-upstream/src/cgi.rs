@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flash_cgi::response::is_nph;
-use flash_core::counters::ProgramCount;
 use flash_core::record::RecordBuilder;
+use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
     Direct, Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
 };

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use flash_core::counters::ProgramCount;
+use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::OpenError;
 use flash_process::ExitStatus;
 use rustix::process::Signal;

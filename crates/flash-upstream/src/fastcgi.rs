@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_cgi::fastcgi::Encoder;
-use flash_core::counters::ProgramCount;
+use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::counts::{Counted, ProgramCounter};
-use flash_core::counters::ProgramCount;
+use flash_core::record::counters::ProgramCount;
 
 #[derive(Debug)]
 pub(crate) struct IdleConnections {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
-use flash_core::counters::ProgramCount;
+use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 

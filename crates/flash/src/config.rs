@@ -15,8 +15,8 @@ use std::sync::Arc;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use flash_config::{Config, Files, Keys, Open, PlaceName as Name, Problem, Setting, Site, Stands};
-use flash_core::places::{PlaceName, PlaceNames};
 use flash_core::printable::printable_lines;
+use flash_core::site::places::{PlaceName, PlaceNames};
 use flash_trust::Purpose;
 
 use crate::failure::Failure;

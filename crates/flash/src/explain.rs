@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use flash_core::validators::{Tag, Validators};
+use flash_core::file::validators::{Tag, Validators};
 use flash_http::Scheme;
 use serde_json::{Value, json};
 

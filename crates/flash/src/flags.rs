@@ -16,8 +16,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use flash_cli::{command_name, help_width, one_line};
-use flash_core::hosts::HostName;
-use flash_core::places::PlaceNames;
+use flash_core::site::hosts::HostName;
+use flash_core::site::places::PlaceNames;
 
 use crate::failure::Failure;
 use crate::sibling;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flash_arch::{SiteOpeners, Startup};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
-use flash_core::refusal::RefusalLog;
+use flash_core::record::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;

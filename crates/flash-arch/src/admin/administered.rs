@@ -4,7 +4,7 @@ use flash_process::UpgradeRequest;
 
 use super::history::Sample;
 use super::snapshot::{SiteSnapshot, Snapshot};
-use crate::reply::Reply;
+use crate::service::reply::Reply;
 
 /// A server, as its administrator sees it. No call waits for what the server does in its own time.
 pub(crate) trait Administered {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use flash_core::Server;
-use flash_core::counters::{Count, Counts, LoopCount, ProgramCount};
+use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
 use flash_tls::{Certificate, Endpoint};

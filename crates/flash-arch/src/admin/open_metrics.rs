@@ -5,7 +5,7 @@
 mod families;
 mod writer;
 
-use flash_core::counters::Section;
+use flash_core::record::counters::Section;
 
 use self::families::FAMILIES;
 use self::writer::{Counted, Text};

@@ -19,7 +19,7 @@ use super::host::{Access, Policy};
 use super::open_metrics;
 use super::page::{self, Page};
 use super::response::Response;
-use crate::reply::{Outcome, Reply, STOPPING};
+use crate::service::reply::{Outcome, Reply, STOPPING};
 
 /// Requests here are short.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use flash_core::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_core::printable::is_printable;
+use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 pub use flash_observe::metrics::DURATION_BOUNDS_US;
 use serde::{Deserialize, Serialize};
 
@@ -282,7 +282,7 @@ pub struct JobSnapshot {
 mod named {
     use std::collections::HashMap;
 
-    use flash_core::counters::{CounterSet, Counts};
+    use flash_core::record::counters::{CounterSet, Counts};
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<C: CounterSet, S: Serializer>(

@@ -9,7 +9,7 @@ use flash_process::UpgradeRequest;
 use super::history::Sample;
 use super::snapshot::SiteSnapshot;
 use super::*;
-use crate::reply::Reply;
+use crate::service::reply::Reply;
 
 /// A server that counts what it is asked for.
 #[derive(Default)]

@@ -5,11 +5,11 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
+use flash_core::cache::local::LocalCache;
 use flash_core::file::Window;
 use flash_core::job::{Find, Load};
-use flash_core::local::LocalCache;
 use flash_core::path::SitePath;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_os::{cachestat, residency};
 use rustix::fs::{Advice, fadvise};
 

@@ -4,14 +4,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::counters::Count;
+use flash_core::record::counters::Count;
 use flash_core::{Evictable, TransportInfo};
 
 use super::source::{Client, Source};
 use super::{Blocking, CLIENT_PATIENCE, LOOK_UP};
+use crate::connections::transport::Transport;
+use crate::connections::{socket, victims};
 use crate::server_state::ServerState;
-use crate::transport::Transport;
-use crate::{socket, victims};
 
 /// How long a new connection waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@ use flash_core::{Context, Drain, ExchangeId, Interest, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::{After, Blocking, Client, LOOK_UP, Source};
+use crate::connections::socket::{self, Sent};
 use crate::driver::{Driver, Served, perform};
 use crate::poller::WakeOn;
-use crate::socket::{self, Sent};
 
 struct Serving<'a, S> {
     blocking: &'a mut Blocking<S>,

@@ -7,9 +7,9 @@ use flash_core::job::{Job, Outcome};
 use flash_core::{Connection, Evictable, TransportInfo};
 use rustix::io::Errno;
 
-use crate::connection_permit::ConnectionPermit;
+use crate::connections::permit::ConnectionPermit;
+use crate::connections::transport::Transport;
 use crate::server_state::ServerState;
-use crate::transport::Transport;
 
 /// A client's connection, and all that belongs to it while it waits for its client.
 pub(crate) struct Client {

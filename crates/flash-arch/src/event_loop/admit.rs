@@ -6,11 +6,11 @@ use super::EventLoop;
 use super::slot::Slot;
 use super::token::token;
 use super::{slot_of, split};
-use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::connections::permit::{ConnectionPermit, WaitingConnection};
+use crate::connections::victims;
 use crate::dispatch::Dispatch;
 use crate::helpers::Client;
 use crate::poller::Poller;
-use crate::victims;
 
 impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     pub(super) fn admit(&mut self, waiting_connection: WaitingConnection) {

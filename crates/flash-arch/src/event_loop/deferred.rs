@@ -4,7 +4,7 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_core::upstream::Arriving;
 
-use crate::connection_permit::WaitingConnection;
+use crate::connections::permit::WaitingConnection;
 
 /// Work that takes long, each with its connection's token. Small requests thus never wait for the large or cold files
 /// of others.

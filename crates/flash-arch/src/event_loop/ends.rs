@@ -9,8 +9,8 @@ use flash_core::record::Peer;
 use tempfile::TempDir;
 
 use super::*;
-use crate::epoll::Epoll;
-use crate::upgrade::UpgradeQueue;
+use crate::poller::epoll::Epoll;
+use crate::service::upgrade::UpgradeQueue;
 use crate::{Limits, testing};
 
 /// Panics outside the turn of a connection.

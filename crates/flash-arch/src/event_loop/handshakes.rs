@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use flash_core::counters::Count;
+use flash_core::connection::transport::CertificatesId;
 use flash_core::record::Peer;
-use flash_core::transport::CertificatesId;
+use flash_core::record::counters::Count;
 use flash_http::Scheme;
 use flash_tls::tickets::Tickets;
 use flash_tls::{Certificate, Choices, Endpoint, authority};

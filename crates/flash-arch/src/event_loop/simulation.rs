@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use flash_core::compressed::Compressed;
-use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::cache::memory_budget;
+use flash_core::connection::output::{Front, Output};
+use flash_core::file::compressed::Compressed;
+use flash_core::file::entry::{Entry, Resource, Variants};
+use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, File, Stamp};
-use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Job};
-use flash_core::memory_budget;
-use flash_core::output::{Front, Output};
 use flash_core::record::Peer;
 use flash_http::negotiate::CodingSet;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
+use crate::connections::socket::{Received, Sent};
 use crate::poller;
-use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
 use crate::{Limits, Listener};
 

@@ -14,13 +14,13 @@ use flash_observe::metrics::LoopMetrics;
 use super::deferred::Deferred;
 use super::streams::{Chain, Streams};
 use crate::completion_queue::CompletionQueue;
-use crate::connection_permit::ConnectionPermit;
+use crate::connections::permit::ConnectionPermit;
+use crate::connections::socket::Sent;
+use crate::connections::transport::Transport;
 use crate::driver::{Driver, Served, perform};
 use crate::login_pool::LoginPool;
 use crate::poller::{Poller, WakeOn};
-use crate::socket::Sent;
 use crate::timer_wheel::WheelSlot;
-use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, takes_long};
 
 /// A connection and what the loop knows about its socket.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_core::root::{Generation, OpenRoot};
+use flash_core::site::root::{Generation, OpenRoot};
 use flash_disk::{Device, Disk, SiteRoot};
 use flash_os::cpu_clock::CpuClock;
 use flash_process::{SupervisorProcess, ipc};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::counters::Count;
 use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
+use flash_core::record::counters::Count;
 use flash_disk::Device;
 use flash_observe::RateLimit;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};

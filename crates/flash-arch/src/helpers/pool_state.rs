@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use flash_core::job::Job;
 use flash_core::listing::Order;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 use super::queue::FairQueue;

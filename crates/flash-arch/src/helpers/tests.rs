@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use flash_core::ExchangeId;
-use flash_core::hosts::Hosts;
 use flash_core::job::{Done, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::site::hosts::Hosts;
+use flash_core::site::id::SiteId;
 use flash_core::site::{Site, SiteSettings};
-use flash_core::site_id::SiteId;
 use flash_disk::DeviceClass;
 use tempfile::TempDir;
 
 use super::pool::tests::{PATIENCE, gated};
 use super::*;
 use crate::completion_queue::CompletionQueue;
-use crate::configuration::Configuration;
+use crate::service::configuration::Configuration;
 use crate::{Limits, testing};
 
 const LIMITS: Limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };

@@ -6,14 +6,14 @@ use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
 
 use crate::admin::history::{Sample, worker_name};
+use crate::admin::slowest::slowest_of;
 use crate::admin::snapshot::{
     CertificateSnapshot, ConfigurationSnapshot, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
 };
 use crate::admin::{Administered, Snapshot, gather};
 use crate::mp::generations::Generations;
-use crate::reply::Reply;
-use crate::slowest::slowest_of;
-use crate::upgrade::Upgrades;
+use crate::service::reply::Reply;
+use crate::service::upgrade::Upgrades;
 
 const MINUTE_MS: u64 = 60_000;
 

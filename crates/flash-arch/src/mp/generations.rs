@@ -19,16 +19,16 @@ use flash_process::{OnEnd, Role, Supervisor, child};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock;
-use crate::gates::{ProcessGates, steps_at_once};
+use crate::connections::gates::{ProcessGates, steps_at_once};
+use crate::connections::listener::Listener;
 use crate::limits::Limits;
-use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::reports::Reports;
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
-use crate::reload::Configurator;
-use crate::reply::Reply;
+use crate::service::reload::Configurator;
+use crate::service::reply::Reply;
 
 /// Generations whose workers count programs and certificates.
 pub(super) const GENERATIONS_COUNTED: usize = 4;

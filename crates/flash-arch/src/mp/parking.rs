@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::clock::server_us;
+use crate::connections::parked::Parked;
 use crate::helpers::Client;
-use crate::parked::Parked;
 
 pub(super) struct Parking {
     epoll: OwnedFd,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use flash_core::Evictable;
 use flash_os::shared_array::{SharedBytes, SharedWords};
 
-use crate::victims::is_among_first;
+use crate::connections::victims::is_among_first;
 
 pub(super) struct Scoreboard {
     states: SharedBytes,

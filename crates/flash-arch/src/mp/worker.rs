@@ -23,15 +23,15 @@ use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::reports::{OwnReport, Reports};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
-use crate::gates::ProcessGates;
+use crate::connections::gates::ProcessGates;
+use crate::connections::listener::Listener;
+use crate::connections::transport::Transport;
 use crate::limits::Limits;
-use crate::listener::Listener;
-use crate::reload::Configurator;
 use crate::server_state::ServerState;
 use crate::service;
-use crate::signals::Signals;
-use crate::transport::Transport;
-use crate::upgrade::Upgrades;
+use crate::service::reload::Configurator;
+use crate::service::signals::Signals;
+use crate::service::upgrade::Upgrades;
 
 /// What all workers of a generation have in common.
 pub(super) struct Workers {

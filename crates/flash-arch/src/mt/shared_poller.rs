@@ -21,11 +21,11 @@ use rustix::net::SocketFlags;
 
 use crate::blocking::Client;
 use crate::clock::server_us;
+use crate::connections::listener::Listeners;
+use crate::connections::parked::Parked;
+use crate::connections::victims;
 use crate::helpers;
-use crate::listener::Listeners;
-use crate::parked::Parked;
 use crate::server_state::ServerState;
-use crate::victims;
 
 pub(super) struct SharedPoller {
     epoll: OwnedFd,

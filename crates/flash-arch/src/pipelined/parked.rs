@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use flash_core::server::Settings;
 use flash_core::{Connection, Evictable, ExchangeId};
 
-use crate::connection_permit::ConnectionPermit;
+use crate::connections::permit::ConnectionPermit;
+use crate::connections::transport::Transport;
+use crate::connections::victims::{self, Victims};
 use crate::helpers::Client;
 use crate::poller::Registered;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
-use crate::transport::Transport;
-use crate::victims::{self, Victims};
 
 /// A connection and its socket. It is in one place at a time: with a stage, parked, or in a queue.
 pub(super) struct Slot {

@@ -15,13 +15,13 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::completion_queue::Completion;
-use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::connections::permit::{ConnectionPermit, WaitingConnection};
+use crate::connections::socket;
+use crate::connections::victims;
 use crate::pipelined::parked::{NEW, ParkedConnections, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, ThenSleep, With};
 use crate::pipelined::steps::{At, Next, OF_STREAM, Step, Work};
 use crate::server_state::ServerState;
-use crate::socket;
-use crate::victims;
 use crate::worker::Worker;
 
 pub(super) struct Stage<W> {

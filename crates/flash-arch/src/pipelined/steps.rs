@@ -5,9 +5,9 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_core::counters::Count;
+use flash_core::cache::local::LocalCache;
 use flash_core::job::{Done, Job, Outcome};
-use flash_core::local::LocalCache;
+use flash_core::record::counters::Count;
 use flash_core::upstream::Arriving;
 use flash_core::{Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
@@ -16,15 +16,15 @@ use slab::Slab;
 
 use crate::amped::Asymmetric;
 use crate::completion_queue::CompletionQueue;
+use crate::connections::socket::{self, Received, Sent};
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Served, perform};
-use crate::epoll_registration::register;
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
+use crate::poller::epoll_registration::register;
 use crate::poller::{Registered, WakeOn};
-use crate::socket::{self, Received, Sent};
 use crate::upstream_io::{UpstreamIo, takes_long, tell_opened};
 
 /// The steps that connections go around after they were accepted.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flash_core::login::Known;
+use flash_core::clients::login::Known;
 
 use super::*;
 use crate::successes::tests::of_sets;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::frequencies::Frequencies;
-use crate::entry::Entry;
 use crate::file::COPIED_AT_ONCE_BYTES_MAX;
+use crate::file::entry::Entry;
 use crate::job::Worth;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
 
 /// How many entries are looked at while the shard is locked, when those of some sites leave or all names are shown.
 const LOOKED_AT: usize = 128;

@@ -1,7 +1,7 @@
 //! Tests of the cache: its limits, its sites, and what stays.
 
 use super::*;
-use crate::entry::Resource;
+use crate::file::entry::Resource;
 use crate::job::{Done, Find, Job};
 use crate::testing::Disk;
 

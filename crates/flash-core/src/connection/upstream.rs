@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Connection;
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::want::Direction;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{GatewayError, UpstreamEvent, UpstreamExchange};
-use crate::exchange_id::ExchangeId;
 use crate::upstream::{Open, Opened};
-use crate::want::Direction;
 
 impl Connection {
     fn upstream(&self, id: ExchangeId) -> Option<&UpstreamExchange> {

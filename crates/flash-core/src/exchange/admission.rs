@@ -1,4 +1,4 @@
-//! Whether a client may have what it asks for, by the [access rules](crate::access) of a site or place.
+//! Whether a client may have what it asks for, by the [access rules](crate::site::access) of a site or place.
 //!
 //! A [decision](super::decide) asks for the rules of the path, and for those of what answers. A request is counted once for each
 //! limit, however often its decision goes on, and wherever a program redirects it to.
@@ -12,14 +12,14 @@ use flash_http::status::Status;
 use super::answer::Answer;
 use super::asked::Asked;
 use super::login::{Login, LoginResult};
-use crate::access::AccessRules;
 use crate::clients::Rate;
-use crate::context::Context;
-use crate::counters::Count;
-use crate::login::{Known, Users};
-use crate::refusal::Refusal;
+use crate::clients::login::{Known, Users};
+use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
+use crate::record::counters::Count;
+use crate::record::refusal::Refusal;
 use crate::site::Site;
-use crate::transport::TransportInfo;
+use crate::site::access::AccessRules;
 
 #[derive(Debug)]
 pub(crate) enum Admission {

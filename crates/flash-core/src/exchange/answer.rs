@@ -16,17 +16,17 @@ use super::login::Login;
 use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
-use crate::background_work::BackgroundWork;
-use crate::compression::Compression;
-use crate::context::Context;
-use crate::digest::Digest;
-use crate::entry::{self, Entry};
+use crate::connection::context::Context;
+use crate::file::background_work::BackgroundWork;
+use crate::file::compression::Compression;
+use crate::file::digest::Digest;
+use crate::file::entry::{self, Entry};
 use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::path::SitePath;
-use crate::places::Places;
-use crate::refusal::Refusal;
+use crate::record::refusal::Refusal;
 use crate::site::Site;
+use crate::site::places::Places;
 
 /// What a request is answered with.
 #[derive(Debug)]

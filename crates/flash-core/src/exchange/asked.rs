@@ -7,10 +7,10 @@ use flash_http::head::{Body, Expect, RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use crate::connection::transport::TransportInfo;
 use crate::path::SitePath;
 use crate::server::Server;
 use crate::site::Site;
-use crate::transport::TransportInfo;
 
 /// What a well-formed head asks of a site.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::file::{Content, File, Window};
 use crate::job::{Done, Job, List, Listed, Load};
 use crate::listing::Listing;
 use crate::site::WINDOW_BYTES;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
 
 /// The rest of a response's body, which is read piece by piece.
 #[derive(Debug)]

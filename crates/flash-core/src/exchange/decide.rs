@@ -20,20 +20,20 @@ use super::passed_id::PassedId;
 use super::recording;
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
-use crate::context::Context;
+use crate::clients::login::Users;
+use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
 use crate::exchange::body;
-use crate::fallback::Fallback;
-use crate::held_site::HeldSite;
 use crate::job::Failure;
-use crate::login::Users;
 use crate::path::SitePath;
-use crate::places::Places;
+use crate::record::refusal::Refusal;
 use crate::record::{Peer, RecordBuilder, Timing};
-use crate::redirect;
-use crate::refusal::Refusal;
 use crate::server::Server;
 use crate::site::Site;
-use crate::transport::TransportInfo;
+use crate::site::fallback::Fallback;
+use crate::site::held::HeldSite;
+use crate::site::places::Places;
+use crate::site::redirect;
 
 /// What a request that has waited brings along. One that has just come brings nothing.
 #[derive(Default)]

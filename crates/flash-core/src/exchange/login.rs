@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::clients::login::{Check, Users};
 use crate::job::{Done, Failure};
-use crate::login::{Check, Users};
 
 #[derive(Debug)]
 pub(crate) struct Login {

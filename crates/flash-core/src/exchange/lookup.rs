@@ -6,17 +6,17 @@ use bytes::Bytes;
 use flash_http::negotiate::CodingSet;
 use flash_http::status::Status;
 
+use crate::cache::local::LocalCache;
 use crate::clock::Now;
-use crate::context::Context;
-use crate::counters::Count;
-use crate::entry::{Entry, Freshness, STALE_AFTER};
+use crate::connection::context::Context;
+use crate::file::entry::{Entry, Freshness, STALE_AFTER};
 use crate::job::{Done, Failure, Find, Job, List, Listed, Worth};
 use crate::listing::{Listing, Order};
-use crate::local::LocalCache;
 use crate::path::SitePath;
+use crate::record::counters::Count;
 use crate::server::Server;
 use crate::site::Site;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
 
 pub(crate) enum Found {
     Entry(Arc<Entry>),

@@ -4,10 +4,10 @@
 
 use flash_http::head::RequestHead;
 
-use crate::request_id::{FIELD, LoggedId, RequestId};
+use crate::connection::transport::TransportInfo;
+use crate::record::request_id::{FIELD, LoggedId, RequestId};
 use crate::server::Server;
 use crate::site::Site;
-use crate::transport::TransportInfo;
 
 /// The longest id that a proxy may bring.
 const GIVEN_BYTES_MAX: usize = 128;

@@ -4,11 +4,11 @@ use flash_http::head::Head;
 use flash_http::status::Status;
 
 use super::passed_id::PassedId;
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
+use crate::record::request_id::LoggedId;
 use crate::record::{Origin, RecordBuilder, SLOW_US, Timing};
-use crate::request_id::LoggedId;
 use crate::site::Site;
-use crate::transport::TransportInfo;
 
 pub(crate) fn record(
     head: &Head<'_>,

@@ -16,16 +16,16 @@ use flash_http::range::{self, Multipart, Ranges};
 use flash_http::status::Status;
 
 use crate::clock::Now;
-use crate::entry::{self, Entry, Variants};
 use crate::exchange::body::{self, Body, Parts};
 use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
+use crate::file::entry::{self, Entry, Variants};
+use crate::file::header::HeaderBlock;
 use crate::file::{Content, File};
-use crate::header::HeaderBlock;
-use crate::hosts;
 use crate::listing::Listing;
 use crate::path::SitePath;
-use crate::redirect;
-use crate::refusal::{Refusal, RefusalLog};
+use crate::record::refusal::{Refusal, RefusalLog};
+use crate::site::hosts;
+use crate::site::redirect;
 use crate::site::{INLINE_BYTES_MAX, Site};
 
 /// What a response is written with.

@@ -12,7 +12,7 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::file::File;
-use crate::header::HeaderBlock;
+use crate::file::header::HeaderBlock;
 
 /// The length of a response's body, as far as it is known with the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

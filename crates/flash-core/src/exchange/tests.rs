@@ -17,17 +17,17 @@ use super::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
 use super::upstream::{Need, Request, RequestBodyLength, UpstreamExchange, Writer};
 use super::*;
 use crate::clock::Now;
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
 use crate::file::{Content, File};
-use crate::held_site::HeldSite;
 use crate::job::Find;
 use crate::path::SitePath;
 use crate::record::Peer;
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
-use crate::site_id::SiteId;
+use crate::site::held::HeldSite;
+use crate::site::id::SiteId;
 use crate::testing::{Disk, Manner, Program, Random, World, each_seed};
-use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened, UpstreamProtocol};
 
 /// A response under way, as frames would carry it.

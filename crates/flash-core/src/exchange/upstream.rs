@@ -23,17 +23,17 @@ use std::sync::Arc;
 
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::output::Mark;
+use crate::connection::transport::{ClientCertificate, TransportInfo};
+use crate::connection::want::Direction;
 use crate::exchange::decide::Terms;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::ResponseSink;
-use crate::exchange_id::ExchangeId;
-use crate::output::Mark;
 use crate::record::Timing;
-use crate::routes::Routes;
 use crate::site::Site;
-use crate::transport::{ClientCertificate, TransportInfo};
+use crate::site::routes::Routes;
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
-use crate::want::Direction;
 
 use self::coded_body::CodedBody;
 pub(crate) use self::gateway_error::GatewayError;

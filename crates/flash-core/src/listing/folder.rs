@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::batch::Batch;
 use super::name::Seen;
 use crate::path::SitePath;
-use crate::root::OpenRoot;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
+use crate::site::root::OpenRoot;
 
 /// Read a part of a folder.
 #[derive(Clone, Debug)]

@@ -17,12 +17,12 @@ use super::html;
 use super::name::{Kind, Name, Seen};
 use super::names::{Names, OverBudget};
 use super::order::{Column, Order};
-use crate::entry::STALE_AFTER;
-use crate::failure::Failure;
-use crate::memory_budget::{Budget, BudgetedBytes};
+use crate::cache::memory_budget::{Budget, BudgetedBytes};
+use crate::file::entry::STALE_AFTER;
+use crate::job::failure::Failure;
 use crate::path::SitePath;
-use crate::root::OpenRoot;
-use crate::site_id::SiteId;
+use crate::site::id::SiteId;
+use crate::site::root::OpenRoot;
 
 /// The names of a larger folder beyond this number are left out. A browser shows no page with more rows.
 const NAMES_MAX: usize = 200_000;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::memory_budget::{Budget, Reservation};
+use crate::cache::memory_budget::{Budget, Reservation};
 
 use super::name::{Details, Name};
 use super::order::Order;

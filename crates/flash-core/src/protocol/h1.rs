@@ -18,15 +18,15 @@ mod request_body;
 mod state;
 mod upstream;
 
-use crate::context::{Context, Drain};
-use crate::counters::Count;
-use crate::deadline::Waiting;
+use crate::clients::deadline::Waiting;
+use crate::connection::context::{Context, Drain};
+use crate::connection::want::{Direction, Want};
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::UpstreamExchange;
-use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
-use crate::want::{Direction, Want};
+use crate::record::counters::Count;
 
 use self::framing::Sink;
 pub(crate) use self::state::Http1;

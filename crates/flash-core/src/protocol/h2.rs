@@ -19,13 +19,13 @@ mod upstream;
 
 use flash_h2::ErrorCode;
 
-use crate::context::Context;
-use crate::deadline::Waiting;
+use crate::clients::deadline::Waiting;
+use crate::connection::context::Context;
+use crate::connection::want::{Interest, Want};
 use crate::exchange::body::Piece;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job, Load, Outcome};
-use crate::want::{Interest, Want};
 
 pub(crate) use self::state::Http2;
 use self::state::{Draining, LINGER_BYTES_MAX, Phase};

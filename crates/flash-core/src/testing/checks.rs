@@ -1,9 +1,9 @@
 //! The driver's part in log-ins: a check is made at once, or waits until a test makes it.
 
 use super::{Client, Jobs, Waits, World};
-use crate::exchange_id::ExchangeId;
+use crate::clients::login::Check;
+use crate::exchange::id::ExchangeId;
 use crate::job::Done;
-use crate::login::Check;
 
 impl World {
     /// A connection wants a check of its log-in.

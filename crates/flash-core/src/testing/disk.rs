@@ -10,14 +10,14 @@ use bytes::Bytes;
 use flash_http::media;
 use flash_http::negotiate::{Coding, CodingSet};
 
-use crate::compressed::Compressed;
-use crate::entry::{Entry, Resource, Variants};
+use crate::cache::memory_budget::BudgetedBytes;
+use crate::file::compressed::Compressed;
+use crate::file::entry::{Entry, Resource, Variants};
+use crate::file::header::HeaderTemplate;
 use crate::file::{Content, File, OpenFile, Stamp, Window};
-use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
+use crate::listing::cache::ListingCache;
 use crate::listing::{Batch, Details, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
-use crate::listing_cache::ListingCache;
-use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
@@ -243,7 +243,7 @@ impl Disk {
         let resource = match self.places.get(path) {
             None | Some(Place::Index(_)) => Resource::Missing,
             Some(Place::Script) => Resource::Script(path.as_bytes().into()),
-            Some(Place::Forbidden) => Resource::Forbidden(crate::refusal::Refusal::Permission),
+            Some(Place::Forbidden) => Resource::Forbidden(crate::record::refusal::Refusal::Permission),
             Some(Place::Folder { .. }) => Resource::Folder,
             Some(Place::FolderWithoutSlash) => Resource::FolderWithoutSlash,
             Some(Place::File(stamp)) => match &find.known {

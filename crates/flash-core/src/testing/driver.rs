@@ -4,26 +4,26 @@ use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
-use crate::buffer_pool::BufferPool;
 use crate::cache::PathCache;
+use crate::cache::local::LocalCache;
+use crate::clients::login::Check;
 use crate::clock::Now;
 use crate::connection::Connection;
-use crate::context::{Context, Drain, Tally};
-use crate::exchange_id::ExchangeId;
-use crate::hosts::Hosts;
+use crate::connection::buffer_pool::BufferPool;
+use crate::connection::context::{Context, Drain, Tally};
+use crate::connection::output::{Front, Output};
+use crate::connection::transport::TransportInfo;
+use crate::connection::want::{Direction, Interest, Want};
+use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Failure, Job, Outcome};
-use crate::local::LocalCache;
-use crate::login::Check;
-use crate::output::{Front, Output};
 use crate::record::Peer;
-use crate::refusal::RefusalLog;
-use crate::routes::Routes;
+use crate::record::refusal::RefusalLog;
 use crate::server::{Server, Settings};
+use crate::site::hosts::Hosts;
+use crate::site::routes::Routes;
 use crate::site::{Site, SiteSettings};
 use crate::testing::{CACHE_LIMITS, Disk, Manner, Program, Socket};
-use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
-use crate::want::{Direction, Interest, Want};
 
 /// A site on a disk, and the other state of a server's thread.
 pub(crate) struct World {
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) local: Option<LocalCache>,
     pub(crate) buffers: BufferPool,
     pub(crate) tally: Tally,
-    pub(crate) ids: crate::request_id::RequestIds,
+    pub(crate) ids: crate::record::request_id::RequestIds,
     pub(crate) drain: Drain,
     pub(crate) jobs: Jobs,
     /// What carries the bytes of the next clients.
@@ -125,7 +125,7 @@ impl World {
             local: Some(LocalCache::new(1 << 20)),
             buffers: BufferPool::default(),
             tally: Tally::default(),
-            ids: crate::request_id::RequestIds::new([1, 2]),
+            ids: crate::record::request_id::RequestIds::new([1, 2]),
             drain: Drain::No,
             jobs: Jobs::AtOnceOrLater,
             transport: TransportInfo::plain(PEER),

@@ -8,13 +8,13 @@ use flash_h2::hpack::decoder::Decoder;
 use flash_h2::hpack::encoder;
 
 use crate::connection::Connection;
-use crate::context::Context;
-use crate::exchange_id::ExchangeId;
+use crate::connection::context::Context;
+use crate::connection::output::Front;
+use crate::connection::want::{Direction, Want};
+use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Job};
-use crate::output::Front;
 use crate::testing::{Client, Jobs, Program, Waits, World};
 use crate::upstream::{Open, Opened};
-use crate::want::{Direction, Want};
 
 /// What has come on a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::exchange_id::ExchangeId;
+use crate::exchange::id::ExchangeId;
 use crate::upstream::{Lease, Open, ReleaseMode, Upstream, UpstreamProtocol};
 
 /// How programs behave in a world.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_os::mpsc;
 use flash_os::sched;
 use flash_os::semaphore::Semaphore;

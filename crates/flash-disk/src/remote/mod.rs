@@ -13,11 +13,11 @@ mod stamp;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use flash_core::entry::Resource;
+use flash_core::cache::memory_budget::Budget;
 use flash_core::file::Window;
+use flash_core::file::entry::Resource;
 use flash_core::job::{Done, Failure, Job, Outcome, Spent};
 use flash_core::listing::{FolderRead, Part};
-use flash_core::memory_budget::Budget;
 use flash_process::codec::{Reader, Writer};
 
 pub use self::reply::Malformed;

@@ -6,15 +6,15 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use flash_core::compressed::Compressed;
-use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::cache::memory_budget::BudgetedBytes;
+use flash_core::file::compressed::Compressed;
+use flash_core::file::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Find, Job, Load, Worth};
 use flash_core::listing::{Batch, Folder, Kind, NAME_BYTES_MAX, OpenFolder, Part};
-use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::site::WINDOW_BYTES;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_http::media;
 use flash_http::negotiate::{Coding, CodingSet};
 use flash_process::codec::{Reader, Writer};

@@ -119,7 +119,7 @@ fn a_content_that_a_helper_process_has_read_answers_those_who_wait() {
     assert!(identity(&found(pair.done(&job("/a.txt", None, NOTHING)))).kept_as.is_none());
     let long = found(pair.done(&job("/long.txt", None, OPEN)));
     assert!(matches!(identity(&long).content, Content::Open(_)), "it does not fit into a packet");
-    pair.here.copies = flash_core::memory_budget::Budget::new(2_999);
+    pair.here.copies = flash_core::cache::memory_budget::Budget::new(2_999);
     let without_room = found(pair.done(&job("/a.txt", None, OPEN)));
     assert!(matches!(identity(&without_room).content, Content::Open(_)));
 }

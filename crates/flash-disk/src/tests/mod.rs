@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::experiments::Experiments;
+use flash_core::file::entry::{Entry, Resource, Variants};
+use flash_core::file::header::HeaderTemplate;
+use flash_core::file::validators::TagSource;
 use flash_core::file::{Content, File, Window};
-use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
-use flash_core::media_types::MediaTypes;
 use flash_core::path::SitePath;
-use flash_core::path_rules::{PathRule, PathRules};
-use flash_core::site_id::SiteId;
-use flash_core::validators::TagSource;
+use flash_core::site::id::SiteId;
+use flash_core::site::media_types::MediaTypes;
+use flash_core::site::path_rules::{PathRule, PathRules};
 use flash_http::negotiate::CodingSet;
 use tempfile::TempDir;
 

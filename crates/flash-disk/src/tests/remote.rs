@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use flash_core::cache::memory_budget::Budget;
 use flash_core::job::{Failure, List};
 use flash_core::listing::Part::{Details, Names};
 use flash_core::listing::{Batch, Column, Folder as Part, FolderRead, Kind, OpenFolder, Order};
-use flash_core::memory_budget::Budget;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 

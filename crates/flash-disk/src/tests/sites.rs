@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use flash_core::root::OpenRoot;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
+use flash_core::site::root::OpenRoot;
 
 use super::{Folder, find, find_job, outcome};
 use crate::site_root::OpensHere;

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use flash_core::cache::memory_budget::BudgetedBytes;
 use flash_core::job::{self, SpoolFile};
-use flash_core::memory_budget::BudgetedBytes;
 
 use super::*;
 

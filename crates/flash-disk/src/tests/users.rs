@@ -4,7 +4,7 @@
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use flash_core::listing::Order;
-use flash_core::refusal::Refusal;
+use flash_core::record::refusal::Refusal;
 
 use super::list::list;
 use super::*;

@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use flash_core::entry::{Entry, Resource, STALE_AFTER};
+use flash_core::file::entry::{Entry, Resource, STALE_AFTER};
 use flash_core::file::{Content, File};
 use flash_core::job::{Done, Failure, Find, Job, Worth};
 use flash_core::path::SitePath;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_os::cachestat;
 use flash_os::residency::Residency;
 

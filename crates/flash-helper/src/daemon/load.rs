@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flash_core::file::{File, Window};
 use flash_core::job::{self, Done, Job};
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use rustix::fs::fstat;
 
 use super::Daemon;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use flash_disk::SiteRoot;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;

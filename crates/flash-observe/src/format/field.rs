@@ -1,7 +1,7 @@
 //! The fields of a line of JSON: their names, and what each takes from a record.
 
 use flash_core::record::Record;
-use flash_core::request_id::LoggedId;
+use flash_core::record::request_id::LoggedId;
 
 use super::text::{client, json_text, put};
 use crate::date::Utc;

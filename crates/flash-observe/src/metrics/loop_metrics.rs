@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flash_core::counters::{Count, CounterSet, Counts, LoopCount};
+use flash_core::record::counters::{Count, CounterSet, Counts, LoopCount};
 use flash_os::thread_usage::{self, ThreadUsage};
 
 use super::blocks::{Block, Blocks};

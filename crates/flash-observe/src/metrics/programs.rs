@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flash_core::counters::{CounterSet, Counts, Kind, ProgramCount};
+use flash_core::record::counters::{CounterSet, Counts, Kind, ProgramCount};
 use flash_os::shared_array::SharedWords;
 
 use super::names::Names;

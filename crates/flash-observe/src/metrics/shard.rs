@@ -13,9 +13,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flash_core::counters::{COUNTERS_MAX, Count, CounterSet, Counts};
 use flash_core::job::Spent;
 use flash_core::record::ResponseEnd;
+use flash_core::record::counters::{COUNTERS_MAX, Count, CounterSet, Counts};
 use flash_os::shared_array::SharedWords;
 
 use super::certificates::CertificateEnds;

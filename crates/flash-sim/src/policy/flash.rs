@@ -9,13 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flash_core::cache::{CacheLimits, PathCache};
-use flash_core::compressed::Compressed;
-use flash_core::entry::{COPIED_AFTER_MS, Entry, Resource, Variants};
+use flash_core::file::compressed::Compressed;
+use flash_core::file::entry::{COPIED_AFTER_MS, Entry, Resource, Variants};
+use flash_core::file::header::HeaderTemplate;
+use flash_core::file::stamp::Stamp;
 use flash_core::file::{Content, File, OpenFile, Window};
-use flash_core::header::HeaderTemplate;
 use flash_core::path::SitePath;
-use flash_core::site_id::SiteId;
-use flash_core::stamp::Stamp;
+use flash_core::site::id::SiteId;
 use flash_http::media;
 use flash_http::negotiate::CodingSet;
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use flash_core::send_credit::SendCredit;
+use flash_core::clients::send_credit::SendCredit;
 
 use crate::settings::DirectLimits;
 

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use flash_core::hosts::HostName;
-use flash_core::places::PlaceNames;
+use flash_core::site::hosts::HostName;
+use flash_core::site::places::PlaceNames;
 use flash_process::codec::{Reader, Writer};
 
 use crate::flags::{OfFile, RulesOfFile, SiteOfFile};

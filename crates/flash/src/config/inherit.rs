@@ -5,7 +5,7 @@
 //! would answer nothing itself. What a setting does is not known here.
 
 use flash_config::{Keys, Kind, Place, PlaceName as Name, Setting, Site, Value};
-use flash_core::places::{PlaceName, PlaceNames};
+use flash_core::site::places::{PlaceName, PlaceNames};
 
 use super::keys::{self, ROOT};
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Stands, Validate};
 use flash_core::clients::Rate;
-use flash_core::hosts::HostName;
-use flash_core::methods::Method;
-use flash_core::network::Network;
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRule;
-use flash_core::redirect::Redirect;
+use flash_core::site::hosts::HostName;
+use flash_core::site::methods::Method;
+use flash_core::site::network::Network;
+use flash_core::site::path_rules::PathRule;
+use flash_core::site::redirect::Redirect;
 use flash_http::negotiate::CodingSet;
 
 use super::directives;

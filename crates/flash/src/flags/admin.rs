@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use flash_config::Host;
-use flash_core::hosts::HostName;
+use flash_core::site::hosts::HostName;
 
 use super::listen::{Listen, Place};
 

@@ -1,7 +1,7 @@
 //! Flags of `flash serve` that choose one of a few ways.
 
 use clap::ValueEnum;
-use flash_core::validators::TagSource;
+use flash_core::file::validators::TagSource;
 
 /// Where a request runs, and what waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use flash_core::network::Network;
-use flash_core::path_rules::PathRule;
+use flash_core::site::network::Network;
+use flash_core::site::path_rules::PathRule;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use flash_core::methods::{Method, Methods};
+use flash_core::site::methods::{Method, Methods};
 
 use super::field;
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use flash_core::path_rules::PathRule;
+use flash_core::site::path_rules::PathRule;
 use flash_http::negotiate::Coding;
 
 /// A field for every response, as `--header "Name: value"` gives it.

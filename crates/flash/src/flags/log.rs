@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use flash_core::trace;
+use flash_core::record::trace;
 use flash_observe::{Destination, Field, Format, LogDaemon, Severity};
 
 /// The value of `--access-log`.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use flash_core::path_rules::PathRule;
-use flash_core::routes::RouteMatch;
+use flash_core::site::path_rules::PathRule;
+use flash_core::site::routes::RouteMatch;
 
 use super::route::{self, RouteFlag, Upstream, Words};
 use super::value::count;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use flash_core::path::SitePath;
-use flash_core::routes::RouteMatch;
+use flash_core::site::routes::RouteMatch;
 
 /// A place, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]

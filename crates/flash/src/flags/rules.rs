@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use flash_core::methods::{Method, Methods};
 use flash_core::path::SitePath;
-use flash_core::redirect::Redirect;
+use flash_core::site::methods::{Method, Methods};
+use flash_core::site::redirect::Redirect;
 
 use super::{Auth, field, name};
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use flash_core::clients::Rate;
-use flash_core::hosts::HostName;
-use flash_core::network::Network;
 use flash_core::path::SitePath;
-use flash_core::places::PlaceNames;
+use flash_core::site::hosts::HostName;
+use flash_core::site::network::Network;
+use flash_core::site::places::PlaceNames;
 use flash_http::Scheme;
 use flash_http::negotiate::CodingSet;
 

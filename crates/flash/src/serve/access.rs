@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flash_auth::{PasswordFile, Successes};
-use flash_core::access::{AccessNetworks, AccessRules};
 use flash_core::clients::Clients;
-use flash_core::login::Users;
+use flash_core::clients::login::Users;
+use flash_core::site::access::{AccessNetworks, AccessRules};
 use flash_os::shared_array::SharedWords;
 use rustix::rand::GetRandomFlags;
 

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flash_core::hosts::HostName;
-use flash_core::transport::{CertificatesId, SiteCertificates};
+use flash_core::connection::transport::{CertificatesId, SiteCertificates};
+use flash_core::site::hosts::HostName;
 use flash_tls::CertificateFiles;
 
 use crate::flags::ClientCertificate;

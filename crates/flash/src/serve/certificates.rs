@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use flash_core::hosts::HostName;
-use flash_core::transport::{CertificatesId, SiteCertificates};
+use flash_core::connection::transport::{CertificatesId, SiteCertificates};
+use flash_core::site::hosts::HostName;
 use flash_http::Scheme;
 use flash_observe::ErrorLog;
 use flash_observe::metrics::MetricsMemory;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts, SiteOpeners};
 use flash_core::cache::PathCache;
-use flash_core::configuration_number::ConfigurationNumber;
-use flash_core::refusal::RefusalLog;
+use flash_core::record::refusal::RefusalLog;
 use flash_core::server::Server;
+use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::upstream::Upstreams;
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog, Limits};

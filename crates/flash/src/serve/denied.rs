@@ -1,6 +1,6 @@
 //! The paths whose files are never sent: those that `--deny` names, and backups beside programs.
 
-use flash_core::path_rules::{PathRule, PathRules};
+use flash_core::site::path_rules::{PathRule, PathRules};
 
 use super::programs::Programs;
 use crate::flags::{self, Denial};

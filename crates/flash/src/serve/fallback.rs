@@ -6,8 +6,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use flash_core::fallback::{Answers, Fallback};
 use flash_core::path::SitePath;
+use flash_core::site::fallback::{Answers, Fallback};
 
 use super::denied;
 use super::programs::Programs;

@@ -1,9 +1,9 @@
 //! Rules of a site's places that can have no effect, because of where they stand. A server says so, and serves.
 
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRule;
-use flash_core::places::PlaceName;
-use flash_core::routes::RouteMatch;
+use flash_core::site::path_rules::PathRule;
+use flash_core::site::places::PlaceName;
+use flash_core::site::routes::RouteMatch;
 
 use super::site_plan::Fault;
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ fn fallback(
     // What denies it where it is set is said elsewhere.
     let is_denied = !std::ptr::eq(there, rules)
         && there.flags.deny.iter().filter_map(Denial::path).any(|rule| {
-            let rules: flash_core::path_rules::PathRules = [rule.clone()].into_iter().collect();
+            let rules: flash_core::site::path_rules::PathRules = [rule.clone()].into_iter().collect();
             rules.cover(&path)
         });
     let why = match () {

@@ -9,8 +9,8 @@ use flash_arch::{Arch, Limits};
 use flash_auth::Successes;
 use flash_core::cache::CacheLimits;
 use flash_core::clients::Clients;
+use flash_core::clients::forwarded::TrustedProxies;
 use flash_core::experiments::FileCache;
-use flash_core::forwarded::TrustedProxies;
 use flash_core::server::Settings;
 use flash_disk::{Disk, Opened, Spool};
 

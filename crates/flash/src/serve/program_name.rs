@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use flash_core::counters::ProgramCount;
-use flash_core::routes::RouteMatch;
+use flash_core::record::counters::ProgramCount;
+use flash_core::site::routes::RouteMatch;
 use flash_observe::metrics::ProgramHandle;
 use flash_upstream::{ProgramCounter, UpstreamConfig};
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use flash_cgi::script;
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRules;
-use flash_core::routes::{Route, RouteMatch, Routes};
+use flash_core::site::path_rules::PathRules;
+use flash_core::site::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};

@@ -1,8 +1,8 @@
 //! Rules that can have no effect: of a place to which no request leads, and redirections without end.
 
 use flash_core::path::SitePath;
-use flash_core::places::{PlaceName, PlaceNames};
 use flash_core::site::SiteSettings;
+use flash_core::site::places::{PlaceName, PlaceNames};
 
 use crate::failure::Failure;
 use crate::flags;

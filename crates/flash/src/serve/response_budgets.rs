@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flash_core::memory_budget::Budget;
+use flash_core::cache::memory_budget::Budget;
 
 #[derive(Clone, Debug)]
 pub(super) struct ResponseBudgets {

@@ -1,8 +1,8 @@
 //! What the operator adds to responses: fields for all of them, and pages for errors.
 
-use flash_core::header::HeaderTemplate;
-use flash_core::media_types::MediaTypes;
-use flash_core::page::Pages;
+use flash_core::file::header::HeaderTemplate;
+use flash_core::site::media_types::MediaTypes;
+use flash_core::site::page::Pages;
 use flash_http::negotiate::Coding;
 
 use crate::failure::{Failure, cannot};

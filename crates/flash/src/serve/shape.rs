@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::thread;
 
 use flash_arch::{Arch, HelperLimits};
-use flash_core::forwarded::ForwardedField;
+use flash_core::clients::forwarded::ForwardedField;
 
 use super::descriptors::{self, Table};
 use super::privileges;

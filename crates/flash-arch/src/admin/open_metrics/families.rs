@@ -1,7 +1,7 @@
-//! The metrics that are no [counters](flash_core::counters): what there is now, and what sites, devices and causes of blocks have
+//! The metrics that are no [counters](flash_core::record::counters): what there is now, and what sites, devices and causes of blocks have
 //! counted.
 
-use flash_core::counters::{Kind, Row, Section};
+use flash_core::record::counters::{Kind, Row, Section};
 
 use super::writer::{Series, seconds};
 use crate::admin::snapshot::{DURATION_BOUNDS_US, DeviceSnapshot, ResponseClass, Snapshot};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use flash_core::counters::{Count, CounterSet, Counts, LoopCount, ProgramCount, Row};
+use flash_core::record::counters::{Count, CounterSet, Counts, LoopCount, ProgramCount, Row};
 
 use super::writer::{families_of, kind_name};
 use super::*;

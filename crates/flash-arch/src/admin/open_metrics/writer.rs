@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use flash_core::counters::{CounterSet, Counts, Kind, Row, Section};
 use flash_core::printable::is_printable;
+use flash_core::record::counters::{CounterSet, Counts, Kind, Row, Section};
 
 /// The text so far.
 #[derive(Default)]

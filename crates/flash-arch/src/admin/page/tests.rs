@@ -1,6 +1,6 @@
 //! The page as a whole: what it shows of a snapshot, and that it asks nobody else.
 
-use flash_core::counters::{Counts, LoopCount, ProgramCount};
+use flash_core::record::counters::{Counts, LoopCount, ProgramCount};
 
 use super::*;
 use crate::admin::snapshot::{

@@ -4,16 +4,16 @@
 use std::collections::{HashMap, HashSet};
 
 use flash_core::ExchangeId;
-use flash_core::entry::{Entry, Resource};
+use flash_core::cache::memory_budget::BudgetedBytes;
+use flash_core::file::entry::{Entry, Resource};
+use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, File, Stamp};
-use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, List, Load};
 use flash_core::listing::Order;
-use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::server::Settings;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use tempfile::TempDir;
 
 use super::*;

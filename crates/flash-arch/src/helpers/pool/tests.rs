@@ -8,16 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flash_core::ExchangeId;
-use flash_core::counters::Count;
-use flash_core::entry::{Entry, Resource};
+use flash_core::file::entry::{Entry, Resource};
+use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, OpenFile, Stamp, Window};
-use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, Job, List, Listed, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
+use flash_core::record::counters::Count;
 use flash_core::server::Settings;
-use flash_core::site_id::SiteId;
+use flash_core::site::id::SiteId;
 use tempfile::TempDir;
 
 use super::*;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flash_core::hosts::Hosts;
-use flash_core::memory_budget::Budget;
-use flash_core::routes::{Route, RouteMatch, Routes};
+use flash_core::cache::memory_budget::Budget;
+use flash_core::site::hosts::Hosts;
+use flash_core::site::routes::{Route, RouteMatch, Routes};
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
 use flash_core::{Connection, Evictable};
@@ -24,12 +24,12 @@ use self::scripted::{Fates, ScriptedUpstreams};
 use crate::amped::Asymmetric;
 use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::completion_queue::CompletionQueue;
+use crate::connections::listener::{Listener, Listeners};
 use crate::dispatch::Dispatch;
-use crate::epoll::Epoll;
 use crate::event_loop::EventLoop;
 use crate::helpers::{HelperLimits, Helpers};
-use crate::listener::{Listener, Listeners};
 use crate::poller::Poller;
+use crate::poller::epoll::Epoll;
 use crate::server_state::ServerState;
 use crate::uring::{self, RingPoller};
 use crate::{Limits, pipelined, sped, testing};
@@ -90,7 +90,7 @@ impl Source for NeverParks {
 
     fn end_login(&mut self) {}
 
-    fn parks(&self, _: &Connection, _: &crate::transport::Transport) -> bool {
+    fn parks(&self, _: &Connection, _: &crate::connections::transport::Transport) -> bool {
         false
     }
 

@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU64;
 
 use super::*;
-use crate::access::{AccessNetworks, AccessRules};
 use crate::clients::Clients;
-use crate::forwarded::{ForwardedField, TrustedProxies};
+use crate::clients::forwarded::{ForwardedField, TrustedProxies};
 use crate::record::Peer;
+use crate::site::access::{AccessNetworks, AccessRules};
 use crate::testing::H2Client;
 
 struct Table(Vec<AtomicU64>);

@@ -2,8 +2,8 @@
 
 use super::programs::{GET, manner, post, running, world_of_programs};
 use super::*;
-use crate::memory_budget::Budget;
-use crate::routes::{Route, RouteMatch, Routes};
+use crate::cache::memory_budget::Budget;
+use crate::site::routes::{Route, RouteMatch, Routes};
 use crate::testing::Manner;
 use crate::upstream::{Opened, UpstreamProtocol};
 

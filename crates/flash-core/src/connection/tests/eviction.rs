@@ -4,11 +4,11 @@ use flash_h2::frame::{PREFACE, flag, kind};
 
 use super::programs::{post, world_of_programs};
 use super::*;
-use crate::deadline::FLUSH_BYTES;
-use crate::evictable::Evictable::{self, Behind, Idle, Unfinished};
+use crate::clients::deadline::FLUSH_BYTES;
+use crate::connection::evictable::Evictable::{self, Behind, Idle, Unfinished};
+use crate::connection::transport::TransportInfo;
 use crate::record::Peer;
 use crate::testing::{H2Client, Manner, raw};
-use crate::transport::TransportInfo;
 use crate::upstream::UpstreamProtocol;
 
 fn evictable(world: &World, client: &Client) -> Option<Evictable> {

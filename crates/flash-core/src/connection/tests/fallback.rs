@@ -3,9 +3,9 @@
 use super::programs::{ANSWER, manner, routes};
 use super::*;
 use crate::cache::{CacheLimits, PathCache};
-use crate::fallback::{Answers, Fallback};
 use crate::path::SitePath;
-use crate::path_rules::{PathRule, PathRules};
+use crate::site::fallback::{Answers, Fallback};
+use crate::site::path_rules::{PathRule, PathRules};
 use crate::testing::{STDOUT, body_of, end_record, record};
 use crate::upstream::UpstreamProtocol;
 

@@ -81,7 +81,7 @@ fn a_client_that_reads_too_slowly_uses_its_time_up() {
 fn a_program_is_not_silent_for_longer_because_its_client_takes_nothing() {
     let mut world = world_of_programs();
     world.manner = Some(super::programs::manner(UpstreamProtocol::Cgi));
-    world.routes().answers = crate::memory_budget::Budget::new(64 << 20);
+    world.routes().answers = crate::cache::memory_budget::Budget::new(64 << 20);
     let mut client = world.connect();
     // So much is worth twenty minutes.
     world.receive(&mut client, (post(600_000) + &"x".repeat(600_000)).as_bytes());
@@ -98,7 +98,7 @@ fn a_program_is_not_silent_for_longer_because_its_client_takes_nothing() {
 #[test]
 fn a_client_without_a_program_has_the_time_that_it_has_earned() {
     let mut world = world_of_programs();
-    world.routes().answers = crate::memory_budget::Budget::new(64 << 20);
+    world.routes().answers = crate::cache::memory_budget::Budget::new(64 << 20);
     let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     client.socket = Socket::with_room(30_000);
     world.hear(&mut client, |program| {

@@ -2,10 +2,10 @@
 
 use super::programs::{manner, routes};
 use super::*;
-use crate::header::HeaderTemplate;
-use crate::hosts::{HostName, Hosts};
+use crate::file::header::HeaderTemplate;
+use crate::site::hosts::{HostName, Hosts};
+use crate::site::id::SiteId;
 use crate::site::{Site, SiteSettings};
-use crate::site_id::SiteId;
 use crate::upstream::UpstreamProtocol;
 
 fn site_named(number: u32, name: &str) -> Site {

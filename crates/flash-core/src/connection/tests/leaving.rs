@@ -2,7 +2,7 @@
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;
-use crate::memory_budget::Budget;
+use crate::cache::memory_budget::Budget;
 use crate::testing::{BrokenOff, Program, STDOUT, end_record, record};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 

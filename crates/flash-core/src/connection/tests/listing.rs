@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::job::{Done, List, Listed};
-use crate::listing_cache::ListingCache;
+use crate::listing::cache::ListingCache;
 
 fn links(reply: &Reply) -> Vec<String> {
     let html = String::from_utf8(reply.body.clone()).expect("listings are UTF-8");

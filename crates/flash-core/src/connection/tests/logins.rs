@@ -6,11 +6,11 @@ use flash_http::basic::Credentials;
 
 use super::programs::{manner, routes};
 use super::*;
-use crate::access::AccessRules;
-use crate::hosts::{HostName, Hosts};
+use crate::clients::login::{Check, CheckKey, Known, Users};
 use crate::job::Done;
-use crate::login::{Check, CheckKey, Known, Users};
-use crate::places::{PlaceNames, Places};
+use crate::site::access::AccessRules;
+use crate::site::hosts::{HostName, Hosts};
+use crate::site::places::{PlaceNames, Places};
 use crate::site::{Site, SiteSettings};
 use crate::testing::H2Client;
 use crate::upstream::UpstreamProtocol;
@@ -172,7 +172,7 @@ fn no_password_is_asked_for_where_tls_is_required() {
 fn networks_and_log_ins_are_both_needed() {
     let mut world = world();
     let allowed = ["198.51.100.0/24".parse().unwrap()];
-    let networks = crate::access::AccessNetworks::new(&allowed, &[]);
+    let networks = crate::site::access::AccessNetworks::new(&allowed, &[]);
     world.rules().access = Some(AccessRules { networks, ..for_bob() });
     let mut from = |peer: &str, fields: &str| {
         let mut client = world.connect();

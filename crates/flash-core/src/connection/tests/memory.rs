@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 
 use super::*;
-use crate::output::Front;
+use crate::connection::output::Front;
 
 #[test]
 fn a_connection_is_small() {

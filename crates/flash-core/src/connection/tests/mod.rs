@@ -37,14 +37,14 @@ mod windows;
 use std::sync::{Arc, LazyLock};
 
 use super::*;
-use crate::context::{Drain, Tally};
+use crate::cache::local::LocalCache;
+use crate::connection::context::{Drain, Tally};
+use crate::connection::want::Interest;
 use crate::job::{Failure, Job, Spent};
-use crate::local::LocalCache;
 use crate::record::Record;
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
-use crate::want::Interest;
 
 /// Files up to this size are held in memory, larger ones are sent in windows.
 const MEMORY_FILE_BYTES_MAX: u64 = 8 << 10;

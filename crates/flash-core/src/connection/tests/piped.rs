@@ -7,8 +7,8 @@ use proptest::sample::select;
 
 use super::programs::world_of_programs;
 use super::*;
+use crate::cache::memory_budget::Budget;
 use crate::job::Failure;
-use crate::memory_budget::Budget;
 use crate::testing::{Manner, Random, body_of, each_seed, end_record, record};
 use crate::upstream::{OpenError, UpstreamProtocol};
 

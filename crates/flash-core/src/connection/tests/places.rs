@@ -1,12 +1,12 @@
 //! Which place of a site answers: by the path of each request, also behind a body that is dropped, and for each of its rules.
 
 use super::*;
-use crate::header::HeaderTemplate;
-use crate::hosts::{HostName, Hosts};
-use crate::path_rules::PathRule;
-use crate::places::{PlaceNames, Places};
+use crate::file::header::HeaderTemplate;
+use crate::site::hosts::{HostName, Hosts};
+use crate::site::id::SiteId;
+use crate::site::path_rules::PathRule;
+use crate::site::places::{PlaceNames, Places};
 use crate::site::{Site, SiteSettings};
-use crate::site_id::SiteId;
 
 /// A place that names itself in its errors.
 fn place(id: u32, name: &str, settings: SiteSettings) -> Arc<Site> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::counters::Count;
-use crate::memory_budget::Budget;
-use crate::routes::{Route, RouteMatch, Routes};
+use crate::cache::memory_budget::Budget;
+use crate::record::counters::Count;
+use crate::site::routes::{Route, RouteMatch, Routes};
 use crate::testing::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
 use crate::upstream::{OpenError, ReleaseMode, UpstreamProtocol};
 

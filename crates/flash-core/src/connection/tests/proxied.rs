@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::forwarded::{ForwardedField, TrustedProxies};
-use crate::proxy_header::HEADER_BYTES_MAX;
+use crate::clients::forwarded::{ForwardedField, TrustedProxies};
+use crate::clients::proxy_header::HEADER_BYTES_MAX;
+use crate::connection::transport::TransportInfo;
 use crate::record::Peer;
-use crate::refusal::RefusalLog;
-use crate::transport::TransportInfo;
+use crate::record::refusal::RefusalLog;
 
 const HEADER: &str = "PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\n";
 const PROXY: &str = "192.0.2.200:5000";

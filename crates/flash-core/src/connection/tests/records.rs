@@ -1,8 +1,8 @@
 //! The records for the access log: one for each exchange, in order, with the number of body bytes sent.
 
 use super::*;
-use crate::counters::Count;
 use crate::job::Outcome;
+use crate::record::counters::Count;
 
 /// The request's path, the status, and the body's bytes.
 fn log(world: &World) -> Vec<(String, u16, u64)> {

@@ -1,7 +1,7 @@
 //! How fast a client has to be: on average, whatever the kernels between it and the server hold.
 
 use super::*;
-use crate::deadline::CREDIT_MS_MAX;
+use crate::clients::deadline::CREDIT_MS_MAX;
 use crate::record::Peer;
 
 const LEAST: u64 = 500;

@@ -2,8 +2,8 @@
 
 use super::programs::{ANSWER, fate, manner, world_of_programs};
 use super::*;
+use crate::cache::memory_budget::Budget;
 use crate::job::{Failure, Spool};
-use crate::memory_budget::Budget;
 use crate::testing::{Manner, Program, body_of};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 

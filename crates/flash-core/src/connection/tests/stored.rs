@@ -3,9 +3,9 @@
 
 use super::programs::{GET, fate, manner, running, world_of_programs};
 use super::*;
-use crate::counters::Count;
+use crate::cache::memory_budget::Budget;
 use crate::job::{Failure, Job, Spool};
-use crate::memory_budget::Budget;
+use crate::record::counters::Count;
 use crate::testing::{BrokenOff, Program, STDOUT, end_record, record};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 

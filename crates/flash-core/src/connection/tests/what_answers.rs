@@ -6,10 +6,10 @@ use flash_http::basic::Credentials;
 
 use super::ways_around::{world_of, world_of_rules};
 use super::*;
-use crate::access::AccessRules;
-use crate::login::{Check, CheckKey, Known, Users};
-use crate::redirect::Redirect;
+use crate::clients::login::{Check, CheckKey, Known, Users};
 use crate::site::SiteSettings;
+use crate::site::access::AccessRules;
+use crate::site::redirect::Redirect;
 use crate::testing::H2Client;
 
 /// Those who know a password, whatever their names. If it remembers, it is asked once.

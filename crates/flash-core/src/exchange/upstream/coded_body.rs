@@ -11,10 +11,10 @@ use flash_http::negotiate::Coding;
 use flash_http::{Status, media};
 
 use super::gateway_error::GatewayError;
-use crate::compressed::COMPRESSED_FILE_BYTES_MIN;
+use crate::cache::memory_budget::{Budget, Reservation};
 use crate::exchange::sink::BodySink;
-use crate::header;
-use crate::memory_budget::{Budget, Reservation};
+use crate::file::compressed::COMPRESSED_FILE_BYTES_MIN;
+use crate::file::header;
 use crate::site::Site;
 
 /// A loop compresses so much at a time. docs/decisions/programs.md has the measurement.

@@ -1,6 +1,6 @@
 //! How long a program may be silent, and how long it may wait for its client. Nothing that the client did before counts.
 
-use crate::send_credit::SendCredit;
+use crate::clients::send_credit::SendCredit;
 use crate::server::Settings;
 
 #[derive(Debug)]

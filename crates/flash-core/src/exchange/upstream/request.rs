@@ -11,19 +11,19 @@ use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
 
-use crate::context::{Context, UpstreamError};
-use crate::entry::Resource;
+use crate::connection::context::{Context, UpstreamError};
+use crate::connection::transport::{ClientCertificate, TransportInfo};
 use crate::exchange::answer::Program;
 use crate::exchange::decide::Terms;
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::recording;
-use crate::header;
+use crate::file::entry::Resource;
+use crate::file::header;
 use crate::path::SitePath;
+use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
-use crate::request_id;
-use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
-use crate::transport::{ClientCertificate, TransportInfo};
+use crate::site::routes::{RouteMatch, Routed};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.

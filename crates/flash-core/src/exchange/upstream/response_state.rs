@@ -8,11 +8,11 @@ use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
 use super::request::Request;
 use crate::clock::Now;
-use crate::context::Context;
+use crate::connection::context::Context;
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
-use crate::refusal::RefusalLog;
-use crate::request_id;
+use crate::record::refusal::RefusalLog;
+use crate::record::request_id;
 use crate::server::Server;
 use crate::site::Site;
 

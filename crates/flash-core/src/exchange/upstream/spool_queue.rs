@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::watermark::Watermark;
+use crate::cache::memory_budget::{Budget, BudgetedBytes, Reservation};
 use crate::job::{Done, Failure, Spool, SpoolFile};
-use crate::memory_budget::{Budget, BudgetedBytes, Reservation};
 
 #[derive(Debug)]
 pub(super) struct SpoolQueue {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::memory_budget::{Budget, Reservation};
+use crate::cache::memory_budget::{Budget, Reservation};
 
 /// How much of a response may be ready to be sent.
 pub(super) const RESPONSE_BYTES: usize = 64 << 10;

@@ -10,14 +10,14 @@ use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
-use crate::context::Context;
-use crate::counters::Count;
+use crate::connection::context::Context;
 use crate::exchange::answer::{Answer, Next, Program};
 use crate::exchange::decide::{self, Decision};
+use crate::exchange::id::ExchangeId;
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
+use crate::record::counters::Count;
 
 pub(super) enum Answered {
     /// The head has been consumed.

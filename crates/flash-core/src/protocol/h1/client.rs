@@ -1,6 +1,6 @@
 //! The client's two directions while an upstream answers: which of them would block, and whether the client sends more.
 
-use crate::want::Direction;
+use crate::connection::want::Direction;
 
 #[derive(Debug, Default)]
 pub(super) struct Client {

@@ -5,14 +5,14 @@ use flash_http::status::Status;
 
 use super::persistence::Persistence;
 use super::state::{Http1, Phase, Why};
-use crate::context::Context;
-use crate::counters::Count;
-use crate::deadline::{Expired, Waiting};
-use crate::evictable::Evictable;
+use crate::clients::deadline::{Expired, Waiting};
+use crate::connection::context::Context;
+use crate::connection::evictable::Evictable;
 use crate::exchange::ExchangeState;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError, UpstreamExchange};
 use crate::job::Failure;
+use crate::record::counters::Count;
 use crate::server::Settings;
 
 impl Http1 {

@@ -4,11 +4,11 @@ use flash_http::status::Status;
 
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
-use crate::context::Context;
-use crate::counters::Count;
+use crate::connection::context::Context;
 use crate::exchange::upstream::{GatewayError, JobDone};
 use crate::job::Done;
-use crate::refusal::Refusal;
+use crate::record::counters::Count;
+use crate::record::refusal::Refusal;
 
 impl Http1 {
     /// Gives the upstream the part of the request's body that has arrived.

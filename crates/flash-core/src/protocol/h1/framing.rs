@@ -9,11 +9,11 @@ use flash_http::head::Version;
 use flash_http::status::Status;
 
 use crate::clock::Now;
+use crate::connection::output::Output;
 use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
 use crate::file::File;
-use crate::header;
-use crate::output::Output;
-use crate::request_id;
+use crate::file::header;
+use crate::record::request_id;
 
 use super::persistence::Persistence;
 

@@ -8,9 +8,9 @@ use flash_http::status::Status;
 use super::answer::Answered;
 use super::drop_body::Dropped;
 use super::state::{Current, Http1, Phase};
-use crate::context::Context;
+use crate::connection::context::Context;
 use crate::exchange::ExchangeState;
-use crate::refusal::Refusal;
+use crate::record::refusal::Refusal;
 
 impl Http1 {
     pub(crate) fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {

@@ -9,20 +9,20 @@ use super::drop_body::DropBody;
 use super::framing::Framing;
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
+use crate::clients::deadline::{Deadline, Waiting};
 use crate::clock::Now;
-use crate::context::Context;
-use crate::counters::Count;
-use crate::deadline::{Deadline, Waiting};
+use crate::connection::context::Context;
+use crate::connection::idle_state::IdleState;
+use crate::connection::output::Output;
+use crate::connection::transport::TransportInfo;
 use crate::exchange::admission::Passed;
 use crate::exchange::decide::Waited;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
-use crate::idle_state::IdleState;
-use crate::output::Output;
+use crate::record::counters::Count;
 use crate::server::Settings;
 use crate::site::Site;
-use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub(crate) struct Http1 {

@@ -2,16 +2,16 @@
 
 use super::framing::Sink;
 use super::state::{Current, Http1, Phase};
-use crate::context::Context;
-use crate::counters::Count;
-use crate::deadline::Waiting;
+use crate::clients::deadline::Waiting;
+use crate::connection::context::Context;
+use crate::connection::want::{Interest, Want};
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamEvent,
     UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
-use crate::want::{Interest, Want};
+use crate::record::counters::Count;
 
 impl Http1 {
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {

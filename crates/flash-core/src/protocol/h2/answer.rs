@@ -9,15 +9,15 @@ use flash_http::status::Status;
 use super::pieces::Pieces;
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
-use crate::context::Context;
-use crate::counters::Count;
+use crate::connection::context::Context;
 use crate::exchange::answer::{Answer, Next, Program};
 use crate::exchange::decide::{self, Decision};
+use crate::exchange::id::ExchangeId;
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
+use crate::record::counters::Count;
 
 /// A request that is being answered.
 struct Arrived<'h> {

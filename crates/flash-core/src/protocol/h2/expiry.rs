@@ -4,14 +4,14 @@ use flash_h2::{ConnectionError, ErrorCode, Stream};
 use flash_http::status::Status;
 
 use super::state::{Draining, Http2, Phase, StreamState};
-use crate::context::Context;
-use crate::counters::Count;
-use crate::deadline::{Expired, Waiting};
-use crate::evictable::Evictable;
+use crate::clients::deadline::{Expired, Waiting};
+use crate::connection::context::Context;
+use crate::connection::evictable::Evictable;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{Awaited, GatewayError};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Failure;
+use crate::record::counters::Count;
 use crate::server::Settings;
 
 impl Http2 {

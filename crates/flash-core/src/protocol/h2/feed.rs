@@ -3,11 +3,11 @@
 use flash_http::status::Status;
 
 use super::state::Http2;
-use crate::context::Context;
-use crate::counters::Count;
+use crate::connection::context::Context;
 use crate::exchange::upstream::{GatewayError, JobDone, RequestBodyLength};
 use crate::job::Done;
-use crate::refusal::Refusal;
+use crate::record::counters::Count;
+use crate::record::refusal::Refusal;
 
 impl Http2 {
     /// Gives the upstream the part of the request's body that has arrived. The client may then send more.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use flash_h2::frame::{FrameHeader, PAYLOAD_BYTES_MAX, flag, kind};
 
+use crate::connection::output::Output;
 use crate::file::{Content, File};
-use crate::output::Output;
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {

@@ -5,7 +5,7 @@ use flash_http::head::Reject;
 use flash_http::status::Status;
 
 use super::state::{Draining, Http2, Phase};
-use crate::context::Context;
+use crate::connection::context::Context;
 
 impl Http2 {
     pub(crate) fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {

@@ -5,11 +5,11 @@ use flash_h2::frame::PAYLOAD_BYTES_MAX;
 
 use super::sink::Sink;
 use super::state::{Http2, Phase};
-use crate::context::Context;
-use crate::counters::Count;
+use crate::connection::context::Context;
 use crate::exchange::body::Piece;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Done;
+use crate::record::counters::Count;
 
 /// How much the output takes at a time. A more urgent response waits for no more than this.
 const FILL_BYTES: usize = 128 << 10;

@@ -11,11 +11,11 @@ use flash_http::status::Status;
 
 use super::pieces::Pieces;
 use crate::clock::Now;
+use crate::connection::output::{Mark, Output};
 use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
 use crate::file::File;
-use crate::header;
-use crate::output::{Mark, Output};
-use crate::request_id;
+use crate::file::header;
+use crate::record::request_id;
 
 pub(super) struct Sink<'a> {
     output: &'a mut Output,

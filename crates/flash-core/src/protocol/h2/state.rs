@@ -8,18 +8,18 @@ use flash_h2::session::Limits;
 use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
 
 use super::pieces::Pieces;
+use crate::clients::deadline::{Deadline, Waiting};
 use crate::clock::Now;
-use crate::context::Context;
-use crate::counters::Count;
-use crate::deadline::{Deadline, Waiting};
+use crate::connection::context::Context;
+use crate::connection::output::Output;
+use crate::connection::transport::TransportInfo;
 use crate::exchange::body::Piece;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
-use crate::output::Output;
 use crate::record::RecordBuilder;
+use crate::record::counters::Count;
 use crate::server::Settings;
-use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub(crate) struct Http2 {

@@ -2,14 +2,14 @@
 
 use super::sink::Sink;
 use super::state::Http2;
-use crate::context::Context;
+use crate::connection::context::Context;
+use crate::connection::want::Want;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamEvent, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
-use crate::exchange_id::ExchangeId;
-use crate::want::Want;
 
 impl Http2 {
     pub(super) fn upstream_want_before_reading(&mut self) -> Option<Want> {

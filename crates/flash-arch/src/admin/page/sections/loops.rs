@@ -1,6 +1,6 @@
 //! The event loops, or the stages of pipelined: how busy each is, and where it slept last.
 
-use flash_core::counters::LoopCount;
+use flash_core::record::counters::LoopCount;
 
 use super::super::number;
 use super::super::section::{Cell, Section, of_rows};

@@ -1,6 +1,6 @@
 //! What concerns the whole server: its state, traffic, caches, programs, certificates and configurations.
 
-use flash_core::counters::ProgramCount;
+use flash_core::record::counters::ProgramCount;
 
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};

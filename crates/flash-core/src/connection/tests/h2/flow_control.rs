@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
-use crate::exchange_id::ExchangeId;
+use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Failure};
 use crate::upstream::UpstreamProtocol;
 

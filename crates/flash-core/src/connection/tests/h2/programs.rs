@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
-use crate::counters::Count;
+use crate::record::counters::Count;
 use crate::testing::{BrokenOff, body_of, end_record, record};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 

@@ -3,9 +3,9 @@
 //! stream that was not reset gets its answer. If the client falls silent, the connection ends.
 
 use super::*;
+use crate::cache::memory_budget::Budget;
 use crate::connection::tests::programs::{manner, world_of_programs};
-use crate::counters::Count;
-use crate::memory_budget::Budget;
+use crate::record::counters::Count;
 use crate::testing::{Manner, Program, Random, STDOUT, body_of, each_seed, end_record, record};
 use crate::upstream::UpstreamProtocol;
 

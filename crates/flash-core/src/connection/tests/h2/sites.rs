@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::connection::tests::statuses;
-use crate::transport::{ApplicationProtocol, CertificatesId, SiteCertificates, TlsInfo, TransportInfo};
+use crate::connection::transport::{
+    ApplicationProtocol, CertificatesId, SiteCertificates, TlsInfo, TransportInfo,
+};
 
 const OWN: CertificatesId = CertificatesId(1);
 const OTHER: CertificatesId = CertificatesId(2);
@@ -79,8 +81,10 @@ fn a_request_without_tls_is_redirected_if_its_site_requires_tls() {
 /// A proxy may say that its client speaks TLS. The client's certificate, nobody can show for it.
 #[test]
 fn a_proxys_word_is_no_clients_certificate() {
-    let trusted =
-        crate::forwarded::TrustedProxies::new(vec!["192.0.2.7".parse().unwrap()], Default::default());
+    let trusted = crate::clients::forwarded::TrustedProxies::new(
+        vec!["192.0.2.7".parse().unwrap()],
+        Default::default(),
+    );
     for scheme in [flash_http::Scheme::Https, flash_http::Scheme::Http] {
         let mut world = world();
         world.site().requires_client_certificate = true;

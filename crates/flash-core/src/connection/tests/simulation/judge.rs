@@ -5,8 +5,8 @@ use flash_http::range::{self, Ranges};
 use super::places::Places;
 use super::script::{Request, What};
 use super::*;
-use crate::counters::Count;
 use crate::record::ResponseEnd;
+use crate::record::counters::Count;
 
 /// A response, as far as it arrived.
 struct Response<'a> {

@@ -14,12 +14,12 @@ use self::places::{PATHS, Places};
 use self::script::{Ending, Reading, Script};
 use super::*;
 use crate::cache::{CacheLimits, PathCache};
-use crate::deadline::CREDIT_MS_MAX;
-use crate::entry::Entry;
+use crate::clients::deadline::CREDIT_MS_MAX;
 use crate::file::Window;
+use crate::file::entry::Entry;
 use crate::job::{Done, List};
-use crate::listing_cache::ListingCache;
-use crate::site_id::SiteId;
+use crate::listing::cache::ListingCache;
+use crate::site::id::SiteId;
 use crate::testing::{Random, each_seed};
 
 #[test]
@@ -483,7 +483,7 @@ impl Guest {
 
 /// The hash of this cache differs from run to run, and so do collisions. Without collisions, all runs are alike.
 fn local_cache_without_collisions() -> LocalCache {
-    let missing = Entry::new(crate::entry::Resource::Missing, 0);
+    let missing = Entry::new(crate::file::entry::Resource::Missing, 0);
     let targets: Vec<String> = (0..4)
         .map(|number| format!("/missing-{number}"))
         .chain(PATHS.iter().chain(places::LISTED).chain(&["/closed", "/folder"]).map(|path| path.to_string()))

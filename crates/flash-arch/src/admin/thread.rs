@@ -1,0 +1,128 @@
+//! The thread of the admin socket, in servers that have threads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use flash_process::UpgradeRequest;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::admin::history::Sample;
+use crate::admin::listeners::AdminListeners;
+use crate::admin::snapshot::SiteSnapshot;
+use crate::admin::{AdminServer, Administered, Snapshot, gather};
+use crate::server_state::ServerState;
+use crate::service::reply::Reply;
+use crate::service::upgrade::Asked;
+
+/// How long the last clients may take to leave a server that has a successor, and how often it looks.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
+const LEAVE_PAUSE: Duration = Duration::from_millis(5);
+const STACK_BYTES: usize = 256 << 10;
+
+/// The thread that answers. When this is dropped, it accepts no more.
+#[must_use]
+pub(crate) struct AdminThread {
+    stop: Arc<OwnedFd>,
+    /// Disconnected once it has left its listeners.
+    leaves: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl AdminThread {
+    pub(crate) fn start(listeners: AdminListeners, server: &Arc<ServerState>) -> io::Result<Self> {
+        let admin = AdminServer::new(listeners)?;
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let (leaving, leaves) = channel();
+        let (server, stopping) = (Arc::clone(server), Arc::clone(&stop));
+        let thread = thread::Builder::new()
+            .name("admin".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(admin, server, &stopping, leaving))?;
+        Ok(Self { stop, leaves, thread })
+    }
+
+    /// Accepts no more. What has been asked is answered.
+    pub(crate) fn stop(&self) {
+        // It fails only if it is readable already.
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        // One that panicked has left its listeners too.
+        let _ = self.leaves.recv();
+    }
+
+    /// Waits for a moment until all clients have left.
+    pub(crate) fn wait_for_clients(&self) {
+        let give_up = Instant::now() + LEAVE_PATIENCE;
+        while !self.thread.is_finished() && Instant::now() < give_up {
+            thread::sleep(LEAVE_PAUSE);
+        }
+    }
+}
+
+impl Drop for AdminThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(mut admin: AdminServer, mut server: Arc<ServerState>, stop: &OwnedFd, leaving: Sender<()>) {
+    let mut leaving = Some(leaving);
+    while !admin.is_over() {
+        admin.turn(&mut server, Instant::now());
+        let mut events = vec![PollFd::from_borrowed_fd(admin.events(), PollFlags::IN)];
+        events.extend(leaving.as_ref().map(|_| PollFd::new(stop, PollFlags::IN)));
+        // If it fails, the next turn tries again.
+        let _ = poll(&mut events, None);
+        if events.get(1).is_some_and(|stop| !stop.revents().is_empty()) {
+            admin.leave();
+            leaving = None;
+        }
+    }
+}
+
+impl Administered for Arc<ServerState> {
+    fn snapshot(&self) -> Snapshot {
+        gather::of_process(self)
+    }
+
+    fn sample(&self) -> Sample {
+        gather::sample_of_process(self)
+    }
+
+    fn changed_sites(&self) -> Vec<SiteSnapshot> {
+        gather::changed_sites(self.metrics.memory())
+    }
+
+    fn is_draining(&self) -> bool {
+        ServerState::is_draining(self)
+    }
+
+    fn reload(&mut self, reply: Reply) {
+        match self.reloads() {
+            // If the thread that reloads has ended, it has said why.
+            Some(reloads) => _ = reloads.send(Some(reply)),
+            None => reply.send(Err("this process cannot reload".into())),
+        }
+    }
+
+    fn reopen_logs(&mut self) {
+        ServerState::reopen_logs(self);
+    }
+
+    fn log_counters(&mut self) {
+        self.log_metrics("serving");
+    }
+
+    fn upgrade(&mut self, request: UpgradeRequest, reply: Reply) {
+        if let Some(queue) = self.upgrades.get() {
+            queue.ask(Asked { request, reply });
+        }
+        // It may have begun to drain meanwhile.
+        if ServerState::is_draining(self) {
+            self.refuse_upgrades();
+        }
+    }
+}
