@@ -42,7 +42,6 @@ use self::response::Response;
 pub(crate) use self::snapshot::Snapshot;
 use crate::admin::listeners::AdminListeners;
 use crate::connections::listener::Listener;
-use crate::service::watchdog::Ticks;
 
 /// More connections at once to one listener are refused.
 const CONNECTIONS_MAX: usize = 16;
@@ -60,10 +59,8 @@ pub(crate) struct AdminServer {
     clients: Vec<Client>,
     history: History,
     next_look: Instant,
-    /// Watches all sockets and the timer. Its events only wake: a turn tries all sockets, which are few.
+    /// Watches all sockets. Its events only wake: a turn tries all sockets, which are few.
     epoll: OwnedFd,
-    /// Wakes for each look. `None` if nobody ever asks.
-    ticks: Option<Ticks>,
     /// Readable when the outcome of a request is there.
     waker: Arc<OwnedFd>,
 }
@@ -77,12 +74,10 @@ impl AdminServer {
             clients: Vec::new(),
             history: History::default(),
             next_look: Instant::now(),
-            ticks: (socket.is_some() || read_only.is_some()).then(|| Ticks::every(EVERY)).transpose()?,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             waker: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
         };
         watch(&server.epoll, &server.waker)?;
-        server.ticks.iter().try_for_each(|ticks| watch(&server.epoll, ticks))?;
         for (listener, access) in [(socket, Access::Full), (read_only, Access::ReadOnly)] {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking()?;
@@ -96,6 +91,11 @@ impl AdminServer {
     /// Readable when there is something to do.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+
+    /// When there is something to do without an event.
+    pub(crate) fn due(&self) -> Instant {
+        self.next_look
     }
 
     /// Whether no client is there, and none can come.
@@ -118,8 +118,7 @@ impl AdminServer {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let events = epoll::wait(&self.epoll, &mut events[..], Some(&at_once));
         let is_woken = events.is_ok_and(|(events, _)| !events.is_empty());
-        let has_ticked = is_woken && self.ticks.as_ref().is_some_and(Ticks::take);
-        let looks = (has_ticked || now >= self.next_look) && !self.is_over();
+        let looks = now >= self.next_look && !self.is_over();
         if !is_woken && !looks {
             return;
         }
@@ -163,7 +162,7 @@ impl AdminServer {
 
     /// Looks at the server. If nobody watches, it reads a few counters only.
     fn look(&mut self, server: &mut dyn Administered, now: Instant) {
-        self.next_look = now + EVERY;
+        self.next_look = (self.next_look + EVERY).max(now);
         let needs_sites = self.history.needs_sites(now);
         self.history.add(server.sample(), now);
         if needs_sites {

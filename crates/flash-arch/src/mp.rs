@@ -78,6 +78,8 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     let mut succession: Option<Succession> = None;
     let log = |line: &str| child::log(format_args!("{line}"));
     ready();
+    // The history for administrators begins.
+    generations.with_parking(|parking| parking.turn(usize::MAX, !admin.is_over()));
     let lost = 'serving: loop {
         // A process may have ended before its signal could be received, so this comes first.
         if let Some(lost) = supervisor.reap() {
@@ -123,7 +125,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         }
         let idle_max = generations.present.limits.connections_max.saturating_sub(generations.busy());
         let busy = generations.busy();
-        let keep_ticking = growth.is_short || succession.is_some();
+        let keep_ticking = growth.is_short || succession.is_some() || !admin.is_over();
         let is_short = generations.with_parking(|parking| parking.turn(idle_max, keep_ticking));
         growth.is_short |= is_short.unwrap_or_default();
         let parked = generations.with_parking(|parking| parking.len()).unwrap_or_default();

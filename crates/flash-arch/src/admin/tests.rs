@@ -59,7 +59,7 @@ impl Administered for Counting {
 fn admin() -> AdminServer {
     let listener = Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap();
     let listeners = AdminListeners { read_only: Some(listener), ..AdminListeners::default() };
-    AdminServer { ticks: None, ..AdminServer::new(listeners).unwrap() }
+    AdminServer::new(listeners).unwrap()
 }
 
 /// Another client, which has sent these bytes.

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use flash_process::UpgradeRequest;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::admin::history::Sample;
 use crate::admin::listeners::AdminListeners;
@@ -72,10 +72,11 @@ fn run(mut admin: AdminServer, mut server: Arc<ServerState>, stop: &OwnedFd, lea
     let mut leaving = Some(leaving);
     while !admin.is_over() {
         admin.turn(&mut server, Instant::now());
+        let until = admin.due().saturating_duration_since(Instant::now());
         let mut events = vec![PollFd::from_borrowed_fd(admin.events(), PollFlags::IN)];
         events.extend(leaving.as_ref().map(|_| PollFd::new(stop, PollFlags::IN)));
         // If it fails, the next turn tries again.
-        let _ = poll(&mut events, None);
+        let _ = poll(&mut events, Timespec::try_from(until).ok().as_ref());
         if events.get(1).is_some_and(|stop| !stop.revents().is_empty()) {
             admin.leave();
             leaving = None;
