@@ -356,6 +356,7 @@ fn programs(scripts: &[(&str, &str)]) -> TempDir {
 const TYPE: &str = "printf 'Content-Type: text/html; charset=utf-8\\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn programs_answers_are_compressed_as_they_come() {
     let site = TempDir::new().unwrap();
     let folder = programs(&[

@@ -138,6 +138,7 @@ fn raw(server: &Server, method: &str, host: &str, target: &str, more: &str) -> R
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn rules_answer_in_every_architecture() {
     for arch in ARCHITECTURES {
         let (_folder, path) = files(&format!("{}{RULES}", arch_settings(arch)), &RULES_NAMES);

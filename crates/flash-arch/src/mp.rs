@@ -48,6 +48,7 @@ pub(crate) const fn rows(processes_max: usize) -> usize {
     GENERATIONS_COUNTED * processes_max
 }
 
+#[expect(clippy::too_many_lines, reason = "one loop, in the order in which its events count")]
 pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>) -> io::Result<()> {
     // All processes count time from the same start.
     server_us(Instant::now());
@@ -140,19 +141,23 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         signals.stopping();
         child::log(format_args!("{}", lost.farewell()));
     }
+    upgrades.abandon();
+    let drain = if succession.is_some() { Duration::ZERO } else { generations.present.limits.drain };
+    end(&mut generations, supervisor, &mut admin, drain);
+    lost.map_or(Ok(()), |lost| Err(lost.into()))
+}
+
+fn end(generations: &mut Generations, supervisor: Supervisor<'_>, admin: &mut AdminServer, drain: Duration) {
     for listener in &*generations.present.listeners.borrow() {
         listener.close();
     }
     // Idle connections are closed at once.
     generations.close_idle();
-    let drain = if succession.is_some() { Duration::ZERO } else { generations.present.limits.drain };
-    upgrades.abandon();
-    let parent = &mut Parent { generations: &mut generations, acts: None };
+    let parent = &mut Parent { generations, acts: None };
     supervisor.end(drain + Duration::from_secs(1), || admin.turn(parent, Instant::now()));
     // Workers had the sockets until now.
     generations.remove_names();
     child::log(format_args!("stopped"));
-    lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
 
 /// Waits for signals, for the ends of processes, for workers and for administrators.

@@ -280,6 +280,7 @@ impl Reader {
     }
 
     /// Shows a whole frame other than DATA. Its payload is in the buffer if it is not given.
+    #[expect(clippy::too_many_lines, reason = "a table of the frame types")]
     fn show<'s, 'i: 's>(
         &'s mut self,
         header: FrameHeader,

@@ -74,6 +74,7 @@ const fn dense(content_type: &'static str) -> Media {
 }
 
 #[rustfmt::skip] // One line for each type is how this is read.
+#[expect(clippy::too_many_lines, reason = "a table")]
 const fn by_extension(lower: &[u8]) -> Media {
     match lower {
         // Pages, and what they are made of.

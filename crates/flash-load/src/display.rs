@@ -220,7 +220,14 @@ fn page(report: &Report) -> String {
     if let Some(capacity) = report.capacity_requests_per_second {
         line("capacity", format!("{}/s", thousands(capacity.round() as u64)));
     }
-    page.push_str("\nlatency          mean       p50       p90       p99     p99.9    p99.99       max\n");
+    page.push_str(&latencies(report));
+    page
+}
+
+/// How long all requests took, those of each class, and those of each step, with the rates of steps below.
+fn latencies(report: &Report) -> String {
+    let mut page =
+        "\nlatency          mean       p50       p90       p99     p99.9    p99.99       max\n".to_owned();
     let mut rates = String::new();
     let mut row = |name: &str, waits: &Latency| {
         // The mean has all of them in it, as the longest has.

@@ -84,6 +84,7 @@ fn full(outcome: &Outcome) -> String {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of figures")]
 fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
     let mut lines: Vec<(String, String)> = Vec::new();

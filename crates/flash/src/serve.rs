@@ -106,6 +106,10 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
 }
 
 /// In the place of the predecessor, if there is one. `hot_paths` are what it is asked for most often.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one order: what needs the rights of the start comes before they are given up"
+)]
 fn serve(
     flags: Box<flags::Serve>,
     reader: Reader,

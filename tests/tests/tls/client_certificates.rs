@@ -176,6 +176,7 @@ const OF_TLS: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xcb\0\x71\x05\xc0\0\x02\x01\x12\x68\0\x50\x20\0\x05\x07\0\0\0\0";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn the_name_of_another_site_is_no_way_around() {
     need("curl", "curl");
     let folder = site::make();

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs the bench. False when a bar is missed.
+#[expect(clippy::too_many_lines, reason = "a list of what is measured")]
 fn run(options: &Options) -> Result<bool> {
     // The other programs were built with this one.
     let own = std::env::current_exe()?;

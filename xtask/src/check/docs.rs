@@ -1,9 +1,7 @@
-//! Every module opens by saying what it is, and no file grows past what a reader holds in mind.
+//! Every module opens by saying what it is.
 
 use super::Finding;
 use super::source::Source;
-
-const LINES_MAX: usize = 500;
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -14,10 +12,6 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
             1,
             "a module opens with `//!`: what it is, where on the request's way",
         ));
-    }
-    let lines = source.lines.len();
-    if lines > LINES_MAX {
-        findings.push(Finding::at(source, LINES_MAX, format!("{lines} lines; {LINES_MAX} at most")));
     }
     findings
 }

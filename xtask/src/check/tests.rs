@@ -49,15 +49,6 @@ fn modules_open_with_docs() {
 }
 
 #[test]
-fn files_end_at_five_hundred_lines() {
-    let check = |n: usize| {
-        lines(docs::check(&Source::new(CORE, &("//! A module.\n".to_owned() + &"\n".repeat(n - 1)))))
-    };
-    assert_eq!(check(500), NONE);
-    assert_eq!(check(501), [500]);
-}
-
-#[test]
 fn architectures_have_no_name_below_dispatch() {
     let check = |path: &str, text: &str| lines(names::check(&Source::new(path, text)));
     assert_eq!(

@@ -224,6 +224,7 @@ impl H2Client {
         waits
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of the wants")]
     fn perform(&mut self, world: &mut World) -> Waits {
         for _ in 0..1_000_000 {
             match self.with(world, |connection, cx| connection.want(cx)) {

@@ -12,6 +12,7 @@ use crate::record::Figures;
 
 /// Puts everything together. `answers` says which ones are right; where memory is short, none at all may be what there is
 /// to find out.
+#[expect(clippy::too_many_lines, reason = "a list of figures")]
 pub(super) fn of(
     seen: &Seen,
     memory: &Memory,

@@ -24,6 +24,7 @@ const DISCARD_BYTES_MIN: u64 = 16 << 10;
 impl Player<'_> {
     /// Takes the received bytes. `why` says whether the end of the stream may follow them, because no later event would report
     /// that. It also says whether the end may have been there before.
+    #[expect(clippy::too_many_lines, reason = "one loop around a read, whose parts share its state")]
     pub(super) fn receive(&mut self, place: usize, why: Why, mut now: Instant) -> Instant {
         let mut settled = false;
         loop {

@@ -101,6 +101,7 @@ impl Calibration {
         file.line(&format!("disk_requests_at_once = {}", disk_requests_at_once(times)));
     }
 
+    #[expect(clippy::too_many_lines, reason = "a list of costs")]
     fn costs(&self, file: &mut File) {
         let costs = costs(&self.requests, &self.turns);
         let (requests, turns) = (&self.requests, &self.turns);

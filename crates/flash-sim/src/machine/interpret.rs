@@ -34,6 +34,7 @@ impl World<'_> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of the instructions")]
     fn advance(&mut self, processor: u32, runner: u32) -> Stop {
         loop {
             let number = match self.runners[runner as usize].request {

@@ -22,6 +22,7 @@ const WARMING_REQUESTS_MIN: usize = 100_000;
 const WARMING_REQUESTS_PER_FILE: usize = 2;
 
 impl<'a> World<'a> {
+    #[expect(clippy::too_many_lines, reason = "a list of the parts of a machine")]
     pub(super) fn new(parameters: &'a Parameters, demand: &'a Demand) -> Result<World<'a>, SimulationError> {
         if parameters.machine.disks.is_empty() {
             return Err(SimulationError::Diskless);

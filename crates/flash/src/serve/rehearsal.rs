@@ -104,9 +104,7 @@ impl Rehearsal {
                     let mut outcome = self.disk.run(&job);
                     if let Some((path, found)) = self.found(&job, &mut outcome) {
                         let place = host.and_then(|host| host.position_of(&path));
-                        answer.found_at =
-                            Some((String::from_utf8_lossy(path.as_bytes()).into_owned(), place));
-                        entry = Some(found);
+                        (answer.found_at, entry) = (Some((shown(&path), place)), Some(found));
                     }
                     connection.completed(id, outcome, &mut cx);
                 }
@@ -155,6 +153,10 @@ impl Rehearsal {
         let path = found.found_at().unwrap_or(&find.path);
         Some((path.clone(), Arc::clone(found)))
     }
+}
+
+fn shown(path: &SitePath<'_>) -> String {
+    String::from_utf8_lossy(path.as_bytes()).into_owned()
 }
 
 /// Takes what the connection has to send, and returns how many bytes that were.

@@ -15,6 +15,7 @@ fn page(snapshot: &Snapshot) -> Page {
 }
 
 /// A server that has all that a page shows.
+#[expect(clippy::too_many_lines, reason = "a list of values")]
 fn snapshot() -> Snapshot {
     let block = BlockSnapshot {
         unix_ms: 60_000,
