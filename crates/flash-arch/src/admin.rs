@@ -34,7 +34,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, SocketFlags, shutdown};
 
 pub(crate) use self::administered::Administered;
-use self::client::Client;
+use self::client::AdminClient;
 use self::history::History;
 use self::host::{Access, Policy};
 use self::request::{Answer, Subject, respond};
@@ -56,7 +56,7 @@ const EVENTS_MAX: usize = 64;
 /// Answers administrators. No call waits.
 pub(crate) struct AdminServer {
     listeners: Vec<(Listener, Policy)>,
-    clients: Vec<Client>,
+    clients: Vec<AdminClient>,
     history: History,
     next_look: Instant,
     /// Watches all sockets. Its events only wake: a turn tries all sockets, which are few.
@@ -109,7 +109,7 @@ impl AdminServer {
             // Another process may have the socket, so a close would not end the watch.
             let _ = epoll::delete(&self.epoll, &listener);
         }
-        self.forget(Client::is_watching);
+        self.forget(AdminClient::is_watching);
     }
 
     /// Does what there is to do.
@@ -132,7 +132,7 @@ impl AdminServer {
             }
             self.clients[at].go_on(now);
         }
-        self.forget(Client::is_gone);
+        self.forget(AdminClient::is_gone);
     }
 
     fn accept(&mut self, now: Instant) {
@@ -145,8 +145,9 @@ impl AdminServer {
                     Err(_) => break,
                 };
                 let is_refused = policy.access == Access::Full && !may_ask(&socket);
-                let mut client = Client::new(socket, policy.clone(), now);
-                let is_alike = |other: &&Client| !other.is_watching() && other.policy.access == policy.access;
+                let mut client = AdminClient::new(socket, policy.clone(), now);
+                let is_alike =
+                    |other: &&AdminClient| !other.is_watching() && other.policy.access == policy.access;
                 if is_refused {
                     client
                         .respond(&Response::text(403, "only root and the server's user may ask here\n"), now);
@@ -168,14 +169,14 @@ impl AdminServer {
         if needs_sites {
             self.history.add_sites(&server.changed_sites(), now);
         }
-        if self.clients.iter().any(Client::is_watching) {
+        if self.clients.iter().any(AdminClient::is_watching) {
             let event = event(&self.subject(server));
             self.clients.iter_mut().for_each(|client| client.tell(&event, now));
         }
     }
 
     fn subject<'s>(&'s self, server: &'s mut dyn Administered) -> Subject<'s> {
-        let is_reloading = self.clients.iter().any(Client::reloads);
+        let is_reloading = self.clients.iter().any(AdminClient::reloads);
         Subject { server, history: &self.history, waker: &self.waker, is_reloading }
     }
 
@@ -197,7 +198,7 @@ impl AdminServer {
     }
 
     /// Forgets clients of this kind.
-    fn forget(&mut self, is_over: impl Fn(&Client) -> bool) {
+    fn forget(&mut self, is_over: impl Fn(&AdminClient) -> bool) {
         for client in self.clients.extract_if(.., |client| is_over(client)) {
             // A worker of mp may have the socket too, so a close would end neither the watch nor the connection.
             let _ = epoll::delete(&self.epoll, &client);

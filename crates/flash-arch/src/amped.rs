@@ -15,7 +15,7 @@ use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
-use crate::helpers::{Client, HelperLimits, Helpers, Waiter};
+use crate::helpers::{ClientNetwork, HelperLimits, Helpers, Waiter};
 use crate::loops;
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};
@@ -34,7 +34,7 @@ impl Dispatch for Asymmetric {
         job: Job,
         token: u64,
         exchange: ExchangeId,
-        client: Client,
+        client: ClientNetwork,
         metrics: &LoopMetrics,
     ) -> Option<Outcome> {
         let shared = &self.shared;

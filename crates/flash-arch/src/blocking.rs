@@ -24,7 +24,7 @@ use crate::server_state::ServerState;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
-pub(crate) use self::source::{Arrival, Client, Source};
+pub(crate) use self::source::{Arrival, ServedClient, Source};
 
 mod admit;
 mod serving;
@@ -110,7 +110,7 @@ impl<S: Source> Blocking<S> {
         self.worker.retire();
     }
 
-    fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
+    fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<ServedClient>) {
         self.source.holds(client.connection.counted_at());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let after = self.serve(&mut client);
@@ -148,7 +148,7 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Takes a step of the handshake, when a processor is left for it.
-    fn take_step(&mut self, Client { connection, transport, socket, .. }: &mut Client) {
+    fn take_step(&mut self, ServedClient { connection, transport, socket, .. }: &mut ServedClient) {
         let patience = connection.deadline_ms().saturating_sub(self.worker.clock.now.ms());
         let (source, worker) = (&self.source, &mut self.worker);
         source.take_step(Duration::from_millis(patience).min(LOOK_UP), &mut || {
@@ -158,8 +158,8 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Leaves a connection whose client sends nothing, if that is possible. Else waits for the client.
-    fn leave(&mut self, client: &mut Client) -> ControlFlow<After> {
-        let Client { connection, transport, socket, .. } = client;
+    fn leave(&mut self, client: &mut ServedClient) -> ControlFlow<After> {
+        let ServedClient { connection, transport, socket, .. } = client;
         let shared = &self.worker.shared;
         // While the server drains, this worker closes the connection itself.
         if shared.drain_state() != Drain::AtOnce && self.source.parks(connection, transport) {
@@ -189,8 +189,8 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Waits until the client or an upstream is ready. Returns whether one is.
-    fn wait_for_either(&mut self, interest: Interest, client: &mut Client) -> bool {
-        let Client { connection, socket, .. } = client;
+    fn wait_for_either(&mut self, interest: Interest, client: &mut ServedClient) -> bool {
+        let ServedClient { connection, socket, .. } = client;
         let flags = |reads: bool, writes: bool| {
             let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }

@@ -4,7 +4,7 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_observe::metrics::LoopMetrics;
 
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 
 /// Decides what does a job. This is the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
@@ -15,7 +15,7 @@ pub(crate) trait Dispatch {
         job: Job,
         token: u64,
         exchange: ExchangeId,
-        client: Client,
+        client: ClientNetwork,
         metrics: &LoopMetrics,
     ) -> Option<Outcome>;
 }

@@ -29,7 +29,7 @@ use crate::connections::permit::ConnectionPermit;
 use crate::connections::socket;
 use crate::connections::victims::Victims;
 use crate::dispatch::Dispatch;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
@@ -235,7 +235,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 Some(Deferred::Job(token, id, job)) => {
                     // The connection may have been closed.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
-                    let client = Client::of(slot.connection.peer());
+                    let client = ClientNetwork::of(slot.connection.peer());
                     if let Some(outcome) = self.dispatch.dispatch(job, token, id, client, &self.metrics) {
                         self.complete(token, id, outcome);
                     }

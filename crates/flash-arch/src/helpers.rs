@@ -27,7 +27,7 @@ use flash_os::mpsc;
 pub(crate) use self::limits::HELPER_NICE;
 pub use self::limits::HelperLimits;
 use self::pool::Pool;
-pub(crate) use self::queue::{Client, FairQueue, Lane};
+pub(crate) use self::queue::{ClientNetwork, FairQueue, Lane};
 use self::submission::Submission;
 pub(crate) use self::submission::{SubmitError, Waiter};
 use self::watchdog::Watchdog;

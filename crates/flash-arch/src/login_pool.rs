@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
 use crate::connections::gates::ProcessGates;
-use crate::helpers::{Client, FairQueue, HELPER_NICE, Lane, Waiter};
+use crate::helpers::{ClientNetwork, FairQueue, HELPER_NICE, Lane, Waiter};
 
 pub(crate) struct LoginPool {
     submissions: mpsc::Queue<Submission>,
@@ -33,7 +33,7 @@ pub(crate) struct LoginPool {
     waiting: AtomicUsize,
     /// Posted once for each submission.
     work: Semaphore,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// How many threads were started.
     threads: Mutex<usize>,
     metrics: Arc<Metrics>,
@@ -41,7 +41,7 @@ pub(crate) struct LoginPool {
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     queue: FairQueue<Task>,
     pending: HashMap<CheckKey, Pending>,
     last_number: u64,
@@ -129,7 +129,7 @@ impl LoginPool {
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(check) = connection.check(id) else { return false };
-        let client = Client::of(connection.peer());
+        let client = ClientNetwork::of(connection.peer());
         let waiter = Waiter { completions: Arc::clone(completions), token, exchange: id, client };
         match self.submit(check, waiter) {
             Ok(()) => true,
@@ -211,7 +211,7 @@ impl LoginPool {
         waiters.into_iter().flatten().for_each(|waiter| waiter.tell(done.clone().into()));
     }
 
-    fn sort_submissions(&self, state: &mut State) {
+    fn sort_submissions(&self, state: &mut PoolState) {
         for Submission { check, waiter, came } in self.submissions.drain() {
             let (key, lane) = (check.key(), Lane::Client(waiter.client));
             if let Some(pending) = state.pending.get_mut(&key) {
@@ -233,7 +233,7 @@ impl LoginPool {
     }
 
     /// Refuses a check that was shed for others.
-    fn shed(&self, state: &mut State, task: &Task) {
+    fn shed(&self, state: &mut PoolState, task: &Task) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         for waiter in state.pending.remove(&task.check.key()).into_iter().flat_map(|pending| pending.waiters)
         {

@@ -19,7 +19,7 @@ use flash_observe::RateLimit;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
+use crate::blocking::{Arrival, Blocking, LOOK_UP, ServedClient, Source};
 use crate::connections::gates::{ThreadGates, steps_at_once};
 use crate::connections::listener::Listeners;
 use crate::connections::transport::Transport;
@@ -175,11 +175,11 @@ impl Source for Waiter {
         true
     }
 
-    fn park(&mut self, client: Box<Client>) {
+    fn park(&mut self, client: Box<ServedClient>) {
         self.pool.poller.park(client);
     }
 
-    fn take_victim(&mut self) -> Option<Box<Client>> {
+    fn take_victim(&mut self) -> Option<Box<ServedClient>> {
         self.pool.poller.take_victim(&self.pool.shared)
     }
 
@@ -203,7 +203,7 @@ impl Source for Waiter {
         }
     }
 
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+    fn take_oldest_handshake(&mut self) -> Option<Box<ServedClient>> {
         let mut oldest = self.pool.poller.take_oldest_handshake()?;
         oldest.transport.shed();
         Some(oldest)

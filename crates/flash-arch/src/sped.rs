@@ -10,7 +10,7 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::blocking_call;
 use crate::dispatch::Dispatch;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::loops;
 use crate::poller::epoll::Epoll;
 use crate::server_state::ServerState;
@@ -24,7 +24,7 @@ impl Dispatch for Inline {
         job: Job,
         _: u64,
         _: ExchangeId,
-        _: Client,
+        _: ClientNetwork,
         metrics: &LoopMetrics,
     ) -> Option<Outcome> {
         Some(metrics.watch_blocking(|| self.0.run(&job), || blocking_call::of_job(&job)))

@@ -21,11 +21,11 @@ use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
 use crate::blocking::Blocking;
+use crate::destination::{Destination, FoundFile, Walk};
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
 use crate::names::Reader;
 use crate::open_file::OpenFile;
-use crate::place::{FoundFile, Place, Walk};
 use crate::read::{self, ReadResult};
 use crate::root::{Root, Walked};
 use crate::scripts::{is_program, is_script, script, script_above};
@@ -142,7 +142,7 @@ impl Disk {
         let walk = Walk { blocking, by_folder, compares: known.is_some() };
         let place = match site.settings.deny.cover(&find.path) {
             true => Err(LookupError::Missing),
-            false => Place::find((site, root), &find.path, name, walk),
+            false => Destination::find((site, root), &find.path, name, walk),
         };
         if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
             root.learn_names(name, Reader::Helper);
@@ -155,12 +155,12 @@ impl Disk {
             place => place?,
         };
         let found = match place {
-            Place::Folder => return Ok(Some(Resource::Folder.into())),
-            Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash.into())),
-            Place::File(found) if is_script(site, &found.name) => {
+            Destination::Folder => return Ok(Some(Resource::Folder.into())),
+            Destination::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash.into())),
+            Destination::File(found) if is_script(site, &found.name) => {
                 return script((site, root), &find.path, &found.name).map(Some);
             }
-            Place::File(found) => found,
+            Destination::File(found) => found,
         };
         let has_copies = !codings_of(site, &found.name, CodingSet::ALL).is_empty();
         let open = Opening { site, root, typed_as: &found.name, worth: find.worth, blocking };

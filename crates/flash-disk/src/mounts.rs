@@ -63,11 +63,11 @@ struct MountList {
     closer: Arc<OnceLock<Arc<Closer>>>,
     devices: ArcSwap<Devices>,
     /// Never locked by a loop.
-    state: Mutex<State>,
+    state: Mutex<MountsState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct MountsState {
     namespace: Namespace,
     /// The mounts of each root.
     roots: Vec<Weak<Mounts>>,
@@ -196,13 +196,13 @@ impl MountList {
             watch: OnceLock::new(),
             closer: Arc::default(),
             devices: ArcSwap::from_pointee(namespace.devices()),
-            state: Mutex::new(State { namespace, roots: Vec::new() }),
+            state: Mutex::new(MountsState { namespace, roots: Vec::new() }),
         })
     }
 
     /// Takes a new list for all roots.
     fn update(&self, lines: Vec<MountInfo>) {
-        let State { namespace, roots } = &mut *self.state();
+        let MountsState { namespace, roots } = &mut *self.state();
         namespace.update(lines);
         for mounts in roots.iter().filter_map(Weak::upgrade) {
             let mut known = mounts.known();
@@ -216,7 +216,7 @@ impl MountList {
     }
 
     /// A mount was probed. Its filesystem may be another root's too.
-    fn entered(&self, state: &mut State, mount: u64, capabilities: Capabilities) {
+    fn entered(&self, state: &mut MountsState, mount: u64, capabilities: Capabilities) {
         let Some(filesystem) = state.namespace.entered(mount, capabilities) else { return };
         let roots = state.roots.iter().filter_map(Weak::upgrade);
         for mounts in roots.filter(|mounts| mounts.table().has(filesystem)) {
@@ -225,7 +225,7 @@ impl MountList {
         self.devices.store(Arc::new(state.namespace.devices()));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MountsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 
 use self::read::Reading;
-use self::table::{Says, State, Table};
+use self::table::{FolderState, Says, Table};
 
 /// A folder with more names gets no table.
 pub(crate) const TABLE_NAMES_MAX: u32 = 16 << 10;
@@ -112,7 +112,7 @@ impl NameTables {
         &self,
         root: u32,
         name: &[u8],
-        is_current: impl Fn(&[u8], &State) -> Option<bool>,
+        is_current: impl Fn(&[u8], &FolderState) -> Option<bool>,
     ) -> bool {
         self.steps(root, name).any(|Step { key, path, part, is_last }| {
             let fails = |table: &Table| match table.says(self.hash(part)) {
@@ -285,7 +285,11 @@ impl Folder {
     }
 
     /// Whether the folder's table shows that a walk fails.
-    fn shows(&self, fails: impl Fn(&Table) -> bool, is_current: impl Fn(&State) -> Option<bool>) -> bool {
+    fn shows(
+        &self,
+        fails: impl Fn(&Table) -> bool,
+        is_current: impl Fn(&FolderState) -> Option<bool>,
+    ) -> bool {
         let Some(table) = self.table.as_ref().filter(|table| table.is_valid() && fails(table)) else {
             return false;
         };
@@ -304,7 +308,7 @@ impl Folder {
 
     /// Counts a missing name. If it is time to read the folder, returns how many names may be read. The caller then
     /// has to [publish](NameTables::publish) the reading.
-    pub(crate) fn missed(&self, state: &State, reader: Reader) -> Option<u32> {
+    pub(crate) fn missed(&self, state: &FolderState, reader: Reader) -> Option<u32> {
         let serves =
             |table: &Table| table.is_valid() && !table.is_being_renewed() && table.state() == Some(state);
         if self.table.as_ref().is_some_and(serves) {

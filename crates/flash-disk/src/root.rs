@@ -18,8 +18,8 @@ use crate::call_timer::{Stage, timed};
 use crate::identity::{Identity, Opened};
 use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts, NameRule, Table};
-use crate::names::read::{Place, Reading};
-use crate::names::table::State;
+use crate::names::read::{OpenFolder, Reading};
+use crate::names::table::FolderState;
 use crate::names::{NameTables, Reader};
 use crate::open_at::{READ_FILE, open_again, open_at, open_listed, persist};
 use crate::settings::FollowLinks;
@@ -285,7 +285,7 @@ impl Root {
     }
 
     /// Whether the folder of this name is in that state. `None` if the answer is not in memory.
-    fn is_unchanged_now(&self, table: &Table, name: &[u8], state: &State) -> Option<bool> {
+    fn is_unchanged_now(&self, table: &Table, name: &[u8], state: &FolderState) -> Option<bool> {
         let start = self.walk_start(table, name)?;
         let examined = if start.name.is_empty() {
             examine(start.from)
@@ -296,11 +296,9 @@ impl Root {
                 Err(_) => return Some(false),
             }
         };
-        Some(
-            examined.is_ok_and(|examined| {
-                State { mount_root: start.mount_root, stamp: examined.stamp } == *state
-            }),
-        )
+        Some(examined.is_ok_and(|examined| {
+            FolderState { mount_root: start.mount_root, stamp: examined.stamp } == *state
+        }))
     }
 
     /// How many names of the folder a helper process reports, if it finds this name missing.
@@ -327,7 +325,7 @@ impl Root {
 
     /// The folder that lacks this name, or the first missing part of it. `None` if its names cannot be held in
     /// memory. May wait for the name's device, as [`Blocking::ThisDevice`].
-    pub(crate) fn folder_of_missing<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], Place)> {
+    pub(crate) fn folder_of_missing<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], OpenFolder)> {
         let table = self.mounts.table();
         self.walk_start(&table, name)?;
         let above = |name: &&'n [u8]| (!name.is_empty()).then(|| parent(name));
@@ -340,7 +338,7 @@ impl Root {
         })?;
         let examined = examine(&open).ok()?;
         let rule = self.mounts.device_of(examined.mount).class.name_rule();
-        (rule != NameRule::Ask).then_some((path, Place { open, examined, mount_root, rule }))
+        (rule != NameRule::Ask).then_some((path, OpenFolder { open, examined, mount_root, rule }))
     }
 
     /// The number by which name tables tell roots apart.

@@ -17,7 +17,7 @@ pub struct BlockLimits {
 
 #[derive(Debug)]
 pub struct Reader {
-    state: State,
+    state: ReaderState,
     /// The beginning of a frame that has not arrived whole.
     partial: Vec<u8>,
     /// The buffer holds a frame that has been shown.
@@ -30,7 +30,7 @@ pub struct Reader {
 }
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     /// This many bytes of the preface have arrived.
     Preface(usize),
     /// Between two frames, or within one that is shown whole.
@@ -128,7 +128,7 @@ pub enum Frame<'s, 'i> {
 impl Reader {
     pub fn new(limits: BlockLimits) -> Self {
         Self {
-            state: State::Preface(0),
+            state: ReaderState::Preface(0),
             partial: Vec::new(),
             is_shown: false,
             block: None,
@@ -139,13 +139,13 @@ impl Reader {
 
     /// A reader for frames without the client's preface, as a client gets them.
     pub fn of_frames(limits: BlockLimits) -> Self {
-        Self { state: State::Frame, ..Self::new(limits) }
+        Self { state: ReaderState::Frame, ..Self::new(limits) }
     }
 
     /// Whether a frame, a header block or the preface has begun and not ended.
     pub fn is_within(&self) -> bool {
         let has_part = !self.is_shown && !self.partial.is_empty();
-        !matches!(self.state, State::Frame) || has_part || self.block.is_some()
+        !matches!(self.state, ReaderState::Frame) || has_part || self.block.is_some()
     }
 
     /// The next frame, taken off the front of `input`. `None` if more bytes are needed.
@@ -156,7 +156,7 @@ impl Reader {
         &'s mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Frame<'s, 'i>>, ConnectionError> {
-        if let State::Preface(arrived) = &mut self.state {
+        if let ReaderState::Preface(arrived) = &mut self.state {
             let expected = &PREFACE[*arrived..];
             let count = expected.len().min(input.len());
             if input[..count] != expected[..count] {
@@ -167,9 +167,9 @@ impl Reader {
             if *arrived < PREFACE.len() {
                 return Ok(None);
             }
-            self.state = State::Frame;
+            self.state = ReaderState::Frame;
         }
-        if let State::Data { .. } = self.state {
+        if let ReaderState::Data { .. } = self.state {
             return self.data(input);
         }
         if std::mem::take(&mut self.is_shown) {
@@ -184,7 +184,7 @@ impl Reader {
                 false => self.partial.clear(),
             }
             let (left, padding) = (header.length as usize, (!header.has(flag::PADDED)).then_some(0));
-            self.state = State::Data { header, left, padding, is_begun: false };
+            self.state = ReaderState::Data { header, left, padding, is_begun: false };
             return self.data(input);
         }
         let length = HEADER_BYTES + header.length as usize;
@@ -237,7 +237,7 @@ impl Reader {
 
     /// The next piece of a DATA frame (RFC 9113 §6.1).
     fn data<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Frame<'i, 'i>>, ConnectionError> {
-        let State::Data { header, left, padding, is_begun } = &mut self.state else { return Ok(None) };
+        let ReaderState::Data { header, left, padding, is_begun } = &mut self.state else { return Ok(None) };
         let header = *header;
         if header.stream == 0 {
             return Err(ConnectionError::protocol("a DATA frame on stream 0"));
@@ -273,7 +273,7 @@ impl Reader {
             is_last: header.has(flag::END_STREAM),
         });
         if is_last {
-            self.state = State::Frame;
+            self.state = ReaderState::Frame;
         }
         let ends_stream = is_last && header.has(flag::END_STREAM);
         Ok(Some(Frame::Data { stream: header.stream, bytes, size, ends_stream }))

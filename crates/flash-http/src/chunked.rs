@@ -15,7 +15,7 @@ const SIZE_DIGITS_MAX: u8 = 16;
 /// A decoder that is fed a body piece by piece and keeps none of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunked {
-    state: State,
+    state: ChunkState,
     extension_bytes: u32,
     trailer_bytes: u32,
 }
@@ -33,7 +33,7 @@ pub struct Progress {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ChunkState {
     Size { size: u64, digits: u8 },
     Extension { size: u64, within: Within },
     SizeLf { size: u64 },
@@ -63,7 +63,7 @@ impl Default for Chunked {
 
 impl Chunked {
     pub const fn new() -> Chunked {
-        Chunked { state: State::Size { size: 0, digits: 0 }, extension_bytes: 0, trailer_bytes: 0 }
+        Chunked { state: ChunkState::Size { size: 0, digits: 0 }, extension_bytes: 0, trailer_bytes: 0 }
     }
 
     /// Reads on in the next piece. After an error the decoder is of no more use; after the end it consumes nothing.
@@ -83,15 +83,15 @@ impl Chunked {
         let mut data = 0;
         while at < input.len() {
             match self.state {
-                State::Complete => break,
-                State::Data { left } => {
+                ChunkState::Complete => break,
+                ChunkState::Data { left } => {
                     let here = left.min((input.len() - at) as u64);
                     sink(&input[at..at + here as usize]);
                     at += here as usize;
                     data += here as usize;
                     self.state = match left - here {
-                        0 => State::DataCr,
-                        left => State::Data { left },
+                        0 => ChunkState::DataCr,
+                        left => ChunkState::Data { left },
                     };
                 }
                 frame => {
@@ -100,51 +100,55 @@ impl Chunked {
                 }
             }
         }
-        Ok(Progress { consumed: at, data, complete: matches!(self.state, State::Complete) })
+        Ok(Progress { consumed: at, data, complete: matches!(self.state, ChunkState::Complete) })
     }
 
     /// One byte that is not data.
-    fn frame(&mut self, state: State, byte: u8) -> Result<State, Reject> {
+    fn frame(&mut self, state: ChunkState, byte: u8) -> Result<ChunkState, Reject> {
         match (state, byte) {
-            (State::Size { digits: SIZE_DIGITS_MAX, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (ChunkState::Size { digits: SIZE_DIGITS_MAX, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 bad("a chunk's size has too many digits")
             }
-            (State::Size { digits: 1.., size }, b'\r') => Ok(State::SizeLf { size }),
-            (State::Size { digits: 1.., size }, b';') => Ok(State::Extension { size, within: Within::Plain }),
-            (State::Size { size, digits }, _) => match char::from(byte).to_digit(16) {
-                Some(digit) => Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 }),
+            (ChunkState::Size { digits: 1.., size }, b'\r') => Ok(ChunkState::SizeLf { size }),
+            (ChunkState::Size { digits: 1.., size }, b';') => {
+                Ok(ChunkState::Extension { size, within: Within::Plain })
+            }
+            (ChunkState::Size { size, digits }, _) => match char::from(byte).to_digit(16) {
+                Some(digit) => {
+                    Ok(ChunkState::Size { size: size << 4 | u64::from(digit), digits: digits + 1 })
+                }
                 None => bad("a chunk's size is not a hexadecimal number"),
             },
 
-            (State::Extension { size, within: Within::Plain }, b'\r') => Ok(State::SizeLf { size }),
-            (State::Extension { size, within }, _) => {
+            (ChunkState::Extension { size, within: Within::Plain }, b'\r') => Ok(ChunkState::SizeLf { size }),
+            (ChunkState::Extension { size, within }, _) => {
                 self.extension_bytes += 1;
                 if self.extension_bytes > EXTENSION_BYTES_MAX {
                     return bad("too many bytes of chunk extensions");
                 }
-                Ok(State::Extension { size, within: within.next(byte)? })
+                Ok(ChunkState::Extension { size, within: within.next(byte)? })
             }
 
             // RFC 9112 §7.1: a chunk of no bytes is the last one.
-            (State::SizeLf { size: 0 }, b'\n') => Ok(State::TrailerName { bytes: 0 }),
-            (State::SizeLf { size }, b'\n') => Ok(State::Data { left: size }),
-            (State::DataCr, b'\r') => Ok(State::DataLf),
-            (State::DataLf, b'\n') => Ok(State::Size { size: 0, digits: 0 }),
-            (State::DataCr | State::DataLf, _) => bad("a chunk is longer than its size"),
+            (ChunkState::SizeLf { size: 0 }, b'\n') => Ok(ChunkState::TrailerName { bytes: 0 }),
+            (ChunkState::SizeLf { size }, b'\n') => Ok(ChunkState::Data { left: size }),
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataLf, b'\n') => Ok(ChunkState::Size { size: 0, digits: 0 }),
+            (ChunkState::DataCr | ChunkState::DataLf, _) => bad("a chunk is longer than its size"),
 
-            (State::TrailerName { bytes: 0 }, b'\r') => Ok(State::LastLf),
-            (State::LastLf, b'\n') => Ok(State::Complete),
-            (State::TrailerName { .. } | State::TrailerValue | State::TrailerLf, _) => {
+            (ChunkState::TrailerName { bytes: 0 }, b'\r') => Ok(ChunkState::LastLf),
+            (ChunkState::LastLf, b'\n') => Ok(ChunkState::Complete),
+            (ChunkState::TrailerName { .. } | ChunkState::TrailerValue | ChunkState::TrailerLf, _) => {
                 self.trailer(state, byte)
             }
 
-            (State::SizeLf { .. } | State::LastLf, _) => bad("a CR without its LF"),
-            (State::Data { .. } | State::Complete, _) => unreachable!("not part of the frame"),
+            (ChunkState::SizeLf { .. } | ChunkState::LastLf, _) => bad("a CR without its LF"),
+            (ChunkState::Data { .. } | ChunkState::Complete, _) => unreachable!("not part of the frame"),
         }
     }
 
     /// One byte of a trailer field. They are checked as fields of a head are, and dropped (RFC 9110 §6.5.1).
-    fn trailer(&mut self, state: State, byte: u8) -> Result<State, Reject> {
+    fn trailer(&mut self, state: ChunkState, byte: u8) -> Result<ChunkState, Reject> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > TRAILER_BYTES_MAX {
             return Err(Reject {
@@ -153,15 +157,15 @@ impl Chunked {
             });
         }
         match (state, byte) {
-            (State::TrailerName { bytes: 1.. }, b':') => Ok(State::TrailerValue),
-            (State::TrailerName { bytes }, _) if scan::is_token(byte) => {
-                Ok(State::TrailerName { bytes: bytes + 1 })
+            (ChunkState::TrailerName { bytes: 1.. }, b':') => Ok(ChunkState::TrailerValue),
+            (ChunkState::TrailerName { bytes }, _) if scan::is_token(byte) => {
+                Ok(ChunkState::TrailerName { bytes: bytes + 1 })
             }
-            (State::TrailerName { .. }, _) => bad("a trailer's name is not a token"),
-            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-            (State::TrailerValue, _) if scan::is_value(byte) => Ok(State::TrailerValue),
-            (State::TrailerValue, _) => bad("a control character in a trailer"),
-            (_, b'\n') => Ok(State::TrailerName { bytes: 0 }),
+            (ChunkState::TrailerName { .. }, _) => bad("a trailer's name is not a token"),
+            (ChunkState::TrailerValue, b'\r') => Ok(ChunkState::TrailerLf),
+            (ChunkState::TrailerValue, _) if scan::is_value(byte) => Ok(ChunkState::TrailerValue),
+            (ChunkState::TrailerValue, _) => bad("a control character in a trailer"),
+            (_, b'\n') => Ok(ChunkState::TrailerName { bytes: 0 }),
             _ => bad("a CR without its LF"),
         }
     }

@@ -8,9 +8,9 @@ mod clients;
 mod figures;
 mod idle;
 mod optimal;
-mod place;
 mod runnable;
 mod site;
+mod test_bed;
 mod tree;
 
 use std::fs;
@@ -29,8 +29,8 @@ use crate::run::{Bench, Trouble};
 use crate::schedule::Cell;
 
 use self::clients::Clients;
-pub use self::place::Place;
 use self::site::{Site, Sites};
+pub use self::test_bed::TestBed;
 
 /// Whether a server gives a thread or a process to each connection for as long as it lives. The module changes nothing about that.
 fn waits_for_clients(variant: &str) -> bool {
@@ -41,7 +41,7 @@ fn waits_for_clients(variant: &str) -> bool {
 pub struct Rig<'a> {
     plan: &'a Plan,
     extent: Extent,
-    place: Place<'a>,
+    place: TestBed<'a>,
     sites: Sites,
     /// For configurations and what servers say.
     run_folder: PathBuf,
@@ -56,7 +56,7 @@ impl<'a> Rig<'a> {
     ///
     /// # Errors
     /// When a log, a right, or a device that the plan needs is not there.
-    pub fn prepare(plan: &'a Plan, extent: Extent, place: Place<'a>) -> Result<Rig<'a>> {
+    pub fn prepare(plan: &'a Plan, extent: Extent, place: TestBed<'a>) -> Result<Rig<'a>> {
         let run_folder = place.work.join("run");
         fs::create_dir_all(&run_folder)?;
         let sites = Sites::make(plan, extent, &place)?;

@@ -5,7 +5,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use flash_lab::bench::{Place, Rig};
+use flash_lab::bench::{Rig, TestBed};
 use flash_lab::data::Data;
 use flash_lab::environment;
 use flash_lab::finding::{self, Verdict};
@@ -71,7 +71,7 @@ fn run_all(text: &str, flash: &Path) -> (Plan, Ending, Data) {
     let work = folder.path().canonicalize().unwrap();
     let (servers, missing) = environment::servers(plan.servers(Extent::Full), Some(flash), false).unwrap();
     assert_eq!((servers.len(), missing.len()), (plan.servers(Extent::Full).count(), 0));
-    let place = Place { machine: &machine, work: &work, traces: None, flash: Some(flash), seed: 7 };
+    let place = TestBed { machine: &machine, work: &work, traces: None, flash: Some(flash), seed: 7 };
     let mut rig = Rig::prepare(&plan, Extent::Full, place).unwrap();
     let new = Run {
         plan: plan.name.clone(),

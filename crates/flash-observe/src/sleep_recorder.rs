@@ -23,7 +23,7 @@ use flash_process::ipc::{self, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub use self::client::ConnectRecorder;
-pub(crate) use self::client::{Client, RECORD_EVERY};
+pub(crate) use self::client::{RECORD_EVERY, RecorderClient};
 use self::explanation::KernelNames;
 pub(crate) use self::explanation::{Explanation, Total};
 use self::message::{Reply, Request, TOTALS_MAX};

@@ -70,7 +70,7 @@ struct Shared {
     limits: Limits,
     /// Where trouble is said. None for the error log itself, which says in its own lines what it dropped.
     report: Option<Report>,
-    state: Mutex<State>,
+    state: Mutex<SpoolState>,
     /// Lines that were posted, and that no thread with the lock has taken yet.
     posted: Queue<Vec<u8>>,
     /// Bytes that were posted and are not in the writer's hands yet.
@@ -85,7 +85,7 @@ struct Shared {
     write_trouble: RateLimit,
 }
 
-struct State {
+struct SpoolState {
     pending: Vec<u8>,
     /// Of `pending`, what was posted.
     pending_posted_bytes: usize,
@@ -119,7 +119,7 @@ impl Spool {
             lines_name,
             limits,
             report,
-            state: Mutex::new(State {
+            state: Mutex::new(SpoolState {
                 pending: Vec::new(),
                 pending_posted_bytes: 0,
                 dropped: 0,
@@ -241,20 +241,20 @@ impl Spool {
 
 impl Shared {
     /// Waits for the lock. The state then has all that was posted.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SpoolState> {
         let mut state = self.state.lock();
         self.take_posted(&mut state);
         state
     }
 
     /// The same, unless another thread has the lock.
-    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, SpoolState>> {
         let mut state = self.state.try_lock()?;
         self.take_posted(&mut state);
         Some(state)
     }
 
-    fn take_posted(&self, state: &mut State) {
+    fn take_posted(&self, state: &mut SpoolState) {
         for lines in self.posted.drain() {
             state.pending_posted_bytes += lines.len();
             state.pending.extend_from_slice(&lines);
@@ -265,7 +265,7 @@ impl Shared {
     }
 
     /// Takes all lines in exchange for an empty buffer. That makes room for others.
-    fn take_pending(&self, state: &mut State, buffer: &mut Vec<u8>) {
+    fn take_pending(&self, state: &mut SpoolState, buffer: &mut Vec<u8>) {
         self.posted_bytes.fetch_sub(mem::take(&mut state.pending_posted_bytes), Ordering::Relaxed);
         mem::swap(&mut state.pending, buffer);
     }
@@ -277,7 +277,7 @@ impl Shared {
         }
     }
 
-    fn append(&self, mut state: MutexGuard<'_, State>, lines: &[u8]) {
+    fn append(&self, mut state: MutexGuard<'_, SpoolState>, lines: &[u8]) {
         let before = state.pending.len();
         // What was posted may fill it, too.
         let room = self.limits.buffer_bytes_max.saturating_sub(before);
@@ -300,7 +300,7 @@ impl Shared {
         }
     }
 
-    fn say_dropped_if_due(&self, mut state: MutexGuard<'_, State>, now: Instant) {
+    fn say_dropped_if_due(&self, mut state: MutexGuard<'_, SpoolState>, now: Instant) {
         if state.dropped_said_at.is_none_or(|at| now >= at + self.limits.repeat_every) {
             state.dropped_said_at = Some(now);
             self.say_dropped(state);
@@ -308,7 +308,7 @@ impl Shared {
     }
 
     /// Gives the lock back first: the error log has one of its own.
-    fn say_dropped(&self, mut state: MutexGuard<'_, State>) {
+    fn say_dropped(&self, mut state: MutexGuard<'_, SpoolState>) {
         let Some(report) = &self.report else { return };
         let lines = mem::take(&mut state.dropped_unsaid);
         drop(state);

@@ -21,10 +21,10 @@ use crate::undo::Undo;
 
 /// The journal of a process that lives, and holds the machine for itself.
 pub(crate) struct Journal {
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
 }
 
-struct State {
+struct JournalState {
     file: File,
     next: u64,
     open: BTreeMap<u64, Undo>,
@@ -57,7 +57,7 @@ impl Journal {
             file.write_all(b"\n").context("writing the journal")?;
         }
         let journal = Journal {
-            state: Mutex::new(State {
+            state: Mutex::new(JournalState {
                 file,
                 next: left.keys().last().map_or(0, |last| last + 1),
                 open: left.clone(),
@@ -96,13 +96,13 @@ impl Journal {
         state.write(&Line::End { number })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JournalState> {
         // Whatever panicked, the rest still has to be put back.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl JournalState {
     fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');

@@ -10,7 +10,7 @@ use flash_sim::Outcome;
 use flash_sim::model::Cache;
 use flash_sim::outcome::{Event, Moment};
 
-use self::span::{Span, State};
+use self::span::{Activity, Span};
 use crate::flags;
 use crate::output;
 use crate::runner::Runner;
@@ -78,18 +78,18 @@ fn told(event: &Event) -> String {
 
 /// What each stretch between two moments was. Moments that take no time leave the state as it is.
 fn spans(moments: &[Moment]) -> Vec<Span> {
-    let mut state = State::Queued;
+    let mut state = Activity::Queued;
     let mut spans: Vec<Span> = Vec::new();
     for pair in moments.windows(2) {
         state = match &pair[0].event {
-            Event::Queued { .. } => State::Queued,
+            Event::Queued { .. } => Activity::Queued,
             // Whoever turned to it needs a processor first.
-            Event::Taken { .. } | Event::Ready => State::Ready,
-            Event::Uses { .. } => State::Processor,
-            Event::WaitsForLock { .. } => State::WaitsForLock,
-            Event::WaitsForDisk { .. } => State::WaitsForDisk,
-            Event::Reads { .. } => State::Reads,
-            Event::OnTheWire => State::Wire,
+            Event::Taken { .. } | Event::Ready => Activity::Ready,
+            Event::Uses { .. } => Activity::Processor,
+            Event::WaitsForLock { .. } => Activity::WaitsForLock,
+            Event::WaitsForDisk { .. } => Activity::WaitsForDisk,
+            Event::Reads { .. } => Activity::Reads,
+            Event::OnTheWire => Activity::Wire,
             Event::Locks { .. }
             | Event::Unlocks { .. }
             | Event::Hit { .. }
@@ -112,7 +112,7 @@ fn sums(spans: &[Span]) -> String {
         |state| spans.iter().filter(|span| span.state == state).map(|span| span.to_us - span.from_us).sum();
     let whole_us: f64 = spans.iter().map(|span| span.to_us - span.from_us).sum();
     let mut text = String::new();
-    for state in State::ALL {
+    for state in Activity::ALL {
         let us: f64 = of(state);
         if us > 0.0 {
             let percent = 100.0 * us / whole_us;
@@ -149,15 +149,15 @@ mod tests {
 
     #[test]
     fn a_life_is_a_row_of_stretches() {
-        let spans: Vec<(State, f64, f64)> =
+        let spans: Vec<(Activity, f64, f64)> =
             spans(&life()).into_iter().map(|span| (span.state, span.from_us, span.to_us)).collect();
         let expected = [
-            (State::Queued, 0.0, 5.0),
-            (State::Processor, 5.0, 7.0),
-            (State::WaitsForDisk, 7.0, 17.0),
-            (State::Reads, 17.0, 37.0),
-            (State::Ready, 37.0, 38.0),
-            (State::Processor, 38.0, 40.0),
+            (Activity::Queued, 0.0, 5.0),
+            (Activity::Processor, 5.0, 7.0),
+            (Activity::WaitsForDisk, 7.0, 17.0),
+            (Activity::Reads, 17.0, 37.0),
+            (Activity::Ready, 37.0, 38.0),
+            (Activity::Processor, 38.0, 40.0),
         ];
         assert_eq!(spans, expected);
     }
@@ -174,7 +174,7 @@ mod tests {
     fn pictures_show_each_state_that_there_was() {
         let picture = picture::svg("A <title>", &spans(&life()));
         assert!(picture.starts_with("<svg") && picture.contains("A &lt;title&gt;"));
-        for state in State::ALL {
+        for state in Activity::ALL {
             let was = spans(&life()).iter().any(|span| span.state == state);
             assert_eq!(picture.contains(&state.name().replace('\'', "&#39;")), was, "{}", state.name());
         }

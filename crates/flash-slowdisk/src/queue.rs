@@ -55,7 +55,7 @@ impl Counters {
 }
 
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// An operation for an idle worker, or a reason to look up.
     arrived: Condvar,
     /// Other rules are in force.
@@ -64,7 +64,7 @@ pub(crate) struct Queue {
     is_folder: Box<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
-struct State {
+struct QueueState {
     phase: Phase,
     rules: Arc<Rules>,
     /// No more than the kernel has callers, and reads ahead for them.
@@ -88,7 +88,7 @@ impl Queue {
         rules: Rules,
         is_folder: impl Fn(&Path) -> bool + Send + Sync + 'static,
     ) -> io::Result<Arc<Queue>> {
-        let state = State {
+        let state = QueueState {
             phase: Phase::Open,
             rules: Arc::new(Rules::default()),
             waiting: VecDeque::new(),
@@ -139,7 +139,7 @@ impl Queue {
         self.put_in_force(&mut self.state.lock(), Rules::default());
     }
 
-    fn put_in_force(self: &Arc<Self>, state: &mut State, rules: Rules) {
+    fn put_in_force(self: &Arc<Self>, state: &mut QueueState, rules: Rules) {
         while state.workers < rules.concurrent {
             let queue = Arc::clone(self);
             // A machine without another thread has a disk that does less at a time.
@@ -185,7 +185,7 @@ impl Queue {
     }
 
     /// Judges an operation, sits out its delay, and does it, unless it hangs.
-    fn run(&self, state: &mut MutexGuard<State>, operation: Operation) {
+    fn run(&self, state: &mut MutexGuard<QueueState>, operation: Operation) {
         let begun = Instant::now();
         let draw = delay::draw(0, self.draws.fetch_add(1, Ordering::Relaxed));
         let (rules, fault) = 'judge: loop {

@@ -29,7 +29,7 @@ use crate::scratch;
 
 #[derive(Debug)]
 pub struct Session {
-    state: State,
+    state: SessionState,
     /// The beginning of a record whose rest has not arrived, or what the next step of the handshake reads.
     incoming: Vec<u8>,
     /// How many bytes may wait there for their rest.
@@ -45,7 +45,7 @@ pub struct Session {
     is_closed: bool,
 }
 
-enum State {
+enum SessionState {
     /// The ClientHello has not arrived as a whole. A client that sends nothing costs no more than this.
     Hello,
     Handshake(Box<UnbufferedServerConnection>, CertificatesId),
@@ -119,7 +119,7 @@ const PLAIN_HTTP: &[u8] =
 impl Default for Session {
     fn default() -> Self {
         Self {
-            state: State::Hello,
+            state: SessionState::Hello,
             incoming: Vec::new(),
             unfinished_bytes_max: RECORD_WIRE_BYTES_MAX,
             has_step: false,
@@ -144,8 +144,8 @@ impl Session {
         mut on: impl FnMut(Event<'_>),
     ) -> Result<(), Failure> {
         match self.state {
-            State::Failed => Ok(()),
-            State::Hello => {
+            SessionState::Failed => Ok(()),
+            SessionState::Hello => {
                 self.incoming.extend_from_slice(ciphertext);
                 match self.hello(choose) {
                     Ok(is_complete) => {
@@ -155,18 +155,18 @@ impl Session {
                     Err(failure) => self.fail(failure),
                 }
             }
-            State::Handshake(..) => {
+            SessionState::Handshake(..) => {
                 self.incoming.extend_from_slice(ciphertext);
                 self.has_step = true;
                 Ok(())
             }
             // What is left of a handshake with early data costs no more than a record.
-            State::Early(_) | State::Open(_) if !self.incoming.is_empty() => {
+            SessionState::Early(_) | SessionState::Open(_) if !self.incoming.is_empty() => {
                 let mut bytes = mem::take(&mut self.incoming);
                 bytes.extend_from_slice(ciphertext);
                 self.process_all(&mut bytes, &mut on)
             }
-            State::Early(_) | State::Open(_) => scratch::with(|scratch| {
+            SessionState::Early(_) | SessionState::Open(_) => scratch::with(|scratch| {
                 scratch.incoming.extend_from_slice(ciphertext);
                 self.process_all(&mut scratch.incoming, &mut on)
             }),
@@ -217,7 +217,7 @@ impl Session {
                     if endpoint.asks_clients() {
                         self.unfinished_bytes_max = CHAIN_BYTES_MAX;
                     }
-                    self.state = State::Handshake(Box::new(tls), endpoint.id());
+                    self.state = SessionState::Handshake(Box::new(tls), endpoint.id());
                     return Ok(true);
                 }
                 Err((error, mut alert)) => {
@@ -253,7 +253,9 @@ impl Session {
         loop {
             let is_open = self.is_open();
             let mut early = Vec::new();
-            let (State::Handshake(tls, _) | State::Early(tls) | State::Open(tls)) = &mut self.state else {
+            let (SessionState::Handshake(tls, _) | SessionState::Early(tls) | SessionState::Open(tls)) =
+                &mut self.state
+            else {
                 return Ok(bytes.len());
             };
             let UnbufferedStatus { discard, state } = tls.process_tls_records(&mut bytes[used..]);
@@ -309,32 +311,32 @@ impl Session {
     }
 
     fn takes_early_data(&mut self, on: &mut impl FnMut(Event<'_>)) {
-        if let State::Handshake(tls, certificates) = &self.state {
+        if let SessionState::Handshake(tls, certificates) = &self.state {
             let tls_info = TlsInfo { is_early: true, ..info(tls, *certificates) };
             on(Event::Early(tls_info, client_certificate(tls)));
         }
-        self.state = match mem::replace(&mut self.state, State::Failed) {
-            State::Handshake(tls, _) => State::Early(tls),
+        self.state = match mem::replace(&mut self.state, SessionState::Failed) {
+            SessionState::Handshake(tls, _) => SessionState::Early(tls),
             state => state,
         };
     }
 
     /// Whether the handshake has just been completed.
     fn ends_handshake(&mut self, on: &mut impl FnMut(Event<'_>)) -> bool {
-        let (State::Handshake(tls, _) | State::Early(tls)) = &self.state else { return false };
+        let (SessionState::Handshake(tls, _) | SessionState::Early(tls)) = &self.state else { return false };
         if tls.is_handshaking() {
             return false;
         }
         let kind = tls.handshake_kind().unwrap_or(HandshakeKind::Full);
         on(match &self.state {
-            State::Handshake(tls, certificates) => {
+            SessionState::Handshake(tls, certificates) => {
                 Event::Secured(info(tls, *certificates), kind, client_certificate(tls))
             }
             _ => Event::Confirmed(kind),
         });
         self.unfinished_bytes_max = RECORD_WIRE_BYTES_MAX;
-        self.state = match mem::replace(&mut self.state, State::Failed) {
-            State::Handshake(tls, _) | State::Early(tls) => State::Open(tls),
+        self.state = match mem::replace(&mut self.state, SessionState::Failed) {
+            SessionState::Handshake(tls, _) | SessionState::Early(tls) => SessionState::Open(tls),
             state => state,
         };
         true
@@ -343,7 +345,8 @@ impl Session {
     /// Writes the alert that a failure has left. While there is something to write, rustls reads none of the client's bytes, so
     /// they can be missing.
     fn last_words(&mut self) {
-        while let State::Handshake(tls, _) | State::Early(tls) | State::Open(tls) = &mut self.state
+        while let SessionState::Handshake(tls, _) | SessionState::Early(tls) | SessionState::Open(tls) =
+            &mut self.state
             && tls.wants_write()
         {
             let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
@@ -361,7 +364,7 @@ impl Session {
         if matches!(failure, Failure::PlainHttp) {
             self.outgoing.extend_from_slice(PLAIN_HTTP);
         }
-        self.state = State::Failed;
+        self.state = SessionState::Failed;
         self.incoming = Vec::new();
         self.has_step = false;
         self.is_closed = true;
@@ -370,7 +373,7 @@ impl Session {
 
     /// Whether the handshake is complete.
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, SessionState::Open(_))
     }
 
     /// The records that wait for the socket.
@@ -402,7 +405,7 @@ impl Session {
     ) -> Option<usize> {
         debug_assert!(self.outgoing.is_empty(), "records leave in their order");
         let records_max = self.records_max;
-        let (State::Early(tls) | State::Open(tls)) = &mut self.state else { return None };
+        let (SessionState::Early(tls) | SessionState::Open(tls)) = &mut self.state else { return None };
         scratch::with(|scratch| {
             let mut sealed = 0;
             let mut rest = Slices { slices, at: 0 };
@@ -427,7 +430,7 @@ impl Session {
         if mem::replace(&mut self.is_closed, true) {
             return;
         }
-        let (State::Early(tls) | State::Open(tls)) = &mut self.state else { return };
+        let (SessionState::Early(tls) | SessionState::Open(tls)) = &mut self.state else { return };
         let mut room = [0; RECORD_OVERHEAD];
         let written = drive(tls, &mut self.incoming, &mut self.outgoing, |traffic| {
             traffic.queue_close_notify(&mut room).ok()
@@ -458,14 +461,14 @@ fn client_certificate(tls: &UnbufferedServerConnection) -> Option<Arc<ClientCert
     client_certificates::describe(chain.first()?).map(Arc::new)
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for SessionState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            State::Hello => "Hello",
-            State::Handshake(..) => "Handshake",
-            State::Early(_) => "Early",
-            State::Open(_) => "Open",
-            State::Failed => "Failed",
+            SessionState::Hello => "Hello",
+            SessionState::Handshake(..) => "Handshake",
+            SessionState::Early(_) => "Early",
+            SessionState::Open(_) => "Open",
+            SessionState::Failed => "Failed",
         })
     }
 }

@@ -15,10 +15,10 @@ use aws_lc_rs::{hmac, rand};
 pub struct Tickets {
     /// Periods count from here, by a clock that nobody sets: with another one, keys could last for as long as it is wrong.
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<TicketsState>,
 }
 
-struct State {
+struct TicketsState {
     /// The number of the present period.
     period: u64,
     secret: [u8; 32],
@@ -39,7 +39,7 @@ impl Tickets {
     pub fn new() -> Result<Self, Unspecified> {
         let mut secret = [0; 32];
         rand::fill(&mut secret)?;
-        let state = State { period: 0, key: key(&secret)?, secret, previous: None };
+        let state = TicketsState { period: 0, key: key(&secret)?, secret, previous: None };
         Ok(Self { started: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -82,7 +82,7 @@ impl Tickets {
     }
 }
 
-impl State {
+impl TicketsState {
     /// Goes on to this period, and forgets the secrets before it.
     fn advance(&mut self, period: u64) -> Result<(), Unspecified> {
         while self.period < period {
@@ -143,7 +143,7 @@ mod tests {
     fn fork(of: &Tickets) -> Tickets {
         let state = of.state.lock().unwrap();
         let (period, secret) = (state.period, state.secret);
-        let state = State { period, secret, key: key(&secret).unwrap(), previous: None };
+        let state = TicketsState { period, secret, key: key(&secret).unwrap(), previous: None };
         Tickets { started: of.started, state: Mutex::new(state) }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::place::{Links, Place};
+use crate::folder_entry::{FolderEntry, Links};
 use crate::refusal::{is_root, refused};
 
 /// Makes a folder, if it is missing.
@@ -25,7 +25,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
             made => made,
         };
     }
-    let place = Place::find(path, Links::OfRoot)?;
+    let place = FolderEntry::find(path, Links::OfRoot)?;
     if !place.folder.is_roots() {
         return Err(refused(&place.folder.path, "is another user's"));
     }
@@ -45,5 +45,5 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     // The name does not matter, and need not be there.
-    Place::find(&path.join("flash"), Links::OfRoot)?.deciders_with_groups().check_none()
+    FolderEntry::find(&path.join("flash"), Links::OfRoot)?.deciders_with_groups().check_none()
 }

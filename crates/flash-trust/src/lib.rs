@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod folder;
-mod place;
+mod folder_entry;
 mod program;
 mod read;
 mod refusal;

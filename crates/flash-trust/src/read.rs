@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::place::{Links, Place, by_descriptor};
+use crate::folder_entry::{FolderEntry, Links, by_descriptor};
 use crate::refusal::{is_root, refused};
 
 /// Nonblocking: a FIFO that nobody writes to must not stop this process.
@@ -27,7 +27,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         let file = rustix::fs::openat(CWD, path, FLAGS | OFlags::CLOEXEC, Mode::empty())?;
         return regular(&file).map(|_| file.into());
     }
-    let place = Place::find(path, Links::OfOneUser)?;
+    let place = FolderEntry::find(path, Links::OfOneUser)?;
     let (file, stat) = open_at(&place)?;
     check_link(path, &place, &stat)?;
     if place.is_open_file || place.is_closed() {
@@ -64,7 +64,7 @@ pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
     if !is_root() {
         return File::open(path);
     }
-    let place = Place::find(path, Links::OfOneUser)?;
+    let place = FolderEntry::find(path, Links::OfOneUser)?;
     if place.is_open_file {
         return Ok(place.open(OFlags::RDONLY, Mode::empty())?.into());
     }
@@ -82,7 +82,7 @@ pub fn open_configuration(path: &Path, purpose: Purpose) -> io::Result<File> {
 /// # Errors
 /// If more than one does, and as looking at it fails.
 pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
-    let place = Place::walk(path, Links::OfOneUser)?;
+    let place = FolderEntry::walk(path, Links::OfOneUser)?;
     match place.stat()? {
         _ if place.is_open_file => Ok(None),
         Some(stat) => check_configuration(path, &place, &stat),
@@ -90,7 +90,7 @@ pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
     }
 }
 
-fn check_configuration(path: &Path, place: &Place, stat: &Stat) -> io::Result<Option<u32>> {
+fn check_configuration(path: &Path, place: &FolderEntry, stat: &Stat) -> io::Result<Option<u32>> {
     check_link(path, place, stat)?;
     let mut deciders = place.deciders_with_groups();
     deciders.add(&place.path(), stat.st_uid, stat.st_mode);
@@ -98,7 +98,7 @@ fn check_configuration(path: &Path, place: &Place, stat: &Stat) -> io::Result<Op
 }
 
 /// A user may link to what is that user's.
-fn check_link(path: &Path, place: &Place, stat: &Stat) -> io::Result<()> {
+fn check_link(path: &Path, place: &FolderEntry, stat: &Stat) -> io::Result<()> {
     match place.link_owner {
         Some(owner) if owner != stat.st_uid => {
             Err(refused(path, "is another user's link to what is not that user's"))
@@ -108,7 +108,7 @@ fn check_link(path: &Path, place: &Place, stat: &Stat) -> io::Result<()> {
 }
 
 /// Opens a regular file, and nothing else: to open a device may be to do something.
-fn open_at(place: &Place) -> io::Result<(OwnedFd, Stat)> {
+fn open_at(place: &FolderEntry) -> io::Result<(OwnedFd, Stat)> {
     let found = place.open(OFlags::PATH, Mode::empty())?;
     if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Symlink {
         return Err(refused(&place.path(), "has become a link"));

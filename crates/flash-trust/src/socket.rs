@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::umask;
 
-use crate::place::{Links, Place, by_descriptor, is_roots};
+use crate::folder_entry::{FolderEntry, Links, by_descriptor, is_roots};
 use crate::refusal::{is_root, refused};
 
 /// Who may connect to a Unix socket. What is not given stays as the system makes it.
@@ -26,7 +26,7 @@ pub struct SocketAccess {
 /// # Errors
 /// As binding fails, or if something else is there. As root also if another user could have the path lead to another folder.
 pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<()> {
-    let place = Place::find(path, Links::OfRoot)?;
+    let place = FolderEntry::find(path, Links::OfRoot)?;
     place.check_path()?;
     match place.stat()? {
         Some(stat) if !is_socket(&stat) => return Err(not_a_socket()),
@@ -54,7 +54,7 @@ pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<
 /// # Errors
 /// If this process has no right to do that, or something else is there. As root also if another user may have put it there.
 pub fn set_access(path: &Path, access: SocketAccess) -> io::Result<()> {
-    apply(&Place::find(path, Links::OfRoot)?, access)
+    apply(&FolderEntry::find(path, Links::OfRoot)?, access)
 }
 
 /// Removes the name if it is a socket's at which no process listens. What a successor listens at stays, and so does a file.
@@ -62,7 +62,7 @@ pub fn set_access(path: &Path, access: SocketAccess) -> io::Result<()> {
 /// # Errors
 /// When the name cannot be removed, or nobody may ask who listens there.
 pub fn remove_abandoned(path: &Path) -> io::Result<()> {
-    let place = Place::find(path, Links::OfRoot)?;
+    let place = FolderEntry::find(path, Links::OfRoot)?;
     match place.stat()? {
         Some(stat) if is_socket(&stat) && may_remove(&place, &stat) => remove_stale(&place),
         Some(_) | None => Ok(()),
@@ -70,12 +70,12 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
 }
 
 /// Where another user decides what is there, only that user's own is removed.
-fn may_remove(place: &Place, stat: &Stat) -> bool {
+fn may_remove(place: &FolderEntry, stat: &Stat) -> bool {
     let deciders = place.deciders();
     !is_root() || deciders.is_root() || deciders.is_only(stat.st_uid)
 }
 
-fn remove_stale(place: &Place) -> io::Result<()> {
+fn remove_stale(place: &FolderEntry) -> io::Result<()> {
     let name = name(place)?;
     // Nonblocking: the queue of a busy listener may be full.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -89,7 +89,7 @@ fn remove_stale(place: &Place) -> io::Result<()> {
 }
 
 /// Changes what it has looked at, whatever has become of the path meanwhile.
-fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
+fn apply(place: &FolderEntry, access: SocketAccess) -> io::Result<()> {
     let SocketAccess { mode, user, group } = access;
     if (mode, user, group) == (None, None, None) {
         return Ok(());
@@ -121,7 +121,7 @@ fn apply(place: &Place, access: SocketAccess) -> io::Result<()> {
 }
 
 /// A descriptor of the name itself.
-fn name(place: &Place) -> Result<OwnedFd, Errno> {
+fn name(place: &FolderEntry) -> Result<OwnedFd, Errno> {
     place.open(OFlags::PATH, Mode::empty())
 }
 

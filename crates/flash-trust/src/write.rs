@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::place::{Links, Place, is_roots};
+use crate::folder_entry::{FolderEntry, Links, is_roots};
 use crate::refusal::{is_root, refused};
 
 /// Readable for the group, so that a log analyser needs no more.
@@ -25,13 +25,13 @@ pub fn open_log(path: &Path) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::CLOEXEC;
         return Ok(append(|access| rustix::fs::openat(CWD, path, access | flags, MODE))?.into());
     }
-    let place = Place::find(path, Links::OfRoot)?;
+    let place = FolderEntry::find(path, Links::OfRoot)?;
     let log = existing_or_new(&place)?;
     check(&place, &log)?;
     Ok(log.into())
 }
 
-fn existing_or_new(place: &Place) -> io::Result<OwnedFd> {
+fn existing_or_new(place: &FolderEntry) -> io::Result<OwnedFd> {
     for _ in 0..TRIES {
         match append(|access| place.open(access, Mode::empty())) {
             Err(Errno::NOENT) if !place.folder.is_roots() => {
@@ -50,7 +50,7 @@ fn existing_or_new(place: &Place) -> io::Result<OwnedFd> {
 }
 
 /// Where another user decides what is there, it may be a file that this user wants to be written.
-fn check(place: &Place, log: &OwnedFd) -> io::Result<()> {
+fn check(place: &FolderEntry, log: &OwnedFd) -> io::Result<()> {
     if place.is_open_file || place.is_closed() {
         return Ok(());
     }

@@ -33,7 +33,7 @@ use self::draining::Draining;
 use self::event::Event;
 use self::observer::PoolObserver;
 use self::private_address::PrivateAddress;
-use self::state::{ExitReason, Phase, Process, State, Waiting};
+use self::state::{ExitReason, Phase, PoolState, Process, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
 use crate::counts::{Counted, ProgramCounter, is_failure};
@@ -51,7 +51,7 @@ pub(crate) struct AppPool {
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     breaker: CircuitBreaker,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     counter: Arc<dyn ProgramCounter>,
     _processes_max: Counted,
 }
@@ -131,13 +131,13 @@ impl AppPool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Every change leaves it whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leases an idle process: the first, so that the others stay idle and end when there is less to do.
-    fn lend(self: &Arc<Self>, state: &mut State, name: &Arc<str>, again: bool) -> Option<Opened> {
+    fn lend(self: &Arc<Self>, state: &mut PoolState, name: &Arc<str>, again: bool) -> Option<Opened> {
         loop {
             let is_idle = |process: &Process| matches!(process.phase, Phase::Idle { .. });
             let at = state.processes.iter().position(is_idle)?;
@@ -164,7 +164,7 @@ impl AppPool {
     /// Queues a request for a process.
     fn wait(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut PoolState,
         name: Arc<str>,
         reply: OnOpened,
     ) -> Result<(), (OnOpened, Opened)> {
@@ -189,7 +189,7 @@ impl AppPool {
     }
 
     /// Returns whether processes should be started.
-    fn take(self: &Arc<Self>, mut state: MutexGuard<'_, State>, event: Event) -> bool {
+    fn take(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState>, event: Event) -> bool {
         let mut answers = Answers::new();
         match event {
             Event::Open { name, again, reply } => match self.lend(&mut state, &name, again) {
@@ -226,7 +226,7 @@ impl AppPool {
 
     fn started(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         number: u64,
         result: Result<Started, OpenError>,
         answers: &mut Answers,
@@ -248,7 +248,7 @@ impl AppPool {
         }
     }
 
-    fn free(&self, state: &mut State, number: u64, stream: Option<OwnedFd>) {
+    fn free(&self, state: &mut PoolState, number: u64, stream: Option<OwnedFd>) {
         let Some(process) = state.find(number) else { return };
         process.served += 1;
         process.phase = Phase::Idle { stream, since: Instant::now() };
@@ -259,7 +259,7 @@ impl AppPool {
         self.background.tick();
     }
 
-    fn ended(&self, state: &mut State, number: u64, how: ExitStatus) {
+    fn ended(&self, state: &mut PoolState, number: u64, how: ExitStatus) {
         let Some(process) = state.remove(number) else { return };
         let of_its_own = match process.phase {
             Phase::Ending => !matches!(how, ExitStatus::Signal(SIGTERM | SIGKILL) | ExitStatus::Unknown),
@@ -315,13 +315,13 @@ impl AppPool {
     }
 
     /// Refuses the request that has waited longest.
-    fn refuse_first(&self, state: &mut State, why: OpenError) -> Option<(OnOpened, Opened)> {
+    fn refuse_first(&self, state: &mut PoolState, why: OpenError) -> Option<(OnOpened, Opened)> {
         let refused = state.refuse_first(why)?;
         self.counter.add(ProgramCount::Refused, 1);
         Some(refused)
     }
 
-    fn add_process(self: &Arc<Self>, state: &mut State) -> std::io::Result<SpawnRequest> {
+    fn add_process(self: &Arc<Self>, state: &mut PoolState) -> std::io::Result<SpawnRequest> {
         let (address, listener) = PrivateAddress::open()?;
         state.numbers += 1;
         let number = state.numbers;

@@ -14,12 +14,12 @@ use crate::block::{Block, Frames, Poller, ThreadTotals};
 #[derive(Clone, Debug)]
 pub(crate) struct Doing {
     pub(crate) call: Option<(i64, [u64; 6])>,
-    pub(crate) place: Place,
+    pub(crate) place: SleepPoint,
 }
 
 /// Where in the kernel a thread sleeps, and what that means. It costs so much that whoever sees the same stack again keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SleepPoint {
     /// Innermost first, without those of the scheduler.
     pub(crate) frames: Frames,
     cause: Cause,
@@ -33,11 +33,11 @@ pub(crate) struct Subject {
     path: String,
 }
 
-impl Place {
-    pub(crate) fn of(frames: &[Arc<str>]) -> Place {
+impl SleepPoint {
+    pub(crate) fn of(frames: &[Arc<str>]) -> SleepPoint {
         let stack = Stack::new(frames.iter().map(|name| &**name));
         let frames = stack.frames().iter().map(|&name| Arc::from(name)).collect();
-        Place { frames, cause: stack.cause(None), is_fault: stack.is_fault() }
+        SleepPoint { frames, cause: stack.cause(None), is_fault: stack.is_fault() }
     }
 
     /// Why a thread sleeps there, if its call is about a file of this type of file system.
@@ -67,7 +67,7 @@ impl Doing {
             let innermost = fs::read_to_string(format!("{place}/wchan")).unwrap_or_default();
             frames.extend(Some(innermost.trim()).filter(|name| !matches!(*name, "" | "0")).map(Arc::from));
         }
-        Doing { call: number.map(|number| (number, args)), place: Place::of(&frames) }
+        Doing { call: number.map(|number| (number, args)), place: SleepPoint::of(&frames) }
     }
 
     /// Whether it waits for events.

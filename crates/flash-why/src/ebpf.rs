@@ -14,7 +14,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY};
 
 use crate::block::{Block, Poller, ThreadTotals};
-use crate::doing::Place;
+use crate::doing::SleepPoint;
 use crate::error::Error;
 use crate::perf::now_ns;
 use crate::proc;
@@ -50,7 +50,7 @@ pub(crate) struct Instrument {
     /// Those of loops first: they are read before all others.
     rings: [RingBuf<MapData>; RINGS],
     symbols: Symbols,
-    stacks: HashMap<Vec<u64>, Place>,
+    stacks: HashMap<Vec<u64>, SleepPoint>,
     names: HashMap<String, Arc<str>>,
     /// By thread and time. A thread that was just found to be a loop may have one in each ring.
     asleep: BTreeMap<(u32, u64), Begin>,
@@ -306,11 +306,11 @@ impl Instrument {
         })
     }
 
-    fn place(&mut self, addresses: &[u64]) -> Place {
+    fn place(&mut self, addresses: &[u64]) -> SleepPoint {
         if let Some(known) = self.stacks.get(addresses) {
             return known.clone();
         }
-        let place = Place::of(&self.symbols.names(addresses));
+        let place = SleepPoint::of(&self.symbols.names(addresses));
         self.stacks.insert(addresses.to_vec(), place.clone());
         place
     }

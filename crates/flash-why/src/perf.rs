@@ -13,7 +13,7 @@ use flash_os::perf_event::{Begin, CallRecorder, Sleep, SleepRecorder, THIS_THREA
 use flash_sleep::{CALLS, Call, Cause, Events};
 
 use crate::block::{Block, ThreadTotals};
-use crate::doing::{Doing, Place, Subject, asks_for_events, poller};
+use crate::doing::{Doing, SleepPoint, Subject, asks_for_events, poller};
 use crate::error::Error;
 use crate::proc;
 use crate::symbols::Symbols;
@@ -58,7 +58,7 @@ struct Recorded {
 /// Names of stacks that were seen.
 struct Stacks {
     symbols: Symbols,
-    known: HashMap<Vec<u64>, (Option<i64>, Place)>,
+    known: HashMap<Vec<u64>, (Option<i64>, SleepPoint)>,
 }
 
 impl Instrument {
@@ -345,10 +345,10 @@ impl Stacks {
         Doing { call: call.map(|number| (number, sleep.arguments)), place }
     }
 
-    fn name(&self, stack: &[u64]) -> (Option<i64>, Place) {
+    fn name(&self, stack: &[u64]) -> (Option<i64>, SleepPoint) {
         let frames = self.symbols.names(stack);
         // The outermost entry: a call may perform another one.
         let call = frames.iter().rev().find_map(|name| Call::of_function(name));
-        (call.map(|call| call.number), Place::of(&frames))
+        (call.map(|call| call.number), SleepPoint::of(&frames))
     }
 }

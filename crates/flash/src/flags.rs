@@ -56,7 +56,7 @@ pub(crate) use explain::{Explain, Url};
 pub(crate) use field::{CONTENT_ENCODING, CONTENT_TYPE, CacheControl, Field, FileType};
 pub(crate) use foreign::instead;
 pub(crate) use helper::Helper;
-pub(crate) use listen::{Listen, Place, UnixPlace};
+pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
 pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::Programs;
 pub(crate) use route::{RouteFlag, Upstream, Words};

@@ -20,16 +20,16 @@ const LINGER: Duration = Duration::from_millis(500);
 const LINGER_READS_MAX: usize = 16;
 
 /// The calls of a `UnixStream` are those of any stream socket.
-pub(super) struct Client {
+pub(super) struct AdminClient {
     socket: UnixStream,
     /// Of its listener.
     pub(super) policy: Policy,
-    state: State,
+    state: ClientState,
     /// When it is given up.
     until: Option<Instant>,
 }
 
-enum State {
+enum ClientState {
     /// It has sent this much of its request.
     Asks(Vec<u8>),
     /// What it has asked for is under way.
@@ -51,28 +51,28 @@ struct Unsent {
     descriptor: Option<Arc<OwnedFd>>,
 }
 
-impl Client {
+impl AdminClient {
     pub(super) fn new(socket: OwnedFd, policy: Policy, now: Instant) -> Self {
         let (socket, until) = (socket.into(), now.checked_add(PATIENCE));
-        Self { socket, policy, state: State::Asks(Vec::new()), until }
+        Self { socket, policy, state: ClientState::Asks(Vec::new()), until }
     }
 
     pub(super) fn is_watching(&self) -> bool {
-        matches!(self.state, State::Watches(_))
+        matches!(self.state, ClientState::Watches(_))
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self.state, State::Gone)
+        matches!(self.state, ClientState::Gone)
     }
 
     /// Whether it waits for a reload.
     pub(super) fn reloads(&self) -> bool {
-        matches!(&self.state, State::Waits(pending) if pending.is_reload())
+        matches!(&self.state, ClientState::Waits(pending) if pending.is_reload())
     }
 
     /// Its request, once it is whole or nothing more comes.
     pub(super) fn request(&mut self) -> Option<Vec<u8>> {
-        let State::Asks(head) = &mut self.state else { return None };
+        let ClientState::Asks(head) = &mut self.state else { return None };
         let mut buffer = [0; 4096];
         while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
             match self.socket.read(&mut buffer) {
@@ -80,7 +80,7 @@ impl Client {
                 Ok(count) => head.extend_from_slice(&buffer[..count]),
                 Err(error) if would_block(&error) => return None,
                 Err(_) => {
-                    self.state = State::Gone;
+                    self.state = ClientState::Gone;
                     return None;
                 }
             }
@@ -89,48 +89,48 @@ impl Client {
     }
 
     pub(super) fn wait(&mut self, pending: Pending) {
-        (self.state, self.until) = (State::Waits(pending), None);
+        (self.state, self.until) = (ClientState::Waits(pending), None);
     }
 
     pub(super) fn respond(&mut self, response: &Response, now: Instant) {
         let descriptor = response.descriptor.clone();
-        self.state = State::Takes(Unsent { bytes: response.bytes(), sent: 0, descriptor });
+        self.state = ClientState::Takes(Unsent { bytes: response.bytes(), sent: 0, descriptor });
         self.until = now.checked_add(PATIENCE);
     }
 
     /// It gets these bytes, and events from now on.
     pub(super) fn watch(&mut self, bytes: Vec<u8>, now: Instant) {
-        self.state = State::Watches(Unsent { bytes, sent: 0, descriptor: None });
+        self.state = ClientState::Watches(Unsent { bytes, sent: 0, descriptor: None });
         self.until = now.checked_add(PATIENCE);
     }
 
     /// Gives it another event, unless it has not taken the last one.
     pub(super) fn tell(&mut self, event: &str, now: Instant) {
-        if matches!(&self.state, State::Watches(unsent) if unsent.bytes.len() == unsent.sent) {
+        if matches!(&self.state, ClientState::Watches(unsent) if unsent.bytes.len() == unsent.sent) {
             self.watch(event.into(), now);
         }
     }
 
     /// Sends what there is room for, and looks whether it has left or is too slow.
     pub(super) fn go_on(&mut self, now: Instant) {
-        if let State::Waits(pending) = &mut self.state
+        if let ClientState::Waits(pending) = &mut self.state
             && let Some(response) = pending.response()
         {
             self.respond(&response, now);
         }
         let is_over = match &mut self.state {
-            State::Asks(_) | State::Waits(_) => Ok(false),
-            State::Takes(unsent) | State::Watches(unsent) => unsent.send(&mut self.socket),
-            State::Lingers => self.has_left(),
-            State::Gone => return,
+            ClientState::Asks(_) | ClientState::Waits(_) => Ok(false),
+            ClientState::Takes(unsent) | ClientState::Watches(unsent) => unsent.send(&mut self.socket),
+            ClientState::Lingers => self.has_left(),
+            ClientState::Gone => return,
         };
         match (is_over, &self.state) {
-            (Ok(true), State::Watches(_)) => self.until = None,
-            (Ok(true), State::Takes(_)) if self.socket.shutdown(Shutdown::Write).is_ok() => {
-                (self.state, self.until) = (State::Lingers, now.checked_add(LINGER));
+            (Ok(true), ClientState::Watches(_)) => self.until = None,
+            (Ok(true), ClientState::Takes(_)) if self.socket.shutdown(Shutdown::Write).is_ok() => {
+                (self.state, self.until) = (ClientState::Lingers, now.checked_add(LINGER));
             }
             (Ok(false), _) if self.until.is_none_or(|until| now < until) => {}
-            _ => self.state = State::Gone,
+            _ => self.state = ClientState::Gone,
         }
     }
 
@@ -177,7 +177,7 @@ fn send_with(client: &UnixStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Res
     Ok(sendmsg(client, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
-impl AsFd for Client {
+impl AsFd for AdminClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

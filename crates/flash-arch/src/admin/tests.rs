@@ -69,7 +69,7 @@ fn client(admin: &mut AdminServer, bytes: &str, now: Instant) -> UnixStream {
     [&ours, &theirs].iter().for_each(|end| end.set_nonblocking(true).unwrap());
     watch(&admin.epoll, &theirs).unwrap();
     let policy = Policy { access: Access::Full, ..admin.listeners[0].1.clone() };
-    admin.clients.push(Client::new(theirs.into(), policy, now));
+    admin.clients.push(AdminClient::new(theirs.into(), policy, now));
     ours
 }
 

@@ -58,7 +58,7 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
     let last = Load { completes: Some(load.window.clone().into()), ..load.clone() };
     assert!(last.read_ahead(&sent).is_none(), "the client takes no more");
     assert_eq!(load.read_ahead(&sent).unwrap().offset, MEBIBYTE / 2);
-    let (exchange, client) = (ExchangeId::default(), Client::default());
+    let (exchange, client) = (ExchangeId::default(), ClientNetwork::default());
     let outcome = dispatch.dispatch(Job::Load(load), 0, exchange, client, worker.metrics());
     assert!(matches!(outcome.unwrap().done, Done::Window(Window::Resident(_) | Window::Copied(_))));
     let give_up = Instant::now() + Duration::from_secs(30);

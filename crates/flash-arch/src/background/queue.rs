@@ -18,11 +18,11 @@ pub(crate) struct BackgroundQueue {
     waiting: AtomicUsize,
     /// Posted once for each submission.
     pub(crate) work: Semaphore,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     queue: VecDeque<BackgroundWork>,
     /// What the threads are doing.
     under_way: Vec<BackgroundWork>,
@@ -45,7 +45,7 @@ impl BackgroundQueue {
     /// What is to be done next. What another thread is doing is not done again.
     pub(crate) fn begin(&self) -> Option<BackgroundWork> {
         let mut state = self.state.lock();
-        let State { queue, under_way, .. } = &mut *state;
+        let QueueState { queue, under_way, .. } = &mut *state;
         queue.extend(self.submissions.drain());
         while let Some(wanted) = queue.pop_front() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flash_core::record::counters::Count;
 use flash_core::{Evictable, TransportInfo};
 
-use super::source::{Client, Source};
+use super::source::{ServedClient, Source};
 use super::{Blocking, CLIENT_PATIENCE, LOOK_UP};
 use crate::connections::transport::Transport;
 use crate::connections::{socket, victims};
@@ -24,7 +24,7 @@ impl<S: Source> Blocking<S> {
         shared: &Arc<ServerState>,
         socket: OwnedFd,
         transport: TransportInfo,
-    ) -> Option<Box<Client>> {
+    ) -> Option<Box<ServedClient>> {
         if !shared.lets_connect(&socket, &transport) {
             return None;
         }
@@ -46,7 +46,7 @@ impl<S: Source> Blocking<S> {
         self.limit_handshakes(&carries);
         let connection = self.worker.connection(transport);
         socket::set_timeouts(&socket, CLIENT_PATIENCE, LOOK_UP).ok()?;
-        Some(Box::new(Client { connection, transport: carries, socket, permit }))
+        Some(Box::new(ServedClient { connection, transport: carries, socket, permit }))
     }
 
     /// Closes the parked connection with the oldest handshake, if too many have not finished theirs. If none is parked, other
@@ -65,7 +65,10 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Whether the connection is closed for a new one, because its worker waits for a client in vain.
-    pub(super) fn gives_way(&mut self, Client { connection, transport, socket, .. }: &Client) -> bool {
+    pub(super) fn gives_way(
+        &mut self,
+        ServedClient { connection, transport, socket, .. }: &ServedClient,
+    ) -> bool {
         if !self.source.lacks_places() {
             return false;
         }

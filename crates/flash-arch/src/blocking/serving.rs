@@ -7,21 +7,21 @@ use flash_core::job::Job;
 use flash_core::{Context, Drain, ExchangeId, Interest, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::{After, Blocking, Client, LOOK_UP, Source};
+use super::{After, Blocking, LOOK_UP, ServedClient, Source};
 use crate::connections::socket::{self, Sent};
 use crate::driver::{Driver, Served, perform};
 use crate::poller::WakeOn;
 
 struct Serving<'a, S> {
     blocking: &'a mut Blocking<S>,
-    client: &'a mut Client,
+    client: &'a mut ServedClient,
     /// The last wait was for a client that has done nothing.
     was_in_vain: bool,
 }
 
 impl<S: Source> Blocking<S> {
     /// Serves a client until its connection ends or is parked.
-    pub(super) fn serve(&mut self, client: &mut Client) -> After {
+    pub(super) fn serve(&mut self, client: &mut ServedClient) -> After {
         let mut serving = Serving { blocking: self, client, was_in_vain: false };
         let mut waits = true;
         // What is under way when the time to drain has passed is cut, and recorded as such.
@@ -64,7 +64,7 @@ impl<S: Source> Blocking<S> {
     }
 }
 
-impl Client {
+impl ServedClient {
     fn served<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>) -> Served<'a, 'c> {
         let Self { connection, transport, socket, .. } = self;
         Served { connection, transport, socket, cx }

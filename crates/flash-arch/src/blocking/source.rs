@@ -12,7 +12,7 @@ use crate::connections::transport::Transport;
 use crate::server_state::ServerState;
 
 /// A client's connection, and all that belongs to it while it waits for its client.
-pub(crate) struct Client {
+pub(crate) struct ServedClient {
     pub(crate) connection: Connection,
     pub(crate) transport: Transport,
     pub(crate) socket: OwnedFd,
@@ -57,13 +57,13 @@ pub(crate) trait Source {
     /// Whether a connection in this state can be parked.
     fn parks(&self, connection: &Connection, transport: &Transport) -> bool;
 
-    fn park(&mut self, client: Box<Client>);
+    fn park(&mut self, client: Box<ServedClient>);
 
     /// Notes where the connection is counted that is served now.
     fn holds(&mut self, _counted_at: Option<u32>) {}
 
     /// Takes out the parked connection that goes first, so that a new one gets its permit.
-    fn take_victim(&mut self) -> Option<Box<Client>>;
+    fn take_victim(&mut self) -> Option<Box<ServedClient>>;
 
     /// Whether new connections may wait for a permit, or for a worker.
     fn lacks_places(&self) -> bool;
@@ -75,13 +75,13 @@ pub(crate) trait Source {
     fn goes_on(&mut self);
 
     /// Takes out a parked connection whose handshake has waited for its client for longest. It is counted as closed.
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>>;
+    fn take_oldest_handshake(&mut self) -> Option<Box<ServedClient>>;
 }
 
 pub(crate) enum Arrival {
     New(OwnedFd, TransportInfo),
     /// A connection that was parked.
-    Parked(Box<Client>),
+    Parked(Box<ServedClient>),
     /// A connection could not be accepted, for a reason that may pass.
     Failed(Errno),
 }

@@ -28,7 +28,7 @@ const PAUSE_MS: u64 = 100;
 pub(crate) struct Acceptor {
     listeners: Arc<Listeners>,
     token: fn(usize) -> u64,
-    state: State,
+    state: AcceptState,
     /// A spare descriptor. When descriptors run out, it is closed for a moment, so that one connection can be
     /// accepted and get a 503.
     reserve: Option<OwnedFd>,
@@ -46,7 +46,7 @@ pub(crate) enum Arrival {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AcceptState {
     Open,
     Paused { until_ms: u64 },
     Closed,
@@ -57,15 +57,15 @@ impl Acceptor {
     pub(crate) fn new(shared: &ServerState, token: fn(usize) -> u64) -> io::Result<Self> {
         let listeners = shared.listeners.load_full();
         let watching = Some(Arc::clone(&shared.acceptors));
-        Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?), watching })
+        Ok(Self { listeners, token, state: AcceptState::Closed, reserve: Some(reserve()?), watching })
     }
 
     pub(crate) fn open(&mut self, poller: &mut impl Poller) -> io::Result<()> {
-        self.state = State::Open;
+        self.state = AcceptState::Open;
         let mut all = numbered(&self.listeners);
         let watched = all.try_for_each(|(number, listener)| poller.listen(listener, (self.token)(number)));
         drop(all);
-        watched.inspect_err(|_| self.leave(poller, State::Closed))
+        watched.inspect_err(|_| self.leave(poller, AcceptState::Closed))
     }
 
     /// The listeners that are to be left. Connections may wait there.
@@ -88,7 +88,7 @@ impl Acceptor {
             return;
         }
         let before = std::mem::replace(&mut self.listeners, next);
-        if self.state != State::Open {
+        if self.state != AcceptState::Open {
             return;
         }
         for (number, listener) in numbered(&before).filter(|(at, of)| !has(&self.listeners, *at, of)) {
@@ -98,7 +98,7 @@ impl Acceptor {
             .filter(|(at, of)| !has(&before, *at, of))
             .all(|(number, listener)| poller.listen(listener, (self.token)(number)).is_ok());
         if !all_watched {
-            self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
+            self.leave(poller, AcceptState::Paused { until_ms: now_ms + PAUSE_MS });
         }
     }
 
@@ -106,7 +106,7 @@ impl Acceptor {
     /// connection. If that was this loop's, no loop of a server that shares the listeners knows of it.
     #[must_use]
     pub(crate) fn stop_watching(&mut self, poller: &mut impl Poller) -> Vec<usize> {
-        if self.state != State::Open {
+        if self.state != AcceptState::Open {
             return Vec::new();
         }
         for (number, listener) in numbered(&self.listeners) {
@@ -117,22 +117,22 @@ impl Acceptor {
 
     /// After [`Acceptor::stop_watching`], and the last accepts.
     pub(crate) fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = AcceptState::Closed;
         self.watching = None;
     }
 
     /// Watches a listener again, after its connections were accepted, or enough of them for a turn.
     pub(crate) fn listen_again(&mut self, poller: &mut impl Poller, listener: usize, now_ms: u64) {
-        if self.state == State::Open
+        if self.state == AcceptState::Open
             && let Some(Some(watched)) = self.listeners.get(listener)
             && poller.listen_again(watched, (self.token)(listener)).is_err()
         {
-            self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
+            self.leave(poller, AcceptState::Paused { until_ms: now_ms + PAUSE_MS });
         }
     }
 
-    fn leave(&mut self, poller: &mut impl Poller, state: State) {
-        if self.state == State::Open {
+    fn leave(&mut self, poller: &mut impl Poller, state: AcceptState) {
+        if self.state == AcceptState::Open {
             for (number, listener) in numbered(&self.listeners) {
                 poller.ignore(listener, (self.token)(number));
             }
@@ -143,21 +143,21 @@ impl Acceptor {
     /// How long until [`Acceptor::retry`] is due.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         match self.state {
-            State::Paused { until_ms } => Some(until_ms.saturating_sub(now_ms)),
-            State::Open | State::Closed => None,
+            AcceptState::Paused { until_ms } => Some(until_ms.saturating_sub(now_ms)),
+            AcceptState::Open | AcceptState::Closed => None,
         }
     }
 
     /// Accepts again after a pause.
     pub(crate) fn retry(&mut self, poller: &mut impl Poller, now_ms: u64) {
-        if let State::Paused { until_ms } = self.state
+        if let AcceptState::Paused { until_ms } = self.state
             && now_ms >= until_ms
         {
             if self.reserve.is_none() {
                 self.reserve = reserve().ok();
             }
             if self.open(poller).is_err() {
-                self.state = State::Paused { until_ms: now_ms + PAUSE_MS };
+                self.state = AcceptState::Paused { until_ms: now_ms + PAUSE_MS };
             }
         }
     }
@@ -171,7 +171,7 @@ impl Acceptor {
         now_ms: u64,
     ) -> Option<Arrival> {
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
-        if self.state != State::Open {
+        if self.state != AcceptState::Open {
             return None;
         }
         let listener = self.listeners.get(listener)?.as_ref()?;
@@ -187,7 +187,7 @@ impl Acceptor {
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(Arrival::Gone),
             Err(Errno::AGAIN) => None,
             Err(Errno::INVAL) => {
-                self.leave(poller, State::Closed);
+                self.leave(poller, AcceptState::Closed);
                 None
             }
             Err(error) => {
@@ -206,7 +206,7 @@ impl Acceptor {
                     }
                 }
                 // The listener is level-triggered, so it would wake the loop for ever.
-                self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
+                self.leave(poller, AcceptState::Paused { until_ms: now_ms + PAUSE_MS });
                 None
             }
         }

@@ -24,7 +24,7 @@ use rustix::net::{
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    place: Place,
+    place: ListenAddress,
     /// What it is called where it is passed on.
     name: String,
     /// Whether each connection begins with a header of the PROXY protocol.
@@ -41,7 +41,7 @@ pub struct Listener {
 pub(crate) type Listeners = Vec<Option<Arc<Listener>>>;
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ListenAddress {
     Inet(SocketAddr),
     Unix {
         path: PathBuf,
@@ -80,7 +80,7 @@ impl Listener {
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-        Ok(Self::new(socket, Place::Inet(bound)))
+        Ok(Self::new(socket, ListenAddress::Inet(bound)))
     }
 
     /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
@@ -88,7 +88,7 @@ impl Listener {
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         flash_trust::bind(&socket, path, access)?;
         net::listen(&socket, BACKLOG)?;
-        Ok(Self::new(socket, Place::Unix { path: path.to_owned(), is_own: true }))
+        Ok(Self::new(socket, ListenAddress::Unix { path: path.to_owned(), is_own: true }))
     }
 
     /// Takes a socket at which another process has begun to listen. The name of a Unix socket stays that process's.
@@ -110,7 +110,7 @@ impl Listener {
         if let Ok(address) = SocketAddr::try_from(address.clone()) {
             sockopt::set_tcp_nodelay(&socket, true)?;
             tcp::defer_accept(&socket, DEFER_SECONDS)?;
-            return Ok(Self::new(socket, Place::Inet(address)));
+            return Ok(Self::new(socket, ListenAddress::Inet(address)));
         }
         let Ok(address) = SocketAddrUnix::try_from(address) else {
             return wrong("it is neither a TCP socket nor a Unix socket");
@@ -119,7 +119,7 @@ impl Listener {
             (Some(path), _) => OsStr::from_bytes(path).into(),
             (None, name) => format!("@{}", name.unwrap_or_default().escape_ascii()).into(),
         };
-        Ok(Self::new(socket, Place::Unix { path, is_own: false }))
+        Ok(Self::new(socket, ListenAddress::Unix { path, is_own: false }))
     }
 
     /// Gives the name of a Unix socket the mode and the owner that the configuration says now. What it does not say stays, and so do
@@ -131,7 +131,7 @@ impl Listener {
         self.own_name().map_or(Ok(()), |path| flash_trust::set_access(path, access))
     }
 
-    fn new(socket: OwnedFd, place: Place) -> Self {
+    fn new(socket: OwnedFd, place: ListenAddress) -> Self {
         Self {
             socket,
             place,
@@ -156,8 +156,8 @@ impl Listener {
     /// Takes over from the server that has made the socket: the name of a Unix socket is this server's from now on.
     pub fn taken_over(self) -> Self {
         let place = match self.place {
-            Place::Unix { path, .. } => Place::Unix { path, is_own: true },
-            place @ Place::Inet(_) => place,
+            ListenAddress::Unix { path, .. } => ListenAddress::Unix { path, is_own: true },
+            place @ ListenAddress::Inet(_) => place,
         };
         Self { place, ..self }
     }
@@ -177,24 +177,24 @@ impl Listener {
     /// The address and port that the system has given.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
-            Place::Inet(address) => Some(*address),
-            Place::Unix { .. } => None,
+            ListenAddress::Inet(address) => Some(*address),
+            ListenAddress::Unix { .. } => None,
         }
     }
 
     /// The path of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Inet(_) => None,
-            Place::Unix { path, .. } => Some(path),
+            ListenAddress::Inet(_) => None,
+            ListenAddress::Unix { path, .. } => Some(path),
         }
     }
 
     /// The name of a Unix socket that this server has made, to be removed in the end.
     pub fn own_name(&self) -> Option<&Path> {
         match &self.place {
-            Place::Unix { path, is_own: true } => Some(path),
-            Place::Inet(_) | Place::Unix { .. } => None,
+            ListenAddress::Unix { path, is_own: true } => Some(path),
+            ListenAddress::Inet(_) | ListenAddress::Unix { .. } => None,
         }
     }
 
@@ -276,11 +276,11 @@ impl AsFd for Listener {
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Inet(address) => write!(f, "{}://{address}/", self.scheme().name()),
-            Place::Unix { path, .. } if self.scheme() == Scheme::Https => {
+            ListenAddress::Inet(address) => write!(f, "{}://{address}/", self.scheme().name()),
+            ListenAddress::Unix { path, .. } if self.scheme() == Scheme::Https => {
                 write!(f, "https://unix:{}", path.display())
             }
-            Place::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+            ListenAddress::Unix { path, .. } => write!(f, "unix:{}", path.display()),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::mem;
 use flash_core::Evictable;
 
 use crate::connections::victims::Victims;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 
 pub(crate) struct Parked<C> {
-    places: Vec<Place<C>>,
+    places: Vec<ParkingSlot<C>>,
     /// The numbers of places without a connection.
     vacant: Vec<u32>,
     timers: TimerWheel,
@@ -19,7 +19,7 @@ pub(crate) struct Parked<C> {
     oldest_handshakes: Victims,
 }
 
-struct Place<C> {
+struct ParkingSlot<C> {
     connection: Option<C>,
     /// How many connections have been in this place.
     generation: u32,
@@ -54,7 +54,7 @@ impl<C> Parked<C> {
     /// Parks a connection, and returns its token.
     pub(crate) fn park(&mut self, connection: C, deadline_ms: u64) -> u64 {
         let number = self.vacant.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.places.push(ParkingSlot {
                 connection: None,
                 generation: 0,
                 deadline_ms: 0,
@@ -91,7 +91,7 @@ impl<C> Parked<C> {
     pub(crate) fn take_victim(
         &mut self,
         now_ms: u64,
-        look: impl Fn(&C) -> (Option<Evictable>, Client),
+        look: impl Fn(&C) -> (Option<Evictable>, ClientNetwork),
     ) -> Option<C> {
         let mut victims = mem::take(&mut self.victims);
         let found = self.find(&mut victims, now_ms, look);
@@ -103,7 +103,7 @@ impl<C> Parked<C> {
     pub(crate) fn take_oldest_handshake(
         &mut self,
         now_ms: u64,
-        look: impl Fn(&C) -> (Option<Evictable>, Client),
+        look: impl Fn(&C) -> (Option<Evictable>, ClientNetwork),
     ) -> Option<C> {
         let mut oldest_handshakes = mem::take(&mut self.oldest_handshakes);
         let found = self.find(&mut oldest_handshakes, now_ms, look);
@@ -115,7 +115,7 @@ impl<C> Parked<C> {
         &self,
         victims: &mut Victims,
         now_ms: u64,
-        look: impl Fn(&C) -> (Option<Evictable>, Client),
+        look: impl Fn(&C) -> (Option<Evictable>, ClientNetwork),
     ) -> Option<u64> {
         let all = self.tokens().filter_map(|token| {
             let (evictable, client) = look(self.get(token)?);
@@ -198,8 +198,11 @@ mod tests {
         for since in [Some(30), None, Some(10), Some(20)] {
             parked.park(since, 1_000);
         }
-        let mut next =
-            || parked.take_victim(100, |since: &Option<u64>| (since.map(Evictable::Idle), Client::default()));
+        let mut next = || {
+            parked.take_victim(100, |since: &Option<u64>| {
+                (since.map(Evictable::Idle), ClientNetwork::default())
+            })
+        };
         assert_eq!([next(), next(), next()], [Some(Some(10)), Some(Some(20)), Some(Some(30))]);
         assert_eq!((next(), parked.len()), (None, 1));
     }

@@ -15,7 +15,7 @@ use flash_core::{Connection, Context, Evictable};
 
 use crate::connections::socket;
 use crate::connections::transport::Transport;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 
 #[derive(Debug, Default)]
 pub(crate) struct Victims {
@@ -25,7 +25,7 @@ pub(crate) struct Victims {
 }
 
 /// A connection that is looked at: whether it may be closed, its client, and its token.
-pub(crate) type Candidate = (Option<Evictable>, Client, u64);
+pub(crate) type Candidate = (Option<Evictable>, ClientNetwork, u64);
 
 /// For each this many connections, the next look at all waits a millisecond. So looks never take much of the time.
 const LOOKED_AT_PER_MS: usize = 1_000;
@@ -48,7 +48,7 @@ impl Victims {
         let mut looked_at = 0;
         let all = all.inspect(|_| looked_at += 1);
         let candidates = all.filter_map(|(evictable, client, token)| Some((client, evictable?, token)));
-        let candidates: Vec<(Client, Evictable, u64)> = candidates.collect();
+        let candidates: Vec<(ClientNetwork, Evictable, u64)> = candidates.collect();
         self.next_look_ms = now_ms + (looked_at / LOOKED_AT_PER_MS) as u64;
         self.remembered = in_order(candidates, looked_at).into();
         self.recall(&evictable)
@@ -62,7 +62,7 @@ impl Victims {
 }
 
 /// The half of the connections that goes first. There are `all` with those that stay.
-fn in_order(candidates: Vec<(Client, Evictable, u64)>, all: usize) -> Vec<(Evictable, u64)> {
+fn in_order(candidates: Vec<(ClientNetwork, Evictable, u64)>, all: usize) -> Vec<(Evictable, u64)> {
     let is_unfinished = |evictable: &Evictable| matches!(evictable, Evictable::Unfinished(_));
     let mut unfinished: Vec<_> = candidates
         .iter()
@@ -138,8 +138,8 @@ mod tests {
     use super::*;
     use crate::testing::{Random, each_seed};
 
-    fn client(number: u8) -> Client {
-        Client::of(Peer::Inet(([192, 0, 2, number], 1).into()))
+    fn client(number: u8) -> ClientNetwork {
+        ClientNetwork::of(Peer::Inet(([192, 0, 2, number], 1).into()))
     }
 
     /// All that go, one after the other.

@@ -9,7 +9,7 @@ use super::{slot_of, split};
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
 use crate::connections::victims;
 use crate::dispatch::Dispatch;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::poller::Poller;
 
 impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
@@ -32,7 +32,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             victims::evictable(connection, transport, socket, now_ms, &configuration.server.settings)
         };
         let all = slots.iter().map(|(index, slot)| {
-            (evictable(slot), Client::of(slot.connection.peer()), token(slot.generation, index))
+            (evictable(slot), ClientNetwork::of(slot.connection.peer()), token(slot.generation, index))
         });
         let (evicted, token) = victims.find(now_ms, all, |token| evictable(slot_of(slots, token)?))?;
         let permit = self.slots.get_mut(split(token).1)?.permit.take()?;
@@ -46,7 +46,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let since =
             |slot: &Slot<P::SocketState>| slot.transport.unfinished_since_ms().map(Evictable::Unfinished);
         let all = slots.iter().map(|(index, slot)| {
-            (since(slot), Client::of(slot.connection.peer()), token(slot.generation, index))
+            (since(slot), ClientNetwork::of(slot.connection.peer()), token(slot.generation, index))
         });
         let of = |token| since(slot_of(slots, token)?);
         let Some((_, token)) = oldest_handshakes.find(worker.clock.now.ms(), all, of) else { return false };

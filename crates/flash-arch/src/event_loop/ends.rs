@@ -17,7 +17,14 @@ use crate::{Limits, testing};
 struct Panics;
 
 impl Dispatch for Panics {
-    fn dispatch(&mut self, _: Job, _: u64, _: ExchangeId, _: Client, _: &LoopMetrics) -> Option<Outcome> {
+    fn dispatch(
+        &mut self,
+        _: Job,
+        _: u64,
+        _: ExchangeId,
+        _: ClientNetwork,
+        _: &LoopMetrics,
+    ) -> Option<Outcome> {
         panic!("a fault");
     }
 }

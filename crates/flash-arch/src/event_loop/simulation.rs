@@ -345,7 +345,7 @@ impl Dispatch for Hold {
         job: Job,
         token: u64,
         exchange: ExchangeId,
-        _: Client,
+        _: ClientNetwork,
         _: &LoopMetrics,
     ) -> Option<Outcome> {
         if self.random.chance(20) {

@@ -17,7 +17,7 @@ use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::dispatch::Dispatch;
-use crate::helpers::{Client, HelperLimits, Helpers};
+use crate::helpers::{ClientNetwork, HelperLimits, Helpers};
 use crate::limits::Limits;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::configuration::Configuration;
@@ -73,7 +73,13 @@ impl FileService {
 
     /// Does the job at once, or has its result come under `token`. The helpers' queue is fair to each `client`.
     pub fn ask(&mut self, job: Job, token: u64, client: u64) -> Option<Outcome> {
-        self.dispatch.dispatch(job, token, ExchangeId::default(), Client::numbered(client), &self.metrics)
+        self.dispatch.dispatch(
+            job,
+            token,
+            ExchangeId::default(),
+            ClientNetwork::numbered(client),
+            &self.metrics,
+        )
     }
 
     /// As [`FileService::ask`], for a job that is known to make a loop wait.
@@ -85,7 +91,7 @@ impl FileService {
             completions: Arc::clone(&self.dispatch.completions),
             token,
             exchange: ExchangeId::default(),
-            client: Client::numbered(client),
+            client: ClientNetwork::numbered(client),
         };
         self.dispatch.helpers.submit(job, Some(waiter)).map_err(|refused| refused.failure())
     }

@@ -12,14 +12,14 @@ use flash_core::record::Peer;
 
 /// The client that a job is done for: an IPv4 address, or an IPv6 network of 64 bits. All clients of Unix sockets are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Client(u64);
+pub(crate) struct ClientNetwork(u64);
 
 /// Where a job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// With the revalidations of cached entries.
     Looks,
-    Client(Client),
+    Client(ClientNetwork),
 }
 
 #[derive(Debug)]
@@ -27,9 +27,9 @@ pub(crate) struct FairQueue<T> {
     waiting: HashMap<u64, Waiting<T>>,
     /// Numbers of jobs. A number is skipped if another line has reached its job.
     looks: VecDeque<u64>,
-    lines: HashMap<Client, VecDeque<u64>>,
+    lines: HashMap<ClientNetwork, VecDeque<u64>>,
     /// The clients whose line is not empty, the next one first.
-    turns: VecDeque<Client>,
+    turns: VecDeque<ClientNetwork>,
     looks_are_next: bool,
 }
 
@@ -40,7 +40,7 @@ struct Waiting<T> {
     places: usize,
 }
 
-impl Client {
+impl ClientNetwork {
     pub(crate) fn of(peer: Peer) -> Self {
         match peer {
             Peer::Unix => Self::default(),
@@ -173,8 +173,8 @@ impl<T> FairQueue<T> {
 mod tests {
     use super::*;
 
-    const A: Lane = Lane::Client(Client(1));
-    const B: Lane = Lane::Client(Client(2));
+    const A: Lane = Lane::Client(ClientNetwork(1));
+    const B: Lane = Lane::Client(ClientNetwork(2));
 
     fn queue(jobs: &[(u64, Lane)]) -> FairQueue<u64> {
         let mut queue = FairQueue::default();
@@ -226,17 +226,17 @@ mod tests {
     fn what_another_client_waits_for_is_not_given_up() {
         let mut queue = queue(&[(1, A), (2, A), (3, A)]);
         queue.stand(3, B);
-        assert_eq!(queue.shed_for(Lane::Client(Client(7))), Some(2));
+        assert_eq!(queue.shed_for(Lane::Client(ClientNetwork(7))), Some(2));
         assert_eq!(rest(&mut queue), [1, 3]);
     }
 
     #[test]
     fn clients_are_networks() {
-        let client = |text: &str| Client::of(Peer::Inet(text.parse().unwrap()));
+        let client = |text: &str| ClientNetwork::of(Peer::Inet(text.parse().unwrap()));
         assert_eq!(client("192.0.2.1:1"), client("192.0.2.1:2"));
         assert_ne!(client("192.0.2.1:1"), client("192.0.2.2:1"));
         assert_eq!(client("[2001:db8::1]:1"), client("[2001:db8::2]:1"));
         assert_ne!(client("[2001:db8::1]:1"), client("[2001:db8:0:1::1]:1"));
-        assert_ne!(client("192.0.2.1:1"), Client::of(Peer::Unix));
+        assert_ne!(client("192.0.2.1:1"), ClientNetwork::of(Peer::Unix));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use flash_core::ExchangeId;
 use flash_core::job::{Failure, Find, Job, Outcome};
 
-use super::queue::{Client, Lane};
+use super::queue::{ClientNetwork, Lane};
 use crate::completion_queue::{Completion, CompletionQueue};
 
 pub(super) struct Submission {
@@ -20,7 +20,7 @@ pub(crate) struct Waiter {
     pub(crate) completions: Arc<CompletionQueue>,
     pub(crate) token: u64,
     pub(crate) exchange: ExchangeId,
-    pub(crate) client: Client,
+    pub(crate) client: ClientNetwork,
 }
 
 /// Why a job was refused.

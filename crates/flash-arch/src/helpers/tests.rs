@@ -148,7 +148,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
                     completions: Arc::clone(&completions),
                     token,
                     exchange: ExchangeId::default(),
-                    client: Client::default(),
+                    client: ClientNetwork::default(),
                 }),
             )
             .unwrap()

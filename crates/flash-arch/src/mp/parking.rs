@@ -21,7 +21,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::clock::server_us;
 use crate::connections::parked::Parked;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 
 pub(super) struct Parking {
     epoll: OwnedFd,
@@ -131,7 +131,7 @@ impl Parking {
         }
         while self.len() > idle_max {
             let look = |idle: &ParkedConnection| {
-                (Some(Evictable::Idle(idle.since_ms)), Client::of(idle.state.peer()))
+                (Some(Evictable::Idle(idle.since_ms)), ClientNetwork::of(idle.state.peer()))
             };
             match self.parked.take_victim(now_ms(), look) {
                 Some(idle) => self.close(&idle.state),

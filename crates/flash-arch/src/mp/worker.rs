@@ -22,7 +22,7 @@ use rustix::net::SocketFlags;
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::reports::{OwnReport, Reports};
 use super::scoreboard::Scoreboard;
-use crate::blocking::{Arrival, Blocking, Client, Source};
+use crate::blocking::{Arrival, Blocking, ServedClient, Source};
 use crate::connections::gates::ProcessGates;
 use crate::connections::listener::Listener;
 use crate::connections::transport::Transport;
@@ -196,7 +196,7 @@ impl<'a> Connections<'a> {
     }
 
     /// Takes a connection that the parent has passed on, unless another worker was faster.
-    fn take_ready(&self) -> Option<Box<Client>> {
+    fn take_ready(&self) -> Option<Box<ServedClient>> {
         let mut buffer = [0; MESSAGE_BYTES];
         let Ok(Received::Message(message)) = ipc::try_receive(&self.workers.ends.ready, &mut buffer) else {
             return None;
@@ -208,7 +208,7 @@ impl<'a> Connections<'a> {
         let connection = connection?;
         // This process serves nothing else, so there is a permit.
         let permit = self.shared.permits.take()?;
-        Some(Box::new(Client { connection, transport: Transport::Plain, socket, permit }))
+        Some(Box::new(ServedClient { connection, transport: Transport::Plain, socket, permit }))
     }
 
     /// Begins to serve a connection. Tells the parent if no worker is left for the next one.
@@ -301,7 +301,7 @@ impl Source for Connections<'_> {
         !transport.is_tls() && connection.idle_state().is_some()
     }
 
-    fn park(&mut self, client: Box<Client>) {
+    fn park(&mut self, client: Box<ServedClient>) {
         if let Some(state) = client.connection.idle_state() {
             // If it fails, the parent is gone, and the connection is closed.
             if ipc::send(&self.workers.ends.to_parent, state.bytes(), &[client.socket.as_fd()]).is_ok() {
@@ -315,7 +315,7 @@ impl Source for Connections<'_> {
     }
 
     /// The parent closes idle connections beyond their limit.
-    fn take_victim(&mut self) -> Option<Box<Client>> {
+    fn take_victim(&mut self) -> Option<Box<ServedClient>> {
         None
     }
 
@@ -335,7 +335,7 @@ impl Source for Connections<'_> {
     }
 
     /// A process has no other connection.
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+    fn take_oldest_handshake(&mut self) -> Option<Box<ServedClient>> {
         None
     }
 }

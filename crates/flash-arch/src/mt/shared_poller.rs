@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::blocking::Client;
+use crate::blocking::ServedClient;
 use crate::clock::server_us;
 use crate::connections::listener::Listeners;
 use crate::connections::parked::Parked;
@@ -31,15 +31,15 @@ pub(super) struct SharedPoller {
     epoll: OwnedFd,
     /// Those that are watched.
     listeners: ArcSwap<Listeners>,
-    state: Mutex<State>,
+    state: Mutex<PollerState>,
     /// Wakes [`SharedPoller::watch_deadlines`].
     first_parked: Condvar,
     /// Always readable. It is armed while connections are due.
     due_event: OwnedFd,
 }
 
-struct State {
-    parked: Parked<Box<Client>>,
+struct PollerState {
+    parked: Parked<Box<ServedClient>>,
     /// Tokens of connections that a thread shall take without an event of their own.
     due: Vec<u64>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Event {
     /// A connection can be accepted at the listener of this number.
     Listener(usize),
     /// A connection that was parked.
-    Parked(Box<Client>),
+    Parked(Box<ServedClient>),
     /// Another thread was faster.
     Nothing,
     TimedOut,
@@ -71,7 +71,7 @@ impl SharedPoller {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let due_event = eventfd(1, EventfdFlags::CLOEXEC)?;
         epoll::add(&epoll, &due_event, EventData::new_u64(DUE), SILENT)?;
-        let state = Mutex::new(State { parked: Parked::new(now_ms()), due: Vec::new() });
+        let state = Mutex::new(PollerState { parked: Parked::new(now_ms()), due: Vec::new() });
         let listeners = ArcSwap::default();
         Ok(Self { epoll, listeners, state, first_parked: Condvar::new(), due_event })
     }
@@ -118,9 +118,9 @@ impl SharedPoller {
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
     }
 
-    fn take_due(&self) -> Option<Box<Client>> {
+    fn take_due(&self) -> Option<Box<ServedClient>> {
         let mut state = self.state.lock();
-        let State { parked, due } = &mut *state;
+        let PollerState { parked, due } = &mut *state;
         let client = std::iter::from_fn(|| due.pop()).find_map(|token| parked.take(token));
         if !due.is_empty() {
             self.arm(&self.due_event, DUE);
@@ -147,7 +147,7 @@ impl SharedPoller {
     }
 
     /// Parks a connection until its client sends something.
-    pub(super) fn park(&self, client: Box<Client>) {
+    pub(super) fn park(&self, client: Box<ServedClient>) {
         let deadline_ms = client.connection.deadline_ms();
         let mut state = self.state.lock();
         let is_first = state.parked.is_empty();
@@ -169,18 +169,18 @@ impl SharedPoller {
     }
 
     /// Takes out the parked connection that goes first when a new one needs its place.
-    pub(super) fn take_victim(&self, shared: &ServerState) -> Option<Box<Client>> {
+    pub(super) fn take_victim(&self, shared: &ServerState) -> Option<Box<ServedClient>> {
         let (now_ms, configuration) = (now_ms(), shared.configuration());
         let settings = &configuration.server.settings;
         self.state.lock().parked.take_victim(now_ms, |client| {
-            let Client { connection, transport, socket, .. } = &**client;
+            let ServedClient { connection, transport, socket, .. } = &**client;
             (victims::evictable(connection, transport, socket, now_ms, settings), of(client))
         })
     }
 
     /// Takes out a parked connection whose handshake has waited for its client for longest.
-    pub(super) fn take_oldest_handshake(&self) -> Option<Box<Client>> {
-        let since = |client: &Client| client.transport.unfinished_since_ms().map(Evictable::Unfinished);
+    pub(super) fn take_oldest_handshake(&self) -> Option<Box<ServedClient>> {
+        let since = |client: &ServedClient| client.transport.unfinished_since_ms().map(Evictable::Unfinished);
         self.state.lock().parked.take_oldest_handshake(now_ms(), |client| (since(client), of(client)))
     }
 
@@ -189,7 +189,7 @@ impl SharedPoller {
     pub(super) fn watch_deadlines(&self, shared: &ServerState) {
         let mut state = self.state.lock();
         loop {
-            let State { parked, due } = &mut *state;
+            let PollerState { parked, due } = &mut *state;
             let drains = shared.drain_state() == Drain::AtOnce;
             match drains {
                 true if due.is_empty() => due.extend(parked.tokens()),
@@ -220,8 +220,8 @@ impl SharedPoller {
 }
 
 /// Whose connection it is.
-fn of(client: &Client) -> helpers::Client {
-    helpers::Client::of(client.connection.peer())
+fn of(client: &ServedClient) -> helpers::ClientNetwork {
+    helpers::ClientNetwork::of(client.connection.peer())
 }
 
 fn now_ms() -> u64 {

@@ -9,7 +9,7 @@ use flash_core::{Connection, Evictable, ExchangeId};
 use crate::connections::permit::ConnectionPermit;
 use crate::connections::transport::Transport;
 use crate::connections::victims::{self, Victims};
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::poller::Registered;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 
@@ -142,7 +142,7 @@ impl ParkedConnections {
         evictable: impl Fn(&Slot) -> Option<Evictable>,
     ) -> Option<(Evictable, u64)> {
         let parked = self.places.iter().filter_map(|place| place.connection_slot.as_deref());
-        let all = parked.map(|slot| (evictable(slot), Client::of(slot.connection.peer()), slot.token));
+        let all = parked.map(|slot| (evictable(slot), ClientNetwork::of(slot.connection.peer()), slot.token));
         victims.find(now_ms, all, |token| {
             let slot = self.places.get(token as u32 as usize)?.connection_slot.as_deref()?;
             evictable(slot).filter(|_| slot.token == token)

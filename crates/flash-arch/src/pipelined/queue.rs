@@ -36,13 +36,13 @@ pub(super) enum With {
 pub(super) type Queues = [Arc<Queue<Item>>; 4];
 
 pub(super) struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     room: Condvar,
     /// Its eventfd wakes the stage. The results of the stage's helper come here.
     completions: Arc<CompletionQueue>,
 }
 
-struct State<T> {
+struct QueueState<T> {
     items: Vec<T>,
     /// The stage sleeps, or is about to, so the next batch has to wake it.
     asleep: bool,
@@ -62,7 +62,7 @@ pub(super) const ITEMS_BEFORE_NEW_MAX: usize = 256;
 
 impl<T> Queue<T> {
     pub(super) fn new() -> io::Result<Self> {
-        let state = Mutex::new(State { items: Vec::new(), asleep: false, closed: false });
+        let state = Mutex::new(QueueState { items: Vec::new(), asleep: false, closed: false });
         Ok(Self { state, room: Condvar::new(), completions: Arc::new(CompletionQueue::new()?) })
     }
 
@@ -86,7 +86,7 @@ impl<T> Queue<T> {
         self.push_to(state, batch);
     }
 
-    fn push_to(&self, mut state: MutexGuard<'_, State<T>>, batch: &mut Vec<T>) {
+    fn push_to(&self, mut state: MutexGuard<'_, QueueState<T>>, batch: &mut Vec<T>) {
         if state.items.is_empty() {
             // The stage's emptied vector comes back to be filled again.
             std::mem::swap(&mut state.items, batch);

@@ -19,7 +19,7 @@ use crate::completion_queue::CompletionQueue;
 use crate::connections::socket::{self, Received, Sent};
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Served, perform};
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
@@ -470,7 +470,7 @@ impl At<'_> {
 
     /// Does the job now, or leaves it to the step's helper.
     fn dispatch(&self, dispatch: &mut Asymmetric, id: ExchangeId, job: Job, slot: &Slot) -> Option<Outcome> {
-        let client = Client::of(slot.connection.peer());
+        let client = ClientNetwork::of(slot.connection.peer());
         let outcome = dispatch.dispatch(job, slot.token, id, client, self.metrics)?;
         self.metrics.shard.spend(&outcome.spent);
         Some(outcome)

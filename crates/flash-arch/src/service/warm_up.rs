@@ -14,7 +14,7 @@ use flash_process::HotPath;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::completion_queue::CompletionQueue;
-use crate::helpers::{Client, Helpers, Waiter};
+use crate::helpers::{ClientNetwork, Helpers, Waiter};
 use crate::server_state::{HOT_PATHS_MAX, ServerState};
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub(crate) fn with_helpers(shared: &ServerState, helpers: &Helpers, hot: Vec<Hot
     loop {
         for job in jobs.by_ref().take(AT_ONCE - under_way) {
             let completions = Arc::clone(&completions);
-            let (exchange, client) = (ExchangeId::default(), Client::default());
+            let (exchange, client) = (ExchangeId::default(), ClientNetwork::default());
             let waiter = Waiter { completions, token: 0, exchange, client };
             under_way += usize::from(helpers.submit(job, Some(waiter)).is_ok());
         }

@@ -38,12 +38,12 @@ pub struct Error {
 /// Reads one request's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum DecoderState {
     Head { bytes: [u8; HEAD_BYTES], have: usize },
     Stream { of: Stream, left: usize, padding: usize },
     Skip { left: usize },
@@ -58,7 +58,7 @@ enum Stream {
     Stderr,
 }
 
-const NEXT_HEAD: State = State::Head { bytes: [0; HEAD_BYTES], have: 0 };
+const NEXT_HEAD: DecoderState = DecoderState::Head { bytes: [0; HEAD_BYTES], have: 0 };
 
 impl Default for Decoder {
     fn default() -> Decoder {
@@ -80,18 +80,18 @@ impl Decoder {
     pub fn next<'b>(&mut self, input: &mut &'b [u8]) -> Result<Option<Event<'b>>, Error> {
         loop {
             match &mut self.state {
-                State::Head { bytes, have } => {
+                DecoderState::Head { bytes, have } => {
                     if !fill(bytes, have, input) {
                         return Ok(None);
                     }
                     self.state = open(bytes)?;
                 }
-                State::Stream { of, left, padding } => {
+                DecoderState::Stream { of, left, padding } => {
                     let piece = take(input, *left);
                     *left -= piece.len();
                     let of = *of;
                     if *left == 0 {
-                        self.state = State::Skip { left: *padding };
+                        self.state = DecoderState::Skip { left: *padding };
                     }
                     if piece.is_empty() {
                         return Ok(None);
@@ -101,36 +101,36 @@ impl Decoder {
                         Stream::Stderr => Event::Stderr(piece),
                     }));
                 }
-                State::Skip { left } => {
+                DecoderState::Skip { left } => {
                     *left -= take(input, *left).len();
                     if *left > 0 {
                         return Ok(None);
                     }
                     self.state = NEXT_HEAD;
                 }
-                State::End { bytes, have, padding } => {
+                DecoderState::End { bytes, have, padding } => {
                     if !fill(bytes, have, input) {
                         return Ok(None);
                     }
-                    self.state = State::EndPadding { end: end(bytes)?, left: *padding };
+                    self.state = DecoderState::EndPadding { end: end(bytes)?, left: *padding };
                 }
-                State::EndPadding { end, left } => {
+                DecoderState::EndPadding { end, left } => {
                     *left -= take(input, *left).len();
                     if *left > 0 {
                         return Ok(None);
                     }
                     let end = *end;
-                    self.state = State::Ended;
+                    self.state = DecoderState::Ended;
                     return Ok(Some(Event::End(end)));
                 }
-                State::Ended => return Ok(None),
+                DecoderState::Ended => return Ok(None),
             }
         }
     }
 }
 
 /// What follows a record's head (§3.3).
-fn open(head: &[u8; HEAD_BYTES]) -> Result<State, Error> {
+fn open(head: &[u8; HEAD_BYTES]) -> Result<DecoderState, Error> {
     let [version, kind, id_high, id_low, length_high, length_low, padding, _] = *head;
     if version != VERSION {
         return bad("a record of another version than 1");
@@ -140,16 +140,16 @@ fn open(head: &[u8; HEAD_BYTES]) -> Result<State, Error> {
     let padding = usize::from(padding);
     match (kind, id) {
         // §3.3: an empty record ends its stream. END_REQUEST ends both, and not every application ends them before.
-        (kind::STDOUT | kind::STDERR, REQUEST_ID) if length == 0 => Ok(State::Skip { left: padding }),
-        (kind::STDOUT, REQUEST_ID) => Ok(State::Stream { of: Stream::Stdout, left: length, padding }),
-        (kind::STDERR, REQUEST_ID) => Ok(State::Stream { of: Stream::Stderr, left: length, padding }),
+        (kind::STDOUT | kind::STDERR, REQUEST_ID) if length == 0 => Ok(DecoderState::Skip { left: padding }),
+        (kind::STDOUT, REQUEST_ID) => Ok(DecoderState::Stream { of: Stream::Stdout, left: length, padding }),
+        (kind::STDERR, REQUEST_ID) => Ok(DecoderState::Stream { of: Stream::Stderr, left: length, padding }),
         (kind::END_REQUEST, REQUEST_ID) if length == END_BYTES => {
-            Ok(State::End { bytes: [0; END_BYTES], have: 0, padding })
+            Ok(DecoderState::End { bytes: [0; END_BYTES], have: 0, padding })
         }
         (kind::END_REQUEST, REQUEST_ID) => bad("an END_REQUEST that is not of 8 bytes"),
         (kind::STDOUT | kind::STDERR | kind::END_REQUEST, _) => bad("a record of another request"),
         // Answers to questions that nobody has asked (§4), and types of later versions (§4.2) mean nothing to us.
-        (kind::GET_VALUES_RESULT.., 0 | REQUEST_ID) => Ok(State::Skip { left: length + padding }),
+        (kind::GET_VALUES_RESULT.., 0 | REQUEST_ID) => Ok(DecoderState::Skip { left: length + padding }),
         _ => bad("a record that no application sends"),
     }
 }

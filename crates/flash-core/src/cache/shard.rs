@@ -50,7 +50,7 @@ enum Scarce {
 pub(super) struct Shard {
     /// Places by the hashes of their names.
     index: HashTable<u32>,
-    places: Vec<Place>,
+    places: Vec<Slot>,
     used: Room,
     /// Entries that had to leave, because others are worth more or memory is scarce.
     evictions: u64,
@@ -65,7 +65,7 @@ pub(super) struct Name<'a> {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     hash: u64,
     site: SiteId,
     path: Box<[u8]>,
@@ -88,7 +88,7 @@ impl Shard {
     /// Shows some names, from this place on. Returns where it goes on.
     pub(super) fn names(&self, from: usize, mut each: impl FnMut(Name<'_>)) -> Option<usize> {
         let until = (from + LOOKED_AT).min(self.places.len());
-        for Place { hash, site, path, .. } in self.places.get(from..until).unwrap_or_default() {
+        for Slot { hash, site, path, .. } in self.places.get(from..until).unwrap_or_default() {
             each(Name { hash: *hash, site: *site, path });
         }
         (until < self.places.len()).then_some(until)
@@ -106,12 +106,12 @@ impl Shard {
         if let Some(old) = self.position(name) {
             evicted.push(self.remove(old));
         }
-        let place = Place::new(name, entry);
+        let place = Slot::new(name, entry);
         if place.room.exceeds(limits).is_some() {
             return false;
         }
         let frequency = frequencies.of(name.hash);
-        let mut replaced: Vec<Place> = Vec::new();
+        let mut replaced: Vec<Slot> = Vec::new();
         while let Some(scarce) = self.used.plus(place.room).exceeds(limits) {
             let victim = self.least_dense(scarce, name.hash, frequencies);
             let least = victim.map_or(f64::INFINITY, |victim| self.density(victim, scarce, frequencies));
@@ -243,7 +243,7 @@ impl Shard {
         place.density(frequencies.of(place.hash), scarce)
     }
 
-    fn put(&mut self, place: Place) {
+    fn put(&mut self, place: Slot) {
         self.used = self.used.plus(place.room);
         let position = self.places.len() as u32;
         let hash_of = |&position: &u32| self.places[position as usize].hash;
@@ -255,7 +255,7 @@ impl Shard {
         self.take(position).entry
     }
 
-    fn take(&mut self, position: usize) -> Place {
+    fn take(&mut self, position: usize) -> Slot {
         let hash = self.places[position].hash;
         let found = self.index.find_entry(hash, |&other| other as usize == position);
         found.expect("each place is indexed").remove();
@@ -273,7 +273,7 @@ impl Shard {
     }
 }
 
-impl Place {
+impl Slot {
     fn new(Name { hash, site, path }: Name<'_>, entry: &Arc<Entry>) -> Self {
         let bytes = entry.weight_bytes() + path.len() as u64 + PLACE_BYTES;
         let room = Room { bytes, entries: 1, descriptors: entry.descriptors() };

@@ -10,11 +10,11 @@ use crate::job::{Done, Failure};
 pub(crate) struct Login {
     /// Those that the credentials are compared with.
     users: Arc<dyn Users>,
-    state: State,
+    state: LoginState,
 }
 
 #[derive(Debug)]
-enum State {
+enum LoginState {
     Wanted(Box<dyn Check>),
     Asked,
     Checked(LoginResult),
@@ -25,13 +25,13 @@ pub(crate) type LoginResult = Result<bool, Failure>;
 
 impl Login {
     pub(crate) fn new(users: &Arc<dyn Users>, check: Box<dyn Check>) -> Self {
-        Self { users: Arc::clone(users), state: State::Wanted(check) }
+        Self { users: Arc::clone(users), state: LoginState::Wanted(check) }
     }
 
     /// The check, if it has not been handed out.
     pub(crate) fn ask(&mut self) -> Option<Box<dyn Check>> {
-        match std::mem::replace(&mut self.state, State::Asked) {
-            State::Wanted(check) => Some(check),
+        match std::mem::replace(&mut self.state, LoginState::Asked) {
+            LoginState::Wanted(check) => Some(check),
             other => {
                 self.state = other;
                 None
@@ -40,15 +40,15 @@ impl Login {
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        matches!(self.state, State::Wanted(_))
+        matches!(self.state, LoginState::Wanted(_))
     }
 
     pub(crate) fn awaits_check(&self) -> bool {
-        matches!(self.state, State::Asked)
+        matches!(self.state, LoginState::Asked)
     }
 
     pub(crate) fn take(&mut self, done: Done) {
-        self.state = State::Checked(match done {
+        self.state = LoginState::Checked(match done {
             Done::Checked(is_right) => Ok(is_right),
             Done::Failed(failure) => Err(failure),
             _ => Err(Failure::Broken),
@@ -57,14 +57,14 @@ impl Login {
 
     /// The check has taken too long.
     pub(crate) fn is_late(&mut self) {
-        self.state = State::Checked(Err(Failure::TimedOut));
+        self.state = LoginState::Checked(Err(Failure::TimedOut));
     }
 
     /// Those that the credentials were compared with, and the result.
     pub(crate) fn result(&self) -> Option<(&Arc<dyn Users>, LoginResult)> {
         match self.state {
-            State::Checked(result) => Some((&self.users, result)),
-            State::Wanted(_) | State::Asked => None,
+            LoginState::Checked(result) => Some((&self.users, result)),
+            LoginState::Wanted(_) | LoginState::Asked => None,
         }
     }
 }

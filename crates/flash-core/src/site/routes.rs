@@ -23,7 +23,7 @@ pub struct Routes {
     /// What the paths of scripts begin with that their names below the folder do not, with its slash.
     strip_prefix: Box<[u8]>,
     software: Box<[u8]>,
-    place: ArcSwap<Place>,
+    place: ArcSwap<ProgramSite>,
     /// Memory for responses that clients have not received, and for request bodies that are not whole.
     pub(crate) answers: Arc<Budget>,
     /// The room on the disk for responses that clients have not received.
@@ -34,12 +34,12 @@ pub struct Routes {
 
 /// Where the site is, as programs are told.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ProgramSite {
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
 }
 
-impl Place {
+impl ProgramSite {
     fn new(software: &[u8], document_root: &[u8]) -> Self {
         Self { server: Server::new(software, document_root), document_root: document_root.into() }
     }
@@ -79,7 +79,7 @@ impl Routes {
             RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
             RouteMatch::Suffix(_) => std::cmp::Reverse(0),
         });
-        let place = ArcSwap::from_pointee(Place::new(software, document_root));
+        let place = ArcSwap::from_pointee(ProgramSite::new(software, document_root));
         let (except, strip_prefix, software) = (PathRules::default(), Box::default(), software.into());
         let spool = Budget::new(0);
         Self { list, except, strip_prefix, software, place, answers, spool, upstreams: None }
@@ -104,10 +104,10 @@ impl Routes {
 
     /// Tells programs from now on that the site is in this folder.
     pub fn set_document_root(&self, document_root: &[u8]) {
-        self.place.store(Arc::new(Place::new(&self.software, document_root)));
+        self.place.store(Arc::new(ProgramSite::new(&self.software, document_root)));
     }
 
-    pub(crate) fn place(&self) -> Guard<Arc<Place>> {
+    pub(crate) fn place(&self) -> Guard<Arc<ProgramSite>> {
         self.place.load()
     }
 

@@ -36,7 +36,7 @@ pub(crate) enum Look {
 
 #[derive(Debug)]
 pub(crate) struct Disk {
-    places: BTreeMap<&'static str, Place>,
+    places: BTreeMap<&'static str, Node>,
     /// Contents by inode, for the socket that "sends" a file.
     contents: HashMap<u64, Arc<[u8]>>,
     shared: Arc<Mutex<Shared>>,
@@ -51,7 +51,7 @@ pub(crate) struct Disk {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Node {
     File(Stamp),
     Folder {
         pages: Vec<usize>,
@@ -110,7 +110,7 @@ impl Disk {
         let size = content.len() as u64;
         let stamp = Stamp { device: 1, inode, size, modified_ns, changed_ns: modified_ns };
         self.contents.insert(inode, content);
-        self.places.insert(path, Place::File(stamp));
+        self.places.insert(path, Node::File(stamp));
         stamp
     }
 
@@ -126,24 +126,24 @@ impl Disk {
     /// A folder whose listing has a page for each number, with that many rows. The other names of a page vanish between two
     /// looks. The names of a single page do not vanish.
     pub(crate) fn put_folder(&mut self, path: &'static str, pages: &[usize]) {
-        self.places.insert(path, Place::Folder { pages: pages.to_vec() });
+        self.places.insert(path, Node::Folder { pages: pages.to_vec() });
         if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
-            self.places.insert(bare, Place::FolderWithoutSlash);
+            self.places.insert(bare, Node::FolderWithoutSlash);
         }
     }
 
     /// The file or script at this path answers for its folder.
     pub(crate) fn put_index(&mut self, path: &'static str) {
         let folder = &path[..=path.rfind('/').expect("it lies in a folder")];
-        self.places.insert(folder, Place::Index(path));
+        self.places.insert(folder, Node::Index(path));
     }
 
     pub(crate) fn put_script(&mut self, path: &'static str) {
-        self.places.insert(path, Place::Script);
+        self.places.insert(path, Node::Script);
     }
 
     pub(crate) fn forbid(&mut self, path: &'static str) {
-        self.places.insert(path, Place::Forbidden);
+        self.places.insert(path, Node::Forbidden);
     }
 
     pub(crate) fn script(&self, looks: impl IntoIterator<Item = Look>) {
@@ -232,21 +232,21 @@ impl Disk {
         let asked = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
         let ends = asked.match_indices('/').map(|(slash, _)| &asked[..slash]);
         let path = match self.places.get(asked) {
-            Some(Place::Index(path)) => path,
+            Some(Node::Index(path)) => path,
             Some(_) => asked,
             // A script, and its path info.
             None => ends
                 .into_iter()
-                .find(|end| matches!(self.places.get(*end), Some(Place::Script)))
+                .find(|end| matches!(self.places.get(*end), Some(Node::Script)))
                 .unwrap_or(asked),
         };
         let resource = match self.places.get(path) {
-            None | Some(Place::Index(_)) => Resource::Missing,
-            Some(Place::Script) => Resource::Script(path.as_bytes().into()),
-            Some(Place::Forbidden) => Resource::Forbidden(crate::record::refusal::Refusal::Permission),
-            Some(Place::Folder { .. }) => Resource::Folder,
-            Some(Place::FolderWithoutSlash) => Resource::FolderWithoutSlash,
-            Some(Place::File(stamp)) => match &find.known {
+            None | Some(Node::Index(_)) => Resource::Missing,
+            Some(Node::Script) => Resource::Script(path.as_bytes().into()),
+            Some(Node::Forbidden) => Resource::Forbidden(crate::record::refusal::Refusal::Permission),
+            Some(Node::Folder { .. }) => Resource::Folder,
+            Some(Node::FolderWithoutSlash) => Resource::FolderWithoutSlash,
+            Some(Node::File(stamp)) => match &find.known {
                 Some(known)
                     if known.files().any(|file| file.stamp == *stamp)
                         && known.has_looked_for(|| find.codings) =>
@@ -281,7 +281,7 @@ impl Disk {
         });
         let looked_for = codings.union(known);
         let copy = |coding: Coding| match self.places.get(&*format!("{path}{}", coding.suffix())) {
-            Some(Place::File(stamp)) => Some(Arc::new(self.open(path, stamp, Some(coding)))),
+            Some(Node::File(stamp)) => Some(Arc::new(self.open(path, stamp, Some(coding)))),
             _ => None,
         };
         Variants {
@@ -307,7 +307,7 @@ impl Disk {
 
     fn read_folder(&self, folder: &Folder) -> Result<FolderRead, Failure> {
         let path = std::str::from_utf8(folder.path.as_bytes()).expect("the tests' paths are text");
-        let Some(Place::Folder { pages }) = self.places.get(path) else {
+        let Some(Node::Folder { pages }) = self.places.get(path) else {
             return Err(Failure::NotFound);
         };
         Ok(match &folder.part {

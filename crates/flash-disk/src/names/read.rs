@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
 use rustix::io::Errno;
 
-use super::table::{State, Table, Term, marked};
+use super::table::{FolderState, Table, Term, marked};
 use crate::call_timer::{Stage, timed};
 use crate::mounts::NameRule;
 use crate::open_at::open_listed;
@@ -42,7 +42,7 @@ const BUFFER_BYTES: usize = 32 << 10;
 const SOFT_HYPHEN: &[u8] = "\u{ad}".as_bytes();
 
 /// A folder to read, open with `O_PATH`, and its state.
-pub(crate) struct Place {
+pub(crate) struct OpenFolder {
     pub(crate) open: OwnedFd,
     pub(crate) examined: FileStat,
     /// The number of its mount root.
@@ -50,9 +50,9 @@ pub(crate) struct Place {
     pub(crate) rule: NameRule,
 }
 
-impl Place {
-    pub(crate) fn state(&self) -> State {
-        State { mount_root: self.mount_root, stamp: self.examined.stamp }
+impl OpenFolder {
+    pub(crate) fn state(&self) -> FolderState {
+        FolderState { mount_root: self.mount_root, stamp: self.examined.stamp }
     }
 
     /// Reads the folder. `hash` gets each name, and whether it is a regular file's.
@@ -238,7 +238,7 @@ mod tests {
         let read = |comes: Option<&str>| {
             std::thread::sleep(Duration::from_millis(30));
             let (open, rule) = (open(folder.path()), NameRule::WhileUnchanged);
-            let place = Place { examined: stat::examine(&open).unwrap(), open, mount_root: 0, rule };
+            let place = OpenFolder { examined: stat::examine(&open).unwrap(), open, mount_root: 0, rule };
             place.read(100, Duration::ZERO, |_, _| {
                 comes.into_iter().for_each(write);
                 0

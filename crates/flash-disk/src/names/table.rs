@@ -10,7 +10,7 @@ pub(crate) struct Table {
     /// Sorted. The lowest bit of each says whether the name is a regular file's.
     hashes: Box<[u32]>,
     /// `None` if the folder cannot be examined again.
-    state: Option<State>,
+    state: Option<FolderState>,
     /// `None` if the table is valid while the folder keeps its state.
     term: Option<Term>,
     is_outdated: AtomicBool,
@@ -19,7 +19,7 @@ pub(crate) struct Table {
 /// A folder's identity and times of change. No two folders have the same state. Nor has one before and after a
 /// change, if it had rested when it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct FolderState {
     /// The number of its mount root. An image that replaces another may have the same device, and folders with the
     /// same times.
     pub(crate) mount_root: u64,
@@ -53,7 +53,7 @@ pub(crate) fn marked(hash: u32, is_file: bool) -> u32 {
 
 impl Table {
     /// Makes a table of [`marked`] hashes.
-    pub(crate) fn new(mut hashes: Vec<u32>, state: Option<State>, term: Option<Term>) -> Self {
+    pub(crate) fn new(mut hashes: Vec<u32>, state: Option<FolderState>, term: Option<Term>) -> Self {
         hashes.sort_unstable();
         Self { hashes: hashes.into(), state, term, is_outdated: AtomicBool::new(false) }
     }
@@ -73,7 +73,7 @@ impl Table {
         self.hashes.len()
     }
 
-    pub(super) fn state(&self) -> Option<&State> {
+    pub(super) fn state(&self) -> Option<&FolderState> {
         self.state.as_ref()
     }
 

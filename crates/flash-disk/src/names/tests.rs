@@ -7,7 +7,7 @@ const BRIEFLY: Duration = Duration::from_secs(1);
 
 fn table(tables: &NameTables, names: &[(&str, bool)]) -> Table {
     let hashes = names.iter().map(|(name, is_file)| table::marked(tables.hash(name.as_bytes()), *is_file));
-    Table::new(hashes.collect(), Some(State::default()), None)
+    Table::new(hashes.collect(), Some(FolderState::default()), None)
 }
 
 fn learn(tables: &NameTables, root: u32, path: &str, names: &[(&str, bool)]) {
@@ -16,7 +16,7 @@ fn learn(tables: &NameTables, root: u32, path: &str, names: &[(&str, bool)]) {
 }
 
 fn lack(tables: &NameTables, root: u32, name: &str) -> bool {
-    tables.lack(root, name.as_bytes(), |_, state| Some(*state == State::default()))
+    tables.lack(root, name.as_bytes(), |_, state| Some(*state == FolderState::default()))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_first_part_that_is_missing_decides() {
 
 #[test]
 fn equal_hashes_say_nothing() {
-    let table = Table::new(vec![3, 2, 9, 16], Some(State::default()), None);
+    let table = Table::new(vec![3, 2, 9, 16], Some(FolderState::default()), None);
     let says = [0, 1, 2, 3, 4, 8, 9, 16, 17, 18].map(|hash| table.says(hash));
     use Says::{Anything, File, Missing};
     assert_eq!(
@@ -98,10 +98,11 @@ fn misses_pay_for_reading() {
         let (mut read, mut learned_after) = (0_u64, None);
         for miss in 1..=5_000_u64 {
             let folder = tables.visit(0, b"a").unwrap();
-            if let Some(names_max) = folder.missed(&State::default(), Reader::Helper) {
+            if let Some(names_max) = folder.missed(&FolderState::default(), Reader::Helper) {
                 assert!(names_max <= TABLE_NAMES_MAX);
                 read += u64::from(names.min(names_max));
-                let table = Table::new(vec![0; names.min(names_max) as usize], Some(State::default()), None);
+                let table =
+                    Table::new(vec![0; names.min(names_max) as usize], Some(FolderState::default()), None);
                 let whole = names <= names_max;
                 tables.publish(
                     &folder,
@@ -121,31 +122,35 @@ fn misses_pay_for_reading() {
 fn one_helper_at_a_time_reads_a_folder_and_nobody_one_that_is_known() {
     let tables = NameTables::new(BRIEFLY);
     let folder = tables.visit(0, b"a").unwrap();
-    assert_eq!(folder.missed(&State::default(), Reader::Helper), Some(NAMES_PER_MISS));
+    assert_eq!(folder.missed(&FolderState::default(), Reader::Helper), Some(NAMES_PER_MISS));
     assert_eq!(
-        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper),
+        tables.visit(0, b"a").unwrap().missed(&FolderState::default(), Reader::Helper),
         None,
         "somebody is at it"
     );
     assert!(
-        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Learner).is_some(),
+        tables.visit(0, b"a").unwrap().missed(&FolderState::default(), Reader::Learner).is_some(),
         "it waits for no helper"
     );
     tables.publish(&folder, Reading::NotNow);
     assert!(
-        tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper).is_some(),
+        tables.visit(0, b"a").unwrap().missed(&FolderState::default(), Reader::Helper).is_some(),
         "it was changing"
     );
     learn(&tables, 0, "a", &[("x", true)]);
     let folder = tables.visit(0, b"a").unwrap();
-    assert_eq!(folder.missed(&State::default(), Reader::Helper), None);
+    assert_eq!(folder.missed(&FolderState::default(), Reader::Helper), None);
     assert!(
-        folder.missed(&State { mount_root: 1, ..State::default() }, Reader::Helper).is_some(),
+        folder.missed(&FolderState { mount_root: 1, ..FolderState::default() }, Reader::Helper).is_some(),
         "it has changed"
     );
     tables.publish(&folder, Reading::Never);
     assert!(
-        (0..1000).all(|_| tables.visit(0, b"a").unwrap().missed(&State::default(), Reader::Helper).is_none())
+        (0..1000).all(|_| tables
+            .visit(0, b"a")
+            .unwrap()
+            .missed(&FolderState::default(), Reader::Helper)
+            .is_none())
     );
 }
 
@@ -155,13 +160,13 @@ fn a_large_folder_is_read_again_in_time() {
     let folder = tables.visit(0, b"").unwrap();
     let hour = Duration::from_secs(3600);
     let hashes = || vec![0; 5_000];
-    let half_over = Table::new(hashes(), Some(State::default()), Some(Term::new(hour / 2, hour)));
+    let half_over = Table::new(hashes(), Some(FolderState::default()), Some(Term::new(hour / 2, hour)));
     tables.publish(&folder, Reading::Whole(half_over));
     let folder = tables.visit(0, b"").unwrap();
-    assert_eq!(folder.missed(&State::default(), Reader::Helper), None, "it serves");
+    assert_eq!(folder.missed(&FolderState::default(), Reader::Helper), None, "it serves");
     assert!(!lack(&tables, 0, "x"));
     assert_eq!(tables.wanted(0, b"x"), TABLE_NAMES_MAX);
-    assert_eq!(folder.missed(&State::default(), Reader::Helper), Some(TABLE_NAMES_MAX));
+    assert_eq!(folder.missed(&FolderState::default(), Reader::Helper), Some(TABLE_NAMES_MAX));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use flash_traffic::{
     Catalogue, File, Listed, Passes, References, Sessions, Shape, SpecWeb, Synthetic, Trace, Workload as Asks,
 };
 
-use super::place::Place;
+use super::test_bed::TestBed;
 use super::tree::Tree;
 use crate::plan::{Ask, At, Axis, Dynamic, Extent, Log, Plan, Workload};
 
@@ -91,7 +91,7 @@ pub(super) struct Sites {
 }
 
 impl Sites {
-    pub(super) fn make(plan: &Plan, extent: Extent, place: &Place) -> Result<Sites> {
+    pub(super) fn make(plan: &Plan, extent: Extent, place: &TestBed) -> Result<Sites> {
         let idle = IdleFiles::of(plan, extent);
         let mut made: HashMap<String, Arc<Site>> = HashMap::new();
         let mut places = Vec::new();
@@ -164,7 +164,7 @@ fn name_of(workload: &Workload, seed: u64) -> String {
     }
 }
 
-fn make(workload: &Workload, name: &str, idle: IdleFiles, place: &Place) -> Result<Site> {
+fn make(workload: &Workload, name: &str, idle: IdleFiles, place: &TestBed) -> Result<Site> {
     let kilobytes = |kilobytes: f64| (kilobytes * 1024.0) as u64;
     let mut answers = Answers::Files;
     let mut lies_there = None;
@@ -274,7 +274,7 @@ case = [
         let folder = tempfile::tempdir().unwrap();
         let machine = flash_rig::Machine::take_with(&folder.path().join("journal")).unwrap();
         let work = folder.path();
-        let place = Place { machine: &machine, work, traces: None, flash: None, seed: 1 };
+        let place = TestBed { machine: &machine, work, traces: None, flash: None, seed: 1 };
         let plan = Plan::parse("cases", PLAN).unwrap();
         let sites = Sites::make(&plan, Extent::Full, &place).unwrap();
         let asked = |name: &str| {

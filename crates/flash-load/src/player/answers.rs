@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flash_traffic::FileId;
 
-use super::connection::{Connection, Line, Pending, State, Why};
+use super::connection::{Connection, ConnectionState, Line, Pending, Why};
 use super::{Course, Player};
 use crate::Pace;
 use crate::load::Method;
@@ -29,7 +29,10 @@ impl Player<'_> {
         let mut settled = false;
         loop {
             let connection = &mut self.connections[place];
-            let Connection { state: State::Opening(transport) | State::Open(transport), .. } = connection
+            let Connection {
+                state: ConnectionState::Opening(transport) | ConnectionState::Open(transport),
+                ..
+            } = connection
             else {
                 break;
             };
@@ -61,7 +64,7 @@ impl Player<'_> {
                 Err(Failed::Again) => break,
                 Err(failed) => {
                     let fault = match (failed, &connection.state) {
-                        (Failed::Socket, State::Opening(_)) => Fault::Connect,
+                        (Failed::Socket, ConnectionState::Opening(_)) => Fault::Connect,
                         _ if !connection.is_open() => Fault::Handshake,
                         (Failed::Tls, _) => Fault::Tls,
                         _ => Fault::Reset,
@@ -139,7 +142,7 @@ impl Player<'_> {
                     let keeps = reply.keeps;
                     self.complete(place, 0, reply, here);
                     settled = true;
-                    if !keeps || matches!(self.connections[place].state, State::Closed) {
+                    if !keeps || matches!(self.connections[place].state, ConnectionState::Closed) {
                         break;
                     }
                 }

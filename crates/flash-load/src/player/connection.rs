@@ -19,7 +19,7 @@ pub(super) struct Connection {
     pub(super) number: usize,
     /// Counts the sockets that were here, so that an event of an earlier one is known as such.
     pub(super) generation: u32,
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     /// In the order they were asked, and will be answered.
     pub(super) pending: VecDeque<Pending>,
     /// How many of them this socket was told about.
@@ -54,7 +54,7 @@ pub(super) struct Http2 {
     pub(super) is_refused: bool,
 }
 
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Closed,
     Opening(Transport),
     Open(Transport),
@@ -108,7 +108,7 @@ impl Connection {
             shard,
             number,
             generation: 0,
-            state: State::Closed,
+            state: ConnectionState::Closed,
             pending: VecDeque::new(),
             written: 0,
             asked: 0,
@@ -134,8 +134,8 @@ impl Connection {
 
     pub(super) fn transport(&self) -> Option<&Transport> {
         match &self.state {
-            State::Closed => None,
-            State::Opening(transport) | State::Open(transport) => Some(transport),
+            ConnectionState::Closed => None,
+            ConnectionState::Opening(transport) | ConnectionState::Open(transport) => Some(transport),
         }
     }
 
@@ -145,7 +145,7 @@ impl Connection {
 
     /// Whether a request can be sent or received, and not only a handshake.
     pub(super) fn is_open(&self) -> bool {
-        matches!(&self.state, State::Open(transport) if transport.is_open())
+        matches!(&self.state, ConnectionState::Open(transport) if transport.is_open())
     }
 
     /// Drops the bytes of the request that the server will not take any more.
@@ -182,10 +182,10 @@ impl Connection {
 
     /// The socket is closed; what was asked on it and has no answer is to be asked again.
     pub(super) fn close(&mut self) {
-        if let State::Open(transport) = &mut self.state {
+        if let ConnectionState::Open(transport) = &mut self.state {
             transport.close();
         }
-        self.state = State::Closed;
+        self.state = ConnectionState::Closed;
         self.http2 = None;
         for pending in &mut self.pending {
             (pending.stream, pending.reply) = (0, StreamedReply::default());

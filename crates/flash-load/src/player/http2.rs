@@ -7,7 +7,7 @@ use flash_h2::{ClientEvent, ErrorCode};
 
 use super::Player;
 use super::answers::is_measured;
-use super::connection::{Pending, State};
+use super::connection::{ConnectionState, Pending};
 use crate::reply::{Bad, Ended};
 use crate::tally::Fault;
 
@@ -145,7 +145,9 @@ impl Player<'_> {
             }
         }
         self.tally.retries += u64::from(retried);
-        if self.connections[place].written == 0 && !matches!(self.connections[place].state, State::Closed) {
+        if self.connections[place].written == 0
+            && !matches!(self.connections[place].state, ConnectionState::Closed)
+        {
             self.close(place);
         }
         retried || failed

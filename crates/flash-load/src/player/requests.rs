@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{Http2, Line, State, Why};
+use super::connection::{ConnectionState, Http2, Line, Why};
 use super::{Player, interest, take_from};
 use crate::tally::Fault;
 use crate::timers::Alarm;
@@ -20,7 +20,7 @@ impl Player<'_> {
         if connection.token(place) != token {
             return now;
         }
-        if let State::Opening(_) = connection.state {
+        if let ConnectionState::Opening(_) = connection.state {
             if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
                 // The client rests then, and goes on later.
                 self.gone(place, Fault::Connect, now);
@@ -113,7 +113,7 @@ impl Player<'_> {
         if connection.pending.is_empty() {
             return;
         }
-        if matches!(connection.state, State::Closed) && self.open(place, now).is_err() {
+        if matches!(connection.state, ConnectionState::Closed) && self.open(place, now).is_err() {
             self.gone(place, Fault::Connect, now);
             return;
         }
@@ -134,7 +134,7 @@ impl Player<'_> {
             .then(|| Box::new(Http2 { client: flash_h2::Client::default(), is_refused: false }));
         let token = EventData::new_u64(connection.token(place));
         epoll::add(&self.epoll, &transport, token, interest())?;
-        connection.state = State::Opening(transport);
+        connection.state = ConnectionState::Opening(transport);
         self.opening += 1;
         self.tally.connections += 1;
         Ok(())
@@ -142,17 +142,17 @@ impl Player<'_> {
 
     pub(super) fn opened(&mut self, place: usize) {
         let connection = &mut self.connections[place];
-        connection.state = match std::mem::replace(&mut connection.state, State::Closed) {
-            State::Opening(transport) => {
+        connection.state = match std::mem::replace(&mut connection.state, ConnectionState::Closed) {
+            ConnectionState::Opening(transport) => {
                 self.opening -= 1;
-                State::Open(transport)
+                ConnectionState::Open(transport)
             }
             state => state,
         };
     }
 
     pub(super) fn close(&mut self, place: usize) {
-        if let State::Opening(_) = self.connections[place].state {
+        if let ConnectionState::Opening(_) = self.connections[place].state {
             self.opening -= 1;
         }
         self.connections[place].close();
@@ -214,7 +214,10 @@ impl Player<'_> {
         if let Some(link) = self.shards[connection.shard].options.link {
             return self.flush_slowly(place, link.up_bytes_per_second, now);
         }
-        let (State::Opening(transport) | State::Open(transport)) = &mut connection.state else { return };
+        let (ConnectionState::Opening(transport) | ConnectionState::Open(transport)) = &mut connection.state
+        else {
+            return;
+        };
         let fresh = connection.unsent.is_empty();
         let bytes = if fresh { &self.out } else { &connection.unsent };
         let result = if bytes.is_empty() && !transport.waits() { Ok(0) } else { transport.send(bytes) };
@@ -236,7 +239,7 @@ impl Player<'_> {
     fn flush_slowly(&mut self, place: usize, bytes_per_second: u64, now: Instant) {
         loop {
             let connection = &mut self.connections[place];
-            let State::Open(transport) = &mut connection.state else { return };
+            let ConnectionState::Open(transport) = &mut connection.state else { return };
             match connection.line.up {
                 Some((at, bytes)) if at <= now => match transport.send(&connection.unsent[..bytes]) {
                     Ok(sent) => {

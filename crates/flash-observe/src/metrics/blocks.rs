@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 use super::last_block::LastBlockCell;
 use crate::error::ErrorLog;
 use crate::rate_limit::{RateLimit, Suppressed};
-use crate::sleep_recorder::{Client, ConnectRecorder, Total};
+use crate::sleep_recorder::{ConnectRecorder, RecorderClient, Total};
 
 /// The blocks of all loops of a process.
 #[derive(Default)]
 pub(super) struct Blocks {
     /// None before [`start`](Self::start).
-    recorder: Mutex<Option<Client>>,
+    recorder: Mutex<Option<RecorderClient>>,
     caught: Mutex<Vec<Waiting>>,
     namer: OnceLock<Thread>,
     /// Why there are no stacks.
@@ -87,7 +87,7 @@ impl Blocks {
     /// # Errors
     /// If there can be no thread.
     pub(super) fn start(self: &Arc<Self>, error_log: ErrorLog, connect: ConnectRecorder) -> io::Result<()> {
-        *self.recorder.lock() = Some(Client::new(connect));
+        *self.recorder.lock() = Some(RecorderClient::new(connect));
         let blocks = Arc::clone(self);
         let namer = thread::Builder::new().name("block-namer".into()).spawn(move || {
             loop {
@@ -148,7 +148,7 @@ impl Blocks {
         }
     }
 
-    fn why(&self, recorder: &mut Client, block: &Block, record: bool) -> Option<String> {
+    fn why(&self, recorder: &mut RecorderClient, block: &Block, record: bool) -> Option<String> {
         if self.refusal.get().is_none() && record {
             match recorder.record(block.thread) {
                 Ok(true) => return Some("kernel stacks are recorded from now on".into()),
@@ -176,7 +176,7 @@ impl Blocks {
 
     /// So many blocks by their causes. It may take a tenth of a second.
     pub(super) fn causes(&self, blocks: u64) -> Causes {
-        let totals = self.recorder.lock().as_mut().map(Client::totals).unwrap_or_default();
+        let totals = self.recorder.lock().as_mut().map(RecorderClient::totals).unwrap_or_default();
         let explained = totals.iter().map(|total| total.sleeps).sum();
         Causes {
             totals,

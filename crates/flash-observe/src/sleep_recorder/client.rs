@@ -15,7 +15,7 @@ use super::recorded::IDLE_MAX;
 /// Connects to a recorder: each call to another one.
 pub type ConnectRecorder = Arc<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
 
-pub(crate) struct Client {
+pub(crate) struct RecorderClient {
     connect: ConnectRecorder,
     socket: Option<OwnedFd>,
 }
@@ -25,9 +25,9 @@ pub(crate) const RECORD_EVERY: Duration = IDLE_MAX.checked_div(10).expect("ten i
 /// For a recorder that a machine without memory has stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Client {
-    pub(crate) fn new(connect: ConnectRecorder) -> Client {
-        Client { connect, socket: None }
+impl RecorderClient {
+    pub(crate) fn new(connect: ConnectRecorder) -> RecorderClient {
+        RecorderClient { connect, socket: None }
     }
 
     /// Has a thread recorded. Says whether it was not before.

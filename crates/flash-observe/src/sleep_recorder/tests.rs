@@ -11,8 +11,8 @@ fn thread() -> u32 {
 }
 
 /// None, and a line that says so, where the kernel gives no stacks.
-fn recording(connect: ConnectRecorder) -> Option<Client> {
-    let mut client = Client::new(connect);
+fn recording(connect: ConnectRecorder) -> Option<RecorderClient> {
+    let mut client = RecorderClient::new(connect);
     match client.record(thread()) {
         Ok(is_new) => {
             assert!(is_new && !client.record(thread()).unwrap());
@@ -66,7 +66,7 @@ fn a_wait_for_events_is_no_block() {
 
 #[test]
 fn threads_of_other_processes_are_not_recorded() {
-    let mut client = Client::new(recorder_thread());
+    let mut client = RecorderClient::new(recorder_thread());
     for stranger in [1, u32::MAX] {
         let error = client.record(stranger).unwrap_err();
         assert_eq!(error.to_string(), "it is no thread of the server");

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::{Phase, Shared, State};
+use super::{Phase, Shared, SpoolState};
 use crate::error::line;
 use crate::log_sink::{LogSink, count_lines};
 
@@ -20,7 +20,7 @@ struct Work {
     next_sink: Option<(Vec<u8>, LogSink)>,
 }
 
-impl State {
+impl SpoolState {
     /// Whether another file is to be written to.
     fn turns(&self) -> bool {
         self.reopen || self.next_sink.is_some()
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// Sleeps without the lock, until it is woken or this time has come.
-    fn park(&self, state: &mut MutexGuard<'_, State>, until: Option<Instant>) {
+    fn park(&self, state: &mut MutexGuard<'_, SpoolState>, until: Option<Instant>) {
         MutexGuard::unlocked(state, || match until {
             None => thread::park(),
             Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),

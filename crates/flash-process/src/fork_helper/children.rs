@@ -33,11 +33,11 @@ pub(super) struct Child {
     pidfd: Rc<OwnedFd>,
     /// Whether it counts against the limit of scripts that run.
     is_counted: bool,
-    state: State,
+    state: ChildState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChildState {
     Running,
     /// Started by a fork helper that is gone: this process cannot wait for it.
     Adopted,
@@ -110,7 +110,7 @@ impl Children {
     ) -> Rc<OwnedFd> {
         let pid = Pid::from_raw(spawned.pid).expect("no child has the number 0");
         let pidfd = Rc::new(spawned.pidfd);
-        let state = State::Running;
+        let state = ChildState::Running;
         self.watch(token, Child { id, pid, pidfd: Rc::clone(&pidfd), is_counted, state });
         self.sweep_at.get_or_insert(now + SWEEP_EVERY);
         pidfd
@@ -119,7 +119,7 @@ impl Children {
     /// Looks after a program that another fork helper has started. Returns whether it still runs.
     pub(super) fn adopt(&mut self, token: u64, id: ProgramId, pidfd: OwnedFd, is_counted: bool) -> bool {
         let Some(pid) = pid_of(&pidfd) else { return false };
-        self.watch(token, Child { id, pid, pidfd: Rc::new(pidfd), is_counted, state: State::Adopted });
+        self.watch(token, Child { id, pid, pidfd: Rc::new(pidfd), is_counted, state: ChildState::Adopted });
         true
     }
 
@@ -136,12 +136,12 @@ impl Children {
     /// Ends these programs: SIGTERM, then SIGKILL after the grace.
     pub(super) fn terminate(&mut self, which: impl Fn(ProgramId) -> bool, now: Instant) {
         for (&token, program) in &mut self.programs {
-            if program.state != State::Terminating && which(program.id) {
+            if program.state != ChildState::Terminating && which(program.id) {
                 signal_group(program, Signal::TERM);
                 // A process that is stopped would not receive it.
                 signal_group(program, Signal::CONT);
-                if program.state == State::Running {
-                    program.state = State::Terminating;
+                if program.state == ChildState::Running {
+                    program.state = ChildState::Terminating;
                 }
                 self.terminating.push_back((now + self.grace, token));
             }
@@ -151,7 +151,7 @@ impl Children {
     /// The program of that token has ended, if there is one.
     pub(super) fn ended(&mut self, token: u64, now: Instant) -> Option<(ProgramId, ExitStatus)> {
         let program = self.programs.get(&token)?;
-        if program.state == State::Adopted {
+        if program.state == ChildState::Adopted {
             // Its number may be a child's of this process by now.
             return has_ended(&program.pidfd).then(|| self.remove(token, ExitStatus::Unknown, now));
         }
@@ -171,8 +171,8 @@ impl Children {
     fn remove(&mut self, token: u64, how: ExitStatus, now: Instant) -> (ProgramId, ExitStatus) {
         let program = self.programs.remove(&token).expect("callers have just found it");
         self.counted -= usize::from(program.is_counted);
-        if program.state != State::Adopted && self.has_members(program.pid) {
-            let next = if program.state == State::Terminating { Signal::KILL } else { Signal::TERM };
+        if program.state != ChildState::Adopted && self.has_members(program.pid) {
+            let next = if program.state == ChildState::Terminating { Signal::KILL } else { Signal::TERM };
             self.groups.push(ProcessGroup { leader: program.pid, next, next_at: now + self.grace });
         }
         (program.id, how)
@@ -223,7 +223,7 @@ impl Children {
         while self.is_subreaper {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    let is_it = |program: &Child| program.pid == pid && program.state != State::Adopted;
+                    let is_it = |program: &Child| program.pid == pid && program.state != ChildState::Adopted;
                     let token = self.programs.iter().find(|(_, program)| is_it(program));
                     if let Some((&token, _)) = token {
                         let (id, how) = self.remove(token, exit_status(status), now);
@@ -253,7 +253,7 @@ impl Children {
 fn signal_group(program: &Child, signal: Signal) {
     // The number of a child is its own until it was waited for. One that another fork helper began may have been waited
     // for by now, and the number be another process's.
-    if program.state == State::Adopted {
+    if program.state == ChildState::Adopted {
         match signals::send_to_group(program.pidfd.as_fd(), signal.as_raw()) {
             // Linux before 6.9.
             Err(error) if error.kind() == ErrorKind::InvalidInput => {

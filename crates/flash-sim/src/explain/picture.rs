@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::span::{Span, State};
+use super::span::{Activity, Span};
 
 const WIDE_PX: f64 = 720.0;
 const LEFT_PX: f64 = 170.0;
@@ -18,8 +18,8 @@ const STYLE: &str = "\
 .l .paper { fill: var(--paper) } .l .waits { fill: #d9822b } .l .works { fill: #2f81f7 }";
 
 pub(super) fn svg(title: &str, spans: &[Span]) -> String {
-    let lanes: Vec<State> =
-        State::ALL.into_iter().filter(|state| spans.iter().any(|span| span.state == *state)).collect();
+    let lanes: Vec<Activity> =
+        Activity::ALL.into_iter().filter(|state| spans.iter().any(|span| span.state == *state)).collect();
     let begun_us = spans.first().map_or(0.0, |span| span.from_us);
     let whole_us = spans.last().map_or(1.0, |span| span.to_us - begun_us);
     let x = |us: f64| LEFT_PX + (us - begun_us) / whole_us * (WIDE_PX - LEFT_PX - RIGHT_PX);
@@ -47,8 +47,8 @@ pub(super) fn svg(title: &str, spans: &[Span]) -> String {
         let top_px = TOP_PX + LANE_PX * lane as f64;
         put(format!("<text x=\"14\" y=\"{:.1}\">{}</text>", top_px + 20.0, escaped(state.name())));
         let class = match state {
-            State::Processor | State::Reads | State::Wire => "works",
-            State::Queued | State::Ready | State::WaitsForLock | State::WaitsForDisk => "waits",
+            Activity::Processor | Activity::Reads | Activity::Wire => "works",
+            Activity::Queued | Activity::Ready | Activity::WaitsForLock | Activity::WaitsForDisk => "waits",
         };
         for span in spans.iter().filter(|span| span.state == *state) {
             // What is too short to be seen is shown as a line.

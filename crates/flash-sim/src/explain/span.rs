@@ -2,7 +2,7 @@
 
 /// What a request does or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Activity {
     /// In a queue, until a runner takes it.
     Queued,
     /// Its runner waits for a processor.
@@ -14,26 +14,26 @@ pub(super) enum State {
     Wire,
 }
 
-impl State {
-    pub(super) const ALL: [State; 7] = [
-        State::Queued,
-        State::Ready,
-        State::Processor,
-        State::WaitsForLock,
-        State::WaitsForDisk,
-        State::Reads,
-        State::Wire,
+impl Activity {
+    pub(super) const ALL: [Activity; 7] = [
+        Activity::Queued,
+        Activity::Ready,
+        Activity::Processor,
+        Activity::WaitsForLock,
+        Activity::WaitsForDisk,
+        Activity::Reads,
+        Activity::Wire,
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            State::Queued => "in a queue",
-            State::Ready => "waits for a processor",
-            State::Processor => "on a processor",
-            State::WaitsForLock => "waits for a lock",
-            State::WaitsForDisk => "in the disk's queue",
-            State::Reads => "read from the disk",
-            State::Wire => "on the wire",
+            Activity::Queued => "in a queue",
+            Activity::Ready => "waits for a processor",
+            Activity::Processor => "on a processor",
+            Activity::WaitsForLock => "waits for a lock",
+            Activity::WaitsForDisk => "in the disk's queue",
+            Activity::Reads => "read from the disk",
+            Activity::Wire => "on the wire",
         }
     }
 }
@@ -41,7 +41,7 @@ impl State {
 /// A stretch of a request's life.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Span {
-    pub(super) state: State,
+    pub(super) state: Activity,
     pub(super) from_us: f64,
     pub(super) to_us: f64,
 }

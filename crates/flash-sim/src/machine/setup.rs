@@ -13,7 +13,7 @@ use super::tally::Tally;
 use super::throttle::Throttle;
 use super::{Happening, World};
 use crate::engine::{Events, Level, Links, Station, WaitQueue, from_us};
-use crate::model::{Model, Op, Place, Read, Role, RoleId};
+use crate::model::{Model, Op, Placement, Read, Role, RoleId};
 use crate::parameters::Parameters;
 use crate::{Demand, SimulationError};
 
@@ -132,12 +132,12 @@ struct Staff {
 
 impl Staff {
     fn new(model: &Model, processors: u32, prices: &Prices) -> Staff {
-        let bound = model.roles.iter().any(|role| role.place == Place::EachProcessor);
+        let bound = model.roles.iter().any(|role| role.place == Placement::EachProcessor);
         let mut staff = Staff { bound, ..Staff::default() };
         for (id, role) in model.roles.iter().enumerate() {
             let places = match role.place {
-                Place::Anywhere => 1,
-                Place::EachProcessor => processors,
+                Placement::Anywhere => 1,
+                Placement::EachProcessor => processors,
             };
             staff.first_desk.push((staff.desks.len() as u32, places));
             for place in 0..places {

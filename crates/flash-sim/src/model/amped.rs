@@ -2,12 +2,12 @@
 //! is a cache miss, the main process forwards the request to a helper process". The helper "fetches the data from the disk and
 //! sends it back to the main process". §3.1: "two helper processes, read and path translation helpers".
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut amped = Model::new(p, Caches::Replicated, p.machine.processors);
-    let server = amped.role("server", Kind::Process, ServiceMode::Multiplexed, Place::EachProcessor, 1);
+    let server = amped.role("server", Kind::Process, ServiceMode::Multiplexed, Placement::EachProcessor, 1);
     let mut helper = |name| amped.helpers(p, name, Kind::HelperProcess);
     let (translator, reader) = (helper("path helper"), helper("read helper"));
     amped.runs(p, |request| {

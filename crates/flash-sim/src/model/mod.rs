@@ -13,7 +13,7 @@ mod sped;
 mod uring;
 
 pub use self::program::{Cache, Op, Program, Read, RoleId, Work};
-pub use self::roles::{Kind, Model, Place, Role, ServiceMode};
+pub use self::roles::{Kind, Model, Placement, Role, ServiceMode};
 use crate::parameters::{Architecture, Parameters};
 
 impl Model {

@@ -1,7 +1,7 @@
 //! MT, PIPELINED §2: "multiple kernel threads with a single shared address space. Each thread takes care of a client's
 //! request and performs the request processing steps independently … the threads can share any global information".
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
@@ -10,7 +10,7 @@ pub(super) fn model(p: &Parameters) -> Model {
         false => p.server.threads_per_processor * p.machine.processors,
     };
     let mut mt = Model::new(p, Caches::Shared, 1);
-    let thread = mt.role("thread", Kind::Thread, ServiceMode::OneAtATime, Place::Anywhere, threads);
+    let thread = mt.role("thread", Kind::Thread, ServiceMode::OneAtATime, Placement::Anywhere, threads);
     mt.runs(p, |request| {
         request
             .on(thread)

@@ -3,12 +3,13 @@
 //! residency check. The kernel holds the content, in one copy for all processes. A helper that translates a name loads the file
 //! too.
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut new_flash = Model::new(p, Caches::Replicated, p.machine.processors);
-    let server = new_flash.role("server", Kind::Process, ServiceMode::Multiplexed, Place::EachProcessor, 1);
+    let server =
+        new_flash.role("server", Kind::Process, ServiceMode::Multiplexed, Placement::EachProcessor, 1);
     let helper = new_flash.helpers(p, "helper", Kind::HelperProcess);
     new_flash.runs(p, |request| {
         request

@@ -5,13 +5,13 @@
 //! data". "a pipelined thread pool can be launched on each CPU and the threads can share the global information." §3.4's 7 × N
 //! counts reading and sending as one thread, like its Figure 4.
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut pipelined = Model::new(p, Caches::Shared, p.machine.processors);
     let mut stage =
-        |name| pipelined.role(name, Kind::Thread, ServiceMode::Multiplexed, Place::EachProcessor, 1);
+        |name| pipelined.role(name, Kind::Thread, ServiceMode::Multiplexed, Placement::EachProcessor, 1);
     let accept = stage("accept connection");
     let read_request = stage("read request");
     let find_file = stage("find file");

@@ -19,7 +19,7 @@ pub struct Role {
     pub name: &'static str,
     pub kind: Kind,
     pub mode: ServiceMode,
-    pub place: Place,
+    pub place: Placement,
     /// In the whole pool, or for each processor.
     pub runners: u32,
 }
@@ -45,7 +45,7 @@ pub enum ServiceMode {
 
 /// Where runners run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     Anywhere,
     EachProcessor,
 }
@@ -61,7 +61,7 @@ impl Model {
         name: &'static str,
         kind: Kind,
         mode: ServiceMode,
-        place: Place,
+        place: Placement,
         runners: u32,
     ) -> RoleId {
         self.roles.push(Role { name, kind, mode, place, runners });
@@ -69,7 +69,7 @@ impl Model {
     }
 
     pub(super) fn helpers(&mut self, p: &Parameters, name: &'static str, kind: Kind) -> RoleId {
-        self.role(name, kind, ServiceMode::Helper, Place::EachProcessor, p.server.helpers_per_processor)
+        self.role(name, kind, ServiceMode::Helper, Placement::EachProcessor, p.server.helpers_per_processor)
     }
 
     /// Writes the program down. Look-ups in shared caches lock them.
@@ -85,8 +85,8 @@ impl Model {
     /// Threads, helper processes: what takes memory whatever the caches hold.
     pub fn runners(&self, kind: Kind, processors: u32) -> u64 {
         let of_role = |role: &Role| match role.place {
-            Place::Anywhere => u64::from(role.runners),
-            Place::EachProcessor => u64::from(role.runners) * u64::from(processors),
+            Placement::Anywhere => u64::from(role.runners),
+            Placement::EachProcessor => u64::from(role.runners) * u64::from(processors),
         };
         self.roles.iter().filter(|role| role.kind == kind).map(of_role).sum()
     }

@@ -2,12 +2,12 @@
 //! "However, the non-blocking I/O operations in this model are actually blocked when it performs disk related operations".
 //! §3.3: "we may launch one Web server process per CPU."
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut sped = Model::new(p, Caches::Replicated, p.machine.processors);
-    let server = sped.role("server", Kind::Process, ServiceMode::Multiplexed, Place::EachProcessor, 1);
+    let server = sped.role("server", Kind::Process, ServiceMode::Multiplexed, Placement::EachProcessor, 1);
     sped.runs(p, |request| {
         request
             .on(server)

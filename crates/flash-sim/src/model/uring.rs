@@ -2,12 +2,12 @@
 //! a ring that it shares with the kernel, and the kernel waits. The completion reaches the loop like any other event. There are
 //! no helpers, so no switch to them and back. An entry in the ring costs as much as a hand-off.
 
-use super::{Cache, Kind, Model, Place, ServiceMode, Work};
+use super::{Cache, Kind, Model, Placement, ServiceMode, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut uring = Model::new(p, Caches::Shared, p.machine.processors);
-    let server = uring.role("loop", Kind::Thread, ServiceMode::Multiplexed, Place::EachProcessor, 1);
+    let server = uring.role("loop", Kind::Thread, ServiceMode::Multiplexed, Placement::EachProcessor, 1);
     uring.runs(p, |request| {
         request
             .on(server)

@@ -15,7 +15,7 @@ const ACTIVE: usize = 1;
 pub struct TwoLists {
     capacity: u64,
     lists: Chains<2>,
-    files: Vec<State>,
+    files: Vec<PageState>,
     /// Bytes that were evicted or activated so far (`nonresident_age`).
     age: u64,
     /// Files that a disk reads: how many wait for each, and its bytes. Their pages are locked, and cannot leave.
@@ -26,7 +26,7 @@ pub struct TwoLists {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct PageState {
     /// `PG_referenced`.
     is_referenced: bool,
     /// The age when it was evicted.
@@ -102,7 +102,7 @@ impl TwoLists {
             return;
         }
         if self.files.len() <= file as usize {
-            self.files.resize(file as usize + 1, State::default());
+            self.files.resize(file as usize + 1, PageState::default());
         }
         let state = &mut self.files[file as usize];
         state.is_referenced = true;
@@ -151,7 +151,7 @@ impl TwoLists {
             && let Some(file) = self.lists.oldest(INACTIVE)
         {
             let evicted = self.lists.remove(file);
-            self.files[file as usize] = State { is_referenced: false, evicted: Some(self.age) };
+            self.files[file as usize] = PageState { is_referenced: false, evicted: Some(self.age) };
             self.age += evicted;
             freed += evicted;
         }

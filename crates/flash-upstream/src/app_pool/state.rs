@@ -14,7 +14,7 @@ use super::private_address::PrivateAddress;
 use crate::counts::Counted;
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct PoolState {
     pub(super) processes: Vec<Process>,
     pub(super) waiting: VecDeque<Waiting>,
     /// The number of the last process.
@@ -61,7 +61,7 @@ impl Process {
     }
 }
 
-impl State {
+impl PoolState {
     pub(super) fn find(&mut self, number: u64) -> Option<&mut Process> {
         self.processes.iter_mut().find(|process| process.number == number)
     }

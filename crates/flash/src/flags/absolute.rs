@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use flash_observe::Destination;
 
-use super::{AdminAt, Auth, ErrorLogTo, LogTo, Place, RouteFlag, Serve, Upstream};
+use super::{AdminAt, Auth, ErrorLogTo, ListenAddress, LogTo, RouteFlag, Serve, Upstream};
 use crate::start_folder::{absolute, start_folder};
 
 impl Serve {
@@ -16,8 +16,8 @@ impl Serve {
         let tls = tls.tls_certificate.iter_mut().chain(&mut tls.tls_key).chain(&mut tls.client_ca);
         tls.chain(error_pages).for_each(make);
         let sockets = listen.iter_mut().filter_map(|listen| match &mut listen.place {
-            Place::Unix(place) => Some(&mut place.path),
-            Place::Inet(_) | Place::EveryAddress(_) => None,
+            ListenAddress::Unix(place) => Some(&mut place.path),
+            ListenAddress::Inet(_) | ListenAddress::EveryAddress(_) => None,
         });
         sockets.for_each(make);
         if let Some(AdminAt::Unix(path)) = &mut administration.admin {

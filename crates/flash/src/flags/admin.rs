@@ -10,7 +10,7 @@ use clap::Args;
 use flash_config::Host;
 use flash_core::site::hosts::HostName;
 
-use super::listen::{Listen, Place};
+use super::listen::{Listen, ListenAddress};
 
 pub(super) const LISTENING: &str = "Listening";
 
@@ -72,12 +72,12 @@ impl FromStr for AdminAt {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             _ if text == "off" => Ok(Self::Off),
-            Ok(Listen { place: Place::Unix(place), proxy_protocol: false, scheme: None })
+            Ok(Listen { place: ListenAddress::Unix(place), proxy_protocol: false, scheme: None })
                 if place.mode.is_none() && place.group.is_none() =>
             {
                 Ok(Self::Unix(place.path))
             }
-            Ok(Listen { place: Place::Unix(_), .. }) => {
+            Ok(Listen { place: ListenAddress::Unix(_), .. }) => {
                 Err("its mode is 600 always: leave the mode and the group out".into())
             }
             Err(error) if text.starts_with("unix:") => Err(error),

@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueHint};
 
 use super::value::count;
-use super::{FollowLinks, Listen, Place, Sandbox, duration, name, size};
+use super::{FollowLinks, Listen, ListenAddress, Sandbox, duration, name, size};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -96,10 +96,12 @@ fn unix() -> impl TypedValueParser<Value = PathBuf> {
         Ok(Listen { proxy_protocol: true, .. }) => {
             Err("askers speak for themselves, and not for others".into())
         }
-        Ok(Listen { place: Place::Unix(place), .. }) if place.mode.is_none() && place.group.is_none() => {
+        Ok(Listen { place: ListenAddress::Unix(place), .. })
+            if place.mode.is_none() && place.group.is_none() =>
+        {
             Ok(place.path)
         }
-        Ok(Listen { place: Place::Unix(_), .. }) => {
+        Ok(Listen { place: ListenAddress::Unix(_), .. }) => {
             Err("every user may connect: --allow-user says who may ask, and not mode= or group=".into())
         }
         Err(error) if text.starts_with("unix:") => Err(error),

@@ -10,7 +10,7 @@ use flash_http::Scheme;
 /// A place to listen at, and how connections begin there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
-    pub place: Place,
+    pub place: ListenAddress,
     /// What its connections speak, if that is said.
     pub scheme: Option<Scheme>,
     /// Each connection begins with a header of the PROXY protocol.
@@ -18,17 +18,17 @@ pub(crate) struct Listen {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListenAddress {
     /// One address; port 0 lets the system choose.
     Inet(SocketAddr),
     /// This port of every address, of IPv6 and IPv4 where the machine has both.
     EveryAddress(u16),
-    Unix(UnixPlace),
+    Unix(UnixAddress),
 }
 
 /// A socket in the filesystem, and who may connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnixPlace {
+pub(crate) struct UnixAddress {
     pub path: PathBuf,
     pub mode: Option<u32>,
     /// A name or a number.
@@ -38,8 +38,8 @@ pub(crate) struct UnixPlace {
 /// What stands behind a place if its connections begin with a header.
 const PROXY_PROTOCOL: &str = ",proxy-protocol";
 
-impl From<Place> for Listen {
-    fn from(place: Place) -> Self {
+impl From<ListenAddress> for Listen {
+    fn from(place: ListenAddress) -> Self {
         Self { place, scheme: None, proxy_protocol: false }
     }
 }
@@ -53,9 +53,9 @@ impl Listen {
 
     pub(crate) fn port(&self) -> Option<u16> {
         match &self.place {
-            Place::Inet(address) => Some(address.port()),
-            Place::EveryAddress(port) => Some(*port),
-            Place::Unix(_) => None,
+            ListenAddress::Inet(address) => Some(address.port()),
+            ListenAddress::EveryAddress(port) => Some(*port),
+            ListenAddress::Unix(_) => None,
         }
     }
 }
@@ -75,17 +75,17 @@ impl FromStr for Listen {
     }
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ListenAddress, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(path);
     }
     // RFC 6761 §6.3: this one name needs no look-up.
     let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match text.rsplit_once(':') {
-        Some(("", port_text)) => Ok(Place::EveryAddress(port(port_text)?)),
-        Some(("localhost", port_text)) => Ok(Place::Inet(loopback(port(port_text)?))),
+        Some(("", port_text)) => Ok(ListenAddress::EveryAddress(port(port_text)?)),
+        Some(("localhost", port_text)) => Ok(ListenAddress::Inet(loopback(port(port_text)?))),
         _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Ok(Place::Inet(loopback(port(text)?)))
+            Ok(ListenAddress::Inet(loopback(port(text)?)))
         }
         _ => inet(text),
     }
@@ -106,9 +106,9 @@ pub(super) fn parse_host(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-fn inet(text: &str) -> Result<Place, String> {
+fn inet(text: &str) -> Result<ListenAddress, String> {
     if let Ok(address) = text.parse() {
-        return Ok(Place::Inet(address));
+        return Ok(ListenAddress::Inet(address));
     }
     // Not an address with its port: say what is missing.
     Err(match (text.parse::<IpAddr>(), text.rsplit_once(':')) {
@@ -141,7 +141,7 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 /// `PATH`, and behind it `,mode=660` and `,group=www-data` in any order.
-fn unix(text: &str) -> Result<Place, String> {
+fn unix(text: &str) -> Result<ListenAddress, String> {
     let (mut path, mut mode, mut group) = (text, None, None);
     while let Some((rest, option)) = path.rsplit_once(',') {
         match option.split_once('=') {
@@ -160,19 +160,19 @@ fn unix(text: &str) -> Result<Place, String> {
     const PATH_BYTES_MAX: usize = 107;
     match path.len() {
         0 => Err("add the path: unix:/run/flash.sock".into()),
-        1..=PATH_BYTES_MAX => Ok(Place::Unix(UnixPlace { path: path.into(), mode, group })),
+        1..=PATH_BYTES_MAX => Ok(ListenAddress::Unix(UnixAddress { path: path.into(), mode, group })),
         _ => Err(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes")),
     }
 }
 
 const SHAPE: &str = "write ADDRESS:PORT, :PORT for every address, or unix:PATH";
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Inet(address) => address.fmt(f),
-            Place::EveryAddress(port) => write!(f, ":{port}"),
-            Place::Unix(place) => write!(f, "unix:{}", place.path.display()),
+            ListenAddress::Inet(address) => address.fmt(f),
+            ListenAddress::EveryAddress(port) => write!(f, ":{port}"),
+            ListenAddress::Unix(place) => write!(f, "unix:{}", place.path.display()),
         }
     }
 }
@@ -183,15 +183,15 @@ mod tests {
 
     #[test]
     fn places() {
-        let inet = |text: &str| Ok(Place::Inet(text.parse().unwrap()));
+        let inet = |text: &str| Ok(ListenAddress::Inet(text.parse().unwrap()));
         let parse = |text: &str| text.parse::<Listen>().map(|listen| listen.place);
         assert_eq!(parse("127.0.0.1:8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("localhost:8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("[::1]:0"), inet("[::1]:0"));
-        assert_eq!(parse(":80"), Ok(Place::EveryAddress(80)));
+        assert_eq!(parse(":80"), Ok(ListenAddress::EveryAddress(80)));
         let unix = |path: &str, mode, group: Option<&str>| {
-            Ok(Place::Unix(UnixPlace { path: path.into(), mode, group: group.map(str::to_owned) }))
+            Ok(ListenAddress::Unix(UnixAddress { path: path.into(), mode, group: group.map(str::to_owned) }))
         };
         assert_eq!(parse("unix:/run/f:l.sock"), unix("/run/f:l.sock", None, None));
         assert_eq!(

@@ -23,7 +23,7 @@ use super::denial::Denial;
 use super::field::{CacheControl, FileType};
 use super::value::{Switch, count};
 use super::{
-    ErrorLogTo, Experiments, Field, Listen, LogField, LogFormat, LogTo, Place, Programs, Rules, Tls,
+    ErrorLogTo, Experiments, Field, Listen, ListenAddress, LogField, LogFormat, LogTo, Programs, Rules, Tls,
     TraceContext, duration, field, listen, name, size, usual_listen,
 };
 
@@ -387,7 +387,7 @@ impl Serve {
         self.make_absolute();
         if self.port.is_some() || self.host.is_some() {
             let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
-            self.listen = vec![Place::Inet(SocketAddr::new(host, self.port.unwrap_or(8080))).into()];
+            self.listen = vec![ListenAddress::Inet(SocketAddr::new(host, self.port.unwrap_or(8080))).into()];
         }
         self
     }

@@ -80,7 +80,7 @@ fn what_is_given_replaces_defaults() {
         "--arch=mt",
     ]);
     assert_eq!(flags.dir.as_os_str(), "/srv");
-    assert_eq!(flags.listen, [Place::EveryAddress(80).into(), "unix:/run/f".parse().unwrap()]);
+    assert_eq!(flags.listen, [ListenAddress::EveryAddress(80).into(), "unix:/run/f".parse().unwrap()]);
     assert_eq!(flags.index, ["a.html", "b.html"]);
     assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
     assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, Some(1 << 30)));

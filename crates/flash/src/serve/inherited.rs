@@ -13,7 +13,7 @@ use flash_process::hot_paths::{self, HOT_PATHS};
 use flash_process::{HotPath, Predecessor, predecessor};
 
 use crate::failure::Failure;
-use crate::flags::Place;
+use crate::flags::ListenAddress;
 
 /// Those that serve no place yet.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Inherited {
     }
 
     /// The socket for this place, if there is one.
-    pub(super) fn at(&mut self, place: &Place) -> Option<Listener> {
+    pub(super) fn at(&mut self, place: &ListenAddress) -> Option<Listener> {
         let position = self.0.iter().position(|listener| is_at(listener, place))?;
         Some(self.0.swap_remove(position))
     }
@@ -63,7 +63,7 @@ impl Inherited {
     /// A predecessor's socket with this name at this address, if there is one.
     pub(super) fn named(&mut self, name: &str, address: SocketAddr) -> Option<Listener> {
         let is_it = |listener: &Listener| {
-            listener.name() == name && listens_at(listener, &Place::Inet(address), true)
+            listener.name() == name && listens_at(listener, &ListenAddress::Inet(address), true)
         };
         Some(self.0.swap_remove(self.0.iter().position(is_it)?))
     }
@@ -91,7 +91,7 @@ impl Inherited {
 }
 
 /// Whether it listens at this place. A name alone says nothing: a predecessor that was taken over gives any.
-fn is_at(listener: &Listener, place: &Place) -> bool {
+fn is_at(listener: &Listener, place: &ListenAddress) -> bool {
     let own = predecessor::own_place(listener.name());
     if own.as_ref().is_some_and(|own| *own != place.to_string()) {
         return false;
@@ -100,21 +100,22 @@ fn is_at(listener: &Listener, place: &Place) -> bool {
 }
 
 /// Whether it really listens there. The system `may_have_chosen` the port, if none is given.
-fn listens_at(listener: &Listener, place: &Place, may_have_chosen: bool) -> bool {
+fn listens_at(listener: &Listener, place: &ListenAddress, may_have_chosen: bool) -> bool {
     let is_port = |wanted: u16, found: u16| wanted == found || may_have_chosen && wanted == 0;
     match (place, listener.address()) {
-        (Place::Inet(wanted), Some(address)) => {
+        (ListenAddress::Inet(wanted), Some(address)) => {
             let mut wanted = *wanted;
             if is_port(wanted.port(), address.port()) {
                 wanted.set_port(address.port());
             }
             wanted == address
         }
-        (Place::EveryAddress(port), Some(address)) => {
+        (ListenAddress::EveryAddress(port), Some(address)) => {
             is_port(*port, address.port()) && address.ip().is_unspecified()
         }
-        (Place::Unix(wanted), None) => listener.path() == Some(&wanted.path),
-        (Place::Inet(_) | Place::EveryAddress(_), None) | (Place::Unix(_), Some(_)) => false,
+        (ListenAddress::Unix(wanted), None) => listener.path() == Some(&wanted.path),
+        (ListenAddress::Inet(_) | ListenAddress::EveryAddress(_), None)
+        | (ListenAddress::Unix(_), Some(_)) => false,
     }
 }
 

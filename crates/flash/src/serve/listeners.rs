@@ -13,7 +13,7 @@ use flash_trust::SocketAccess;
 use super::inherited::Inherited;
 use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Listen, Place, UnixPlace};
+use crate::flags::{self, Listen, ListenAddress, UnixAddress};
 
 /// Listeners, each with the place that it was made for.
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ impl Listeners {
                     match (same, inherited.at(&place.place)) {
                         (Some(same), _) => left.swap_remove(same).1,
                         (None, Some(listener)) => {
-                            if let Place::Unix(unix) = &place.place {
+                            if let ListenAddress::Unix(unix) = &place.place {
                                 let access = socket_access(unix, flags.user.as_deref());
                                 let is_set = access.and_then(|access| listener.set_access(access));
                                 is_set.unwrap_or_else(|error| say_it_stays(&place.place.to_string(), &error));
@@ -93,13 +93,13 @@ impl Listeners {
 
     /// The place of one of these listeners that keeps another one from this place.
     fn in_the_way_of(&self, place: &Listen) -> Option<&Listen> {
-        let port = |place: &Place| match place {
-            Place::Inet(address) => Some(address.port()),
-            Place::EveryAddress(port) => Some(*port),
-            Place::Unix(_) => None,
+        let port = |place: &ListenAddress| match place {
+            ListenAddress::Inet(address) => Some(address.port()),
+            ListenAddress::EveryAddress(port) => Some(*port),
+            ListenAddress::Unix(_) => None,
         };
         let is_same = |known: &Listen| match (&known.place, &place.place) {
-            (Place::Unix(known), Place::Unix(place)) => known.path == place.path,
+            (ListenAddress::Unix(known), ListenAddress::Unix(place)) => known.path == place.path,
             (known, place) => port(known).is_some() && port(known) == port(place),
         };
         self.0.iter().map(|(known, _)| known).find(|known| is_same(known))
@@ -121,30 +121,30 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
 }
 
 /// Whether only one of them can be listened at.
-fn are_one(one: &Place, other: &Place) -> bool {
+fn are_one(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
-        (Place::Unix(one), Place::Unix(other)) => one.path == other.path,
-        (Place::Inet(one), Place::Inet(other)) => {
+        (ListenAddress::Unix(one), ListenAddress::Unix(other)) => one.path == other.path,
+        (ListenAddress::Inet(one), ListenAddress::Inet(other)) => {
             let is_every = one.ip().is_unspecified() || other.ip().is_unspecified();
             one.port() == other.port()
                 && one.port() != 0
                 && one.is_ipv4() == other.is_ipv4()
                 && (is_every || one.ip() == other.ip())
         }
-        (Place::EveryAddress(every), Place::Inet(one)) | (Place::Inet(one), Place::EveryAddress(every)) => {
+        (ListenAddress::EveryAddress(every), ListenAddress::Inet(one))
+        | (ListenAddress::Inet(one), ListenAddress::EveryAddress(every)) => {
             *every != 0 && one.port() == *every
         }
-        (Place::EveryAddress(one), Place::EveryAddress(other)) => *one != 0 && one == other,
-        (Place::Unix(_), _) | (_, Place::Unix(_)) => false,
+        (ListenAddress::EveryAddress(one), ListenAddress::EveryAddress(other)) => *one != 0 && one == other,
+        (ListenAddress::Unix(_), _) | (_, ListenAddress::Unix(_)) => false,
     }
 }
 
 /// Whether `[::]` is for IPv6 alone: among all places there is one for IPv4 of its port.
 fn leaves_ipv4(wanted: &Listen, all: &[Listen]) -> bool {
-    let Place::Inet(SocketAddr::V6(address)) = wanted.place else { return false };
+    let ListenAddress::Inet(SocketAddr::V6(address)) = wanted.place else { return false };
     let port = address.port();
-    let is_it =
-        |other: &Listen| matches!(other.place, Place::Inet(SocketAddr::V4(other)) if other.port() == port);
+    let is_it = |other: &Listen| matches!(other.place, ListenAddress::Inet(SocketAddr::V4(other)) if other.port() == port);
     port != 0 && address.ip().is_unspecified() && all.iter().any(is_it)
 }
 
@@ -156,9 +156,9 @@ fn listen(
 ) -> Result<Listener, Failure> {
     let place = &wanted.place;
     let listener = match place {
-        Place::Inet(address) if leaves_ipv4(wanted, all) => Listener::inet6(*address),
-        Place::Inet(address) => Listener::inet(*address),
-        Place::EveryAddress(port) => {
+        ListenAddress::Inet(address) if leaves_ipv4(wanted, all) => Listener::inet6(*address),
+        ListenAddress::Inet(address) => Listener::inet(*address),
+        ListenAddress::EveryAddress(port) => {
             Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| {
                 match error.kind() {
                     // A machine without IPv6.
@@ -172,7 +172,7 @@ fn listen(
                 }
             })
         }
-        Place::Unix(place) => {
+        ListenAddress::Unix(place) => {
             socket_access(place, user).and_then(|access| listen_unix(&place.path, access, user))
         }
     };
@@ -184,7 +184,7 @@ fn listen(
                 "cannot listen at {place}: this server listens at {known}, and only a restart changes that"
             ))
         }
-        (Place::Inet(_) | Place::EveryAddress(_), ErrorKind::PermissionDenied) => Failure::Run(format!(
+        (ListenAddress::Inet(_) | ListenAddress::EveryAddress(_), ErrorKind::PermissionDenied) => Failure::Run(format!(
             "cannot listen at {place}: ports below 1024 are for root, and for programs with CAP_NET_BIND_SERVICE"
         )),
         _ => cannot(format_args!("listen at {place}"), &error),
@@ -208,7 +208,7 @@ pub(super) fn say_it_stays(place: &str, error: &io::Error) {
 }
 
 /// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.
-fn socket_access(place: &UnixPlace, user: Option<&str>) -> io::Result<SocketAccess> {
+fn socket_access(place: &UnixAddress, user: Option<&str>) -> io::Result<SocketAccess> {
     let user = user.map(privileges::user_of).transpose().map_err(io::Error::other)?.map(|(_, user)| user);
     let group = match &place.group {
         Some(name) => {

@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::reader::{Again, Reader};
 use super::{admin, cgi_user, logs, privileges};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Helpers, Listen, Place, Spawn};
+use crate::flags::{self, Helpers, Listen, ListenAddress, Spawn};
 
 /// What was started before the server listens.
 #[derive(Default)]
@@ -163,8 +163,8 @@ impl HelperSites<'_> {
 /// Names of the sockets that this server makes, to be removed in the end.
 pub(super) fn socket_names(flags: &flags::Serve, inherited: &Inherited) -> Vec<PathBuf> {
     let path = |listen: &Listen| match &listen.place {
-        Place::Unix(place) => Some(place.path.clone()),
-        Place::Inet(_) | Place::EveryAddress(_) => None,
+        ListenAddress::Unix(place) => Some(place.path.clone()),
+        ListenAddress::Inet(_) | ListenAddress::EveryAddress(_) => None,
     };
     let all = flags.listen.iter().filter_map(path).chain(admin::path(flags));
     all.filter(|path| !inherited.is_of_others(path)).collect()

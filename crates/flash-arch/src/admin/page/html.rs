@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::escape::escape;
 use super::figure;
-use super::section::{Cell, Column, Part, Section, State, Table};
+use super::section::{Cell, Column, Condition, Part, Section, Table};
 
 /// A section under its heading, as the page has it at first.
 pub(super) fn section(section: &Section) -> String {
@@ -53,11 +53,11 @@ fn table(Table { caption, columns, rows }: &Table) -> String {
             let (name, role) = if place == 0 { ("th scope=\"row\"", "rowheader") } else { ("td", "cell") };
             let end = if place == 0 { "th" } else { "td" };
             let class = match (cell.state, is_number) {
-                (State::Sick, true) => " class=\"number sick\"",
-                (State::Sick, false) => " class=\"sick\"",
-                (State::Well, _) => " class=\"well\"",
-                (State::Plain, true) => " class=\"number\"",
-                (State::Plain, false) => "",
+                (Condition::Sick, true) => " class=\"number sick\"",
+                (Condition::Sick, false) => " class=\"sick\"",
+                (Condition::Well, _) => " class=\"well\"",
+                (Condition::Plain, true) => " class=\"number\"",
+                (Condition::Plain, false) => "",
             };
             let _ = write!(
                 html,
@@ -74,18 +74,18 @@ fn table(Table { caption, columns, rows }: &Table) -> String {
 
 fn class(cell: &Cell) -> &'static str {
     match cell.state {
-        State::Plain => "",
-        State::Well => " class=\"well\"",
-        State::Sick => " class=\"sick\"",
+        Condition::Plain => "",
+        Condition::Well => " class=\"well\"",
+        Condition::Sick => " class=\"sick\"",
     }
 }
 
 /// The text, with a sign for those who see no colours.
 fn shown(cell: &Cell) -> String {
     let sign = match cell.state {
-        State::Plain => "",
-        State::Well => "<i aria-hidden=\"true\">●</i> ",
-        State::Sick => "<i aria-hidden=\"true\">▲</i> ",
+        Condition::Plain => "",
+        Condition::Well => "<i aria-hidden=\"true\">●</i> ",
+        Condition::Sick => "<i aria-hidden=\"true\">▲</i> ",
     };
     format!("{sign}{}", escape(&cell.text))
 }

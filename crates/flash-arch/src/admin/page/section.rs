@@ -45,12 +45,12 @@ pub(super) struct Column {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) text: String,
-    pub(super) state: State,
+    pub(super) state: Condition,
 }
 
 /// Each state has a word or a sign beside its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Condition {
     Plain,
     Well,
     Sick,
@@ -69,15 +69,15 @@ impl Table {
 
 impl Cell {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), state: State::Plain }
+        Self { text: text.into(), state: Condition::Plain }
     }
 
     pub(super) fn well(text: impl Into<String>) -> Self {
-        Self { text: text.into(), state: State::Well }
+        Self { text: text.into(), state: Condition::Well }
     }
 
     pub(super) fn sick(text: impl Into<String>) -> Self {
-        Self { text: text.into(), state: State::Sick }
+        Self { text: text.into(), state: Condition::Sick }
     }
 }
 

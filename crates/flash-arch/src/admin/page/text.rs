@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use flash_core::printable::printable;
 
 use super::figure;
-use super::section::{Cell, Part, Section, State, Table};
+use super::section::{Cell, Condition, Part, Section, Table};
 
 /// All sections, one below the other.
 pub(super) fn page(sections: &[Section]) -> String {
@@ -62,7 +62,7 @@ fn write_table(Table { columns, rows, .. }: &Table, text: &mut String) {
 }
 
 fn shown(cell: &Cell) -> String {
-    let sign = if cell.state == State::Sick { "! " } else { "" };
+    let sign = if cell.state == Condition::Sick { "! " } else { "" };
     printable(format_args!("{sign}{}", cell.text))
 }
 

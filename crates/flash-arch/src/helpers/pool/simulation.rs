@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::Limits;
 use crate::completion_queue::CompletionQueue;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::testing::{self, Random, each_seed};
 
 #[test]
@@ -140,7 +140,7 @@ impl Simulation {
     fn ask(&mut self) {
         let which = self.random.within(0..self.jobs.len() as u64) as usize;
         let client = *self.random.pick(&[1, 1, 1, 2, 3]);
-        let client = Client::of(Peer::Inet(([192, 0, 2, client], 1).into()));
+        let client = ClientNetwork::of(Peer::Inet(([192, 0, 2, client], 1).into()));
         let waiter = Waiter {
             completions: Arc::clone(&self.completions),
             token: self.model.tokens,

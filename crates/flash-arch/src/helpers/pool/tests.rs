@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::completion_queue::CompletionQueue;
-use crate::helpers::Client;
+use crate::helpers::ClientNetwork;
 use crate::{Limits, testing};
 
 /// A pool for a site in a folder for temporary files, with a completion queue for their results.
@@ -62,7 +62,7 @@ impl Bench {
             completions: Arc::clone(&self.completions),
             token,
             exchange: ExchangeId::default(),
-            client: Client::default(),
+            client: ClientNetwork::default(),
         });
         self.pool.submit(Submission { job: job.clone(), waiter, came }).is_ok()
     }
@@ -197,8 +197,8 @@ fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
     Job::Load(Load { site: None, file: Arc::clone(file), window: start..start + 10, copy, completes: None })
 }
 
-fn client(number: u8) -> Client {
-    Client::of(Peer::Inet(([192, 0, 2, number], 1).into()))
+fn client(number: u8) -> ClientNetwork {
+    ClientNetwork::of(Peer::Inet(([192, 0, 2, number], 1).into()))
 }
 
 /// A second look.
@@ -337,7 +337,7 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
             completions: Arc::clone(&bench.completions),
             token,
             exchange: ExchangeId::default(),
-            client: Client::default(),
+            client: ClientNetwork::default(),
         };
         Submission { job: job.clone(), waiter: Some(waiter), came }
     };

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use self::scripted::{Fates, ScriptedUpstreams};
 use crate::amped::Asymmetric;
-use crate::blocking::{Arrival, Blocking, Client, Source};
+use crate::blocking::{Arrival, Blocking, ServedClient, Source};
 use crate::completion_queue::CompletionQueue;
 use crate::connections::listener::{Listener, Listeners};
 use crate::dispatch::Dispatch;
@@ -94,9 +94,9 @@ impl Source for NeverParks {
         false
     }
 
-    fn park(&mut self, _: Box<Client>) {}
+    fn park(&mut self, _: Box<ServedClient>) {}
 
-    fn take_victim(&mut self) -> Option<Box<Client>> {
+    fn take_victim(&mut self) -> Option<Box<ServedClient>> {
         None
     }
 
@@ -110,7 +110,7 @@ impl Source for NeverParks {
 
     fn goes_on(&mut self) {}
 
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+    fn take_oldest_handshake(&mut self) -> Option<Box<ServedClient>> {
         None
     }
 }

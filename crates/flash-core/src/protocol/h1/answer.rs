@@ -4,7 +4,7 @@
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::status::Status;
 
-use super::client::Client;
+use super::client::ClientSide;
 use super::drop_body::DropBody;
 use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
@@ -156,7 +156,7 @@ impl Http1 {
         }
         cx.tally.counts.add(Count::Begun, 1);
         self.last_id = exchange.id;
-        let (body, client) = (self.unread_body(head), Client::default());
+        let (body, client) = (self.unread_body(head), ClientSide::default());
         self.phase = Phase::Exchange(Box::new(Current { exchange, body, framing, client }));
     }
 

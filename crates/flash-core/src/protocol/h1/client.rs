@@ -3,7 +3,7 @@
 use crate::connection::want::Direction;
 
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ClientSide {
     /// The last attempt to read found nothing.
     pub(super) in_blocked: bool,
     /// The last attempt to write found no room.
@@ -12,7 +12,7 @@ pub(super) struct Client {
     pub(super) has_ended: bool,
 }
 
-impl Client {
+impl ClientSide {
     pub(super) fn ready(&mut self) {
         (self.in_blocked, self.out_blocked) = (false, false);
     }

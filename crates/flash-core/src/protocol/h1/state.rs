@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::client::Client;
+use super::client::ClientSide;
 use super::drop_body::DropBody;
 use super::framing::Framing;
 use super::persistence::Persistence;
@@ -84,7 +84,7 @@ pub(super) struct Current {
     /// How the response is framed, and whether the connection stays open.
     pub(super) framing: Framing,
     /// Which of the client's directions would block while an upstream answers.
-    pub(super) client: Client,
+    pub(super) client: ClientSide,
 }
 
 impl Phase {

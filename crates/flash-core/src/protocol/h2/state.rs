@@ -32,7 +32,7 @@ pub(crate) struct Http2 {
     pub(super) output: Option<Box<Output>>,
     /// The body of a response that is written at once. Empty between two calls.
     pub(super) pieces: Pieces,
-    pub(super) client: Client,
+    pub(super) client: ClientSide,
     /// A job makes ready what the output misses, and whether it has to copy that.
     pub(super) restores: bool,
     pub(super) restores_copy: bool,
@@ -76,7 +76,7 @@ pub(super) enum Draining {
 
 /// The client's two directions.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ClientSide {
     pub(super) in_blocked: bool,
     pub(super) out_blocked: bool,
     /// The client has shut down its side.
@@ -195,7 +195,7 @@ impl Http2 {
             input: Vec::new(),
             output: None,
             pieces: Pieces::default(),
-            client: Client::default(),
+            client: ClientSide::default(),
             restores: false,
             restores_copy: false,
             empties_table: false,

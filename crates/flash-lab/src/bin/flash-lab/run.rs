@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use flash_cli::{Failure, print, say};
-use flash_lab::bench::{Place, Rig};
+use flash_lab::bench::{Rig, TestBed};
 use flash_lab::data::Data;
 use flash_lab::environment;
 use flash_lab::finding::{self, Judgement};
@@ -123,7 +123,7 @@ fn one(
         bail!("none of its servers is installed");
     }
     let place =
-        Place { machine, work, traces: flags.traces.as_deref(), flash: flash.as_deref(), seed: flags.seed };
+        TestBed { machine, work, traces: flags.traces.as_deref(), flash: flash.as_deref(), seed: flags.seed };
     let mut rig = Rig::prepare(plan, extent, place)?;
     let new = Run {
         plan: plan.name.clone(),

@@ -14,7 +14,7 @@ use crate::site_root::SiteRoot;
 use crate::stat;
 
 /// What a request's path leads to.
-pub(crate) enum Place {
+pub(crate) enum Destination {
     File(FoundFile),
     Folder,
     FolderWithoutSlash,
@@ -39,7 +39,7 @@ pub(crate) struct Walk {
     pub(crate) compares: bool,
 }
 
-impl Place {
+impl Destination {
     pub(crate) fn find(
         (site, root): (&SiteRoot, &Root),
         path: &SitePath<'_>,

@@ -24,7 +24,7 @@ const STICKY: u32 = 0o1000;
 
 /// A name in a folder. The name is no link, unless the kernel made it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct FolderEntry {
     pub(crate) folder: Folder,
     pub(crate) name: OsString,
     /// The kernel's own link to an open file, such as `/dev/stdout`.
@@ -104,11 +104,11 @@ pub(crate) struct Folder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
     OfRoot,
-    /// Those of another user, too: [`Place::link_owner`] says whose.
+    /// Those of another user, too: [`FolderEntry::link_owner`] says whose.
     OfOneUser,
 }
 
-impl Place {
+impl FolderEntry {
     /// Finds the place. As another user than root the kernel follows all links to the folder.
     pub(crate) fn find(path: &Path, links: Links) -> io::Result<Self> {
         match is_root() {
@@ -251,7 +251,7 @@ impl Walk {
         Ok(walk)
     }
 
-    fn run(mut self, links: Links) -> io::Result<Place> {
+    fn run(mut self, links: Links) -> io::Result<FolderEntry> {
         while let Some(name) = self.rest.pop_front() {
             if name == ".." {
                 if self.folders.len() > 1 {
@@ -337,9 +337,9 @@ impl Walk {
         }
     }
 
-    fn end(mut self, name: OsString, is_open_file: bool) -> io::Result<Place> {
+    fn end(mut self, name: OsString, is_open_file: bool) -> io::Result<FolderEntry> {
         let folder = self.folders.pop().expect("the first is never taken away");
         let Self { link_owner, deciders: [deciders, with_groups], .. } = self;
-        Ok(Place { folder, name, is_open_file, link_owner, deciders, with_groups })
+        Ok(FolderEntry { folder, name, is_open_file, link_owner, deciders, with_groups })
     }
 }

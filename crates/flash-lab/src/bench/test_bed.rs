@@ -6,7 +6,7 @@ use flash_rig::Machine;
 
 /// The machine, and folders on it.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct TestBed<'a> {
     pub machine: &'a Machine,
     /// A folder on the disk that is to be measured.
     pub work: &'a Path,
