@@ -13,9 +13,10 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::blocking_call;
 use crate::clock::server_us;
-use crate::completion_queue::CompletionQueue;
+use crate::completion_queue::{CompletionQueue, Waiter};
 use crate::dispatch::Dispatch;
-use crate::helpers::{ClientNetwork, HelperLimits, Helpers, Waiter};
+use crate::fair_queue::ClientNetwork;
+use crate::helpers::{HelperLimits, Helpers};
 use crate::loops;
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};

@@ -18,7 +18,7 @@ use flash_core::record::counters::Count;
 use flash_os::allocator;
 
 use crate::clock::Clock;
-use crate::helpers::HELPER_NICE;
+use crate::limits::HELPER_NICE;
 use crate::server_state::ServerState;
 
 /// A share of the processors is enough, because each file is done once.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use flash_core::ExchangeId;
 use flash_core::job::Outcome;
@@ -10,6 +11,7 @@ use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
 use crate::connections::permit::WaitingConnection;
+use crate::fair_queue::ClientNetwork;
 
 #[derive(Debug)]
 pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
@@ -29,6 +31,20 @@ impl Completion {
             Self::Done(_, outcome) => outcome,
             other => panic!("not a job: {other:?}"),
         }
+    }
+}
+
+/// Where a job's result goes.
+pub(crate) struct Waiter {
+    pub(crate) completions: Arc<CompletionQueue>,
+    pub(crate) token: u64,
+    pub(crate) exchange: ExchangeId,
+    pub(crate) client: ClientNetwork,
+}
+
+impl Waiter {
+    pub(crate) fn tell(self, outcome: Outcome) {
+        self.completions.push(self.token, Completion::Done(self.exchange, outcome));
     }
 }
 

@@ -4,7 +4,7 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_observe::metrics::LoopMetrics;
 
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 
 /// Decides what does a job. This is the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {

@@ -29,7 +29,7 @@ use crate::connections::permit::ConnectionPermit;
 use crate::connections::socket;
 use crate::connections::victims::Victims;
 use crate::dispatch::Dispatch;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;

@@ -8,7 +8,6 @@ pub(crate) mod file_service;
 mod limits;
 mod pool;
 mod pool_state;
-mod queue;
 mod submission;
 mod watchdog;
 
@@ -24,14 +23,13 @@ use flash_disk::Device;
 use flash_os::cpu_clock::CpuClock;
 use flash_os::mpsc;
 
-pub(crate) use self::limits::HELPER_NICE;
 pub use self::limits::HelperLimits;
 use self::pool::Pool;
-pub(crate) use self::queue::{ClientNetwork, FairQueue, Lane};
 use self::submission::Submission;
-pub(crate) use self::submission::{SubmitError, Waiter};
+pub(crate) use self::submission::SubmitError;
 use self::watchdog::Watchdog;
 use crate::admin::snapshot::{DeviceSnapshot, KnowsDevices};
+use crate::completion_queue::Waiter;
 use crate::server_state::ServerState;
 
 pub(crate) struct Helpers {

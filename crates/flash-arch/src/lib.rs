@@ -24,6 +24,7 @@ mod dispatch;
 mod document_root;
 mod driver;
 mod event_loop;
+mod fair_queue;
 mod helper_processes;
 mod helpers;
 mod limits;

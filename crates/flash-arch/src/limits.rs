@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The lowest priority, for all threads that loops leave their work to. If processors are short, loops run first.
+pub(crate) const HELPER_NICE: i32 = 19;
+
 /// The limits of one process that serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

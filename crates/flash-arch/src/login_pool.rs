@@ -23,9 +23,10 @@ use flash_os::{mpsc, sched};
 use parking_lot::Mutex;
 
 use crate::clock::server_us;
-use crate::completion_queue::CompletionQueue;
+use crate::completion_queue::{CompletionQueue, Waiter};
 use crate::connections::gates::ProcessGates;
-use crate::helpers::{ClientNetwork, FairQueue, HELPER_NICE, Lane, Waiter};
+use crate::fair_queue::{ClientNetwork, FairQueue, Lane};
+use crate::limits::HELPER_NICE;
 
 pub(crate) struct LoginPool {
     submissions: mpsc::Queue<Submission>,

@@ -10,7 +10,7 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::blocking_call;
 use crate::dispatch::Dispatch;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::loops;
 use crate::poller::epoll::Epoll;
 use crate::server_state::ServerState;

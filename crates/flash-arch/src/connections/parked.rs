@@ -7,7 +7,7 @@ use std::mem;
 use flash_core::Evictable;
 
 use crate::connections::victims::Victims;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 
 pub(crate) struct Parked<C> {

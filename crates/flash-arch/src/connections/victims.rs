@@ -15,7 +15,7 @@ use flash_core::{Connection, Context, Evictable};
 
 use crate::connections::socket;
 use crate::connections::transport::Transport;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 
 #[derive(Debug, Default)]
 pub(crate) struct Victims {

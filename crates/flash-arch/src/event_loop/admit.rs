@@ -9,7 +9,7 @@ use super::{slot_of, split};
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
 use crate::connections::victims;
 use crate::dispatch::Dispatch;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::poller::Poller;
 
 impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {

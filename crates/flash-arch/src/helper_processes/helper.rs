@@ -12,7 +12,7 @@ use flash_disk::{Disk, Opened, SiteRoot, real_path};
 use flash_process::ipc;
 use rustix::io::Errno;
 
-use crate::helpers::HELPER_NICE;
+use crate::limits::HELPER_NICE;
 
 /// As much as a helper thread of the server has.
 const STACK_BYTES: usize = 256 << 10;

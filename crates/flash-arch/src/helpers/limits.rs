@@ -8,6 +8,3 @@ pub struct HelperLimits {
     /// Jobs that wait for a helper of one device. One more is refused.
     pub queue_max: usize,
 }
-
-/// The lowest priority. If processors are short, threads that must not wait run first.
-pub(crate) const HELPER_NICE: i32 = 19;

@@ -20,15 +20,16 @@ use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
 use super::device_breaker::{BreakerState, DeviceBreaker, Transition};
-use super::limits::{HELPER_NICE, HelperLimits};
+use super::limits::HelperLimits;
 use super::pool_state::{PoolState, Task};
-use super::queue::Lane;
-use super::submission::{Submission, SubmitError, Waiter};
+use super::submission::{Submission, SubmitError};
 use super::watchdog::Watchdog;
 use crate::admin::snapshot::DeviceSnapshot;
 use crate::clock::server_us;
-use crate::completion_queue::Completion;
+use crate::completion_queue::{Completion, Waiter};
+use crate::fair_queue::Lane;
 use crate::helper_processes::JobExecutor;
+use crate::limits::HELPER_NICE;
 use crate::server_state::ServerState;
 
 pub(super) struct Pool {

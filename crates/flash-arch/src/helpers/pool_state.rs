@@ -12,8 +12,9 @@ use flash_core::listing::Order;
 use flash_core::site::id::SiteId;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
-use super::queue::FairQueue;
-use super::submission::{Submission, Waiter};
+use super::submission::Submission;
+use crate::completion_queue::Waiter;
+use crate::fair_queue::FairQueue;
 
 #[derive(Default)]
 pub(super) struct PoolState {

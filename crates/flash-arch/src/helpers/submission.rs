@@ -1,26 +1,16 @@
-//! A job that is submitted to helpers, where its result goes, and why it may be refused.
+//! A job that is submitted to helpers, and why it may be refused.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use flash_core::ExchangeId;
-use flash_core::job::{Failure, Find, Job, Outcome};
+use flash_core::job::{Failure, Find, Job};
 
-use super::queue::{ClientNetwork, Lane};
-use crate::completion_queue::{Completion, CompletionQueue};
+use crate::completion_queue::Waiter;
+use crate::fair_queue::Lane;
 
 pub(super) struct Submission {
     pub(super) job: Job,
     pub(super) waiter: Option<Waiter>,
     pub(super) came: Instant,
-}
-
-/// Where a job's result goes.
-pub(crate) struct Waiter {
-    pub(crate) completions: Arc<CompletionQueue>,
-    pub(crate) token: u64,
-    pub(crate) exchange: ExchangeId,
-    pub(crate) client: ClientNetwork,
 }
 
 /// Why a job was refused.
@@ -39,12 +29,6 @@ impl Submission {
             Job::Find(Find { known: Some(_), .. }) => Lane::Looks,
             _ => Lane::Client(self.waiter.as_ref().map_or_else(Default::default, |waiter| waiter.client)),
         }
-    }
-}
-
-impl Waiter {
-    pub(crate) fn tell(self, outcome: Outcome) {
-        self.completions.push(self.token, Completion::Done(self.exchange, outcome));
     }
 }
 

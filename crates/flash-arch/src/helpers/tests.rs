@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::pool::tests::{PATIENCE, gated};
 use super::*;
 use crate::completion_queue::CompletionQueue;
+use crate::fair_queue::ClientNetwork;
 use crate::service::configuration::Configuration;
 use crate::{Limits, testing};
 

@@ -21,7 +21,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::clock::server_us;
 use crate::connections::parked::Parked;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 
 pub(super) struct Parking {
     epoll: OwnedFd,

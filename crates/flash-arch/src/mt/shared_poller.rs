@@ -24,7 +24,7 @@ use crate::clock::server_us;
 use crate::connections::listener::Listeners;
 use crate::connections::parked::Parked;
 use crate::connections::victims;
-use crate::helpers;
+use crate::fair_queue::ClientNetwork;
 use crate::server_state::ServerState;
 
 pub(super) struct SharedPoller {
@@ -220,8 +220,8 @@ impl SharedPoller {
 }
 
 /// Whose connection it is.
-fn of(client: &ServedClient) -> helpers::ClientNetwork {
-    helpers::ClientNetwork::of(client.connection.peer())
+fn of(client: &ServedClient) -> ClientNetwork {
+    ClientNetwork::of(client.connection.peer())
 }
 
 fn now_ms() -> u64 {

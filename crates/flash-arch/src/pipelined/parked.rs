@@ -9,7 +9,7 @@ use flash_core::{Connection, Evictable, ExchangeId};
 use crate::connections::permit::ConnectionPermit;
 use crate::connections::transport::Transport;
 use crate::connections::victims::{self, Victims};
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::poller::Registered;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 

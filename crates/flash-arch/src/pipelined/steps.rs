@@ -19,7 +19,7 @@ use crate::completion_queue::CompletionQueue;
 use crate::connections::socket::{self, Received, Sent};
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Served, perform};
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;

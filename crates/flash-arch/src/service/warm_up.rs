@@ -13,8 +13,9 @@ use flash_core::job::Job;
 use flash_process::HotPath;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::completion_queue::CompletionQueue;
-use crate::helpers::{ClientNetwork, Helpers, Waiter};
+use crate::completion_queue::{CompletionQueue, Waiter};
+use crate::fair_queue::ClientNetwork;
+use crate::helpers::Helpers;
 use crate::server_state::{HOT_PATHS_MAX, ServerState};
 
 const PATIENCE: Duration = Duration::from_secs(1);

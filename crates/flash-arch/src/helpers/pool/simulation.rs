@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::Limits;
 use crate::completion_queue::CompletionQueue;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::testing::{self, Random, each_seed};
 
 #[test]

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::completion_queue::CompletionQueue;
-use crate::helpers::ClientNetwork;
+use crate::fair_queue::ClientNetwork;
 use crate::{Limits, testing};
 
 /// A pool for a site in a folder for temporary files, with a completion queue for their results.
