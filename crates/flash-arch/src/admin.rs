@@ -45,6 +45,8 @@ use crate::connections::listener::Listener;
 
 /// More connections at once to one listener are refused.
 const CONNECTIONS_MAX: usize = 16;
+/// So many clients that are refused are told so. More connections are closed at once.
+const REFUSED_MAX: usize = 16;
 /// More clients that watch at once are refused.
 const WATCHERS_MAX: usize = 8;
 /// How often the history looks at the server.
@@ -144,14 +146,18 @@ impl AdminServer {
                     // There is no connection, or what is missing is there at another look.
                     Err(_) => break,
                 };
-                let is_refused = policy.access == Access::Full && !may_ask(&socket);
-                let mut client = AdminClient::new(socket, policy.clone(), now);
                 let is_alike =
                     |other: &&AdminClient| !other.is_watching() && other.policy.access == policy.access;
+                let alike = self.clients.iter().filter(is_alike).count();
+                if alike >= CONNECTIONS_MAX + REFUSED_MAX {
+                    continue;
+                }
+                let is_refused = policy.access == Access::Full && !may_ask(&socket);
+                let mut client = AdminClient::new(socket, policy.clone(), now);
                 if is_refused {
                     client
                         .respond(&Response::text(403, "only root and the server's user may ask here\n"), now);
-                } else if self.clients.iter().filter(is_alike).count() >= CONNECTIONS_MAX {
+                } else if alike >= CONNECTIONS_MAX {
                     client.respond(&Response::text(503, "too many connections to this listener\n"), now);
                 }
                 if watch(&self.epoll, &client).is_ok() {

@@ -13,7 +13,7 @@ pub fn page(keys: &Keys) -> String {
             heading = &key.heading;
             let _ = write!(
                 page,
-                "\n## {heading}\n\n| key | meaning | value | default | stands | example |\n|---|---|---|---|---|---|\n"
+                "\n## {heading}\n\n| key | meaning | value | default | where | example |\n|---|---|---|---|---|---|\n"
             );
         }
         let _ = writeln!(page, "{}", row(key));

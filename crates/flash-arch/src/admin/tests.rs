@@ -118,6 +118,20 @@ fn requests_come_in_pieces_and_slow_clients_are_given_up() {
 }
 
 #[test]
+fn a_crowd_of_silent_clients_is_bounded() {
+    let (mut admin, mut server, now) = (admin(), Counting::default(), Instant::now());
+    let address = admin.listeners[0].0.address().unwrap();
+    let mut crowd: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    // The kernel may keep a connection back until its client has sent something.
+    crowd.iter_mut().for_each(|client| client.write_all(b"G").unwrap());
+    for _ in 0..100 {
+        admin.turn(&mut server, now);
+    }
+    assert_eq!(admin.clients.len(), CONNECTIONS_MAX + REFUSED_MAX);
+    drop(crowd);
+}
+
+#[test]
 fn an_outcome_comes_later_and_a_server_that_stops_says_so() {
     let (mut admin, mut server, now) = (admin(), Counting::default(), Instant::now());
     let reload = request("POST", "/reload");

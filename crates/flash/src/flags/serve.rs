@@ -239,8 +239,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
-    /// Bytes per second that a client must acknowledge of a response, or send of a body, on average. Bytes in advance
-    /// count for 15 minutes at most. 0 waits for any client
+    /// Bytes per second that a client must acknowledge of a response, or send of a body, on average. One that
+    /// was faster may be slower afterwards, for 15 minutes at most. 0 waits for any client
     #[arg(long, value_name = "BYTES", default_value = "500", value_parser = size::parse, help_heading = LIMITS)]
     pub send_rate_min: u64,
 
