@@ -115,14 +115,17 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
             }
             succession = Some(Succession::new(generations.present.limits.drain));
         }
+        // The check may have ended already.
+        if generations.is_reloading() && !mem::replace(&mut is_reloading, true) {
+            manager.reloading();
+        }
         generations.turn(&mut supervisor);
+        if is_reloading && !generations.is_reloading() {
+            is_reloading = false;
+            manager.ready(format_args!("serves: {}", generations.shown()));
+        }
         if watchdog.as_ref().is_some_and(Ticks::take) {
             manager.alive(format_args!("serves: {}", generations.shown()));
-        }
-        match (mem::replace(&mut is_reloading, generations.is_reloading()), is_reloading) {
-            (false, true) => manager.reloading(),
-            (true, false) => manager.ready(format_args!("serves: {}", generations.shown())),
-            (false, false) | (true, true) => {}
         }
         let idle_max = generations.present.limits.connections_max.saturating_sub(generations.busy());
         let busy = generations.busy();

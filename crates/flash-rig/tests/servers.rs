@@ -60,8 +60,8 @@ impl Bench {
 
 const CONTENT: &[u8] = b"<p>as it should be</p>\n";
 
-/// Processes of mp that do not serve: the parent, and those that answer administrators and execute a successor.
-const OF_MP: u64 = 3;
+/// Processes of mp that do not serve: the parent, and the one that executes a successor.
+const OF_MP: u64 = 2;
 
 fn open_to_all(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
