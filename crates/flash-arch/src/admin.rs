@@ -46,7 +46,7 @@ use crate::connections::listener::Listener;
 /// More connections at once to one listener are refused.
 const CONNECTIONS_MAX: usize = 16;
 /// So many clients that are refused are told so. More connections are closed at once.
-const REFUSED_MAX: usize = 16;
+const REFUSED_MAX: usize = 100;
 /// More clients that watch at once are refused.
 const WATCHERS_MAX: usize = 8;
 /// How often the history looks at the server.

@@ -121,7 +121,7 @@ fn requests_come_in_pieces_and_slow_clients_are_given_up() {
 fn a_crowd_of_silent_clients_is_bounded() {
     let (mut admin, mut server, now) = (admin(), Counting::default(), Instant::now());
     let address = admin.listeners[0].0.address().unwrap();
-    let mut crowd: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    let mut crowd: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     // The kernel may keep a connection back until its client has sent something.
     crowd.iter_mut().for_each(|client| client.write_all(b"G").unwrap());
     for _ in 0..100 {
