@@ -38,7 +38,7 @@ pub struct Settings {
     /// Between one response and the next request's first byte.
     pub idle_timeout_ms: u64,
     /// A client that reads a response, or sends a body, more slowly than this on average is cut off.
-    pub bytes_per_second_min: u64,
+    pub send_rate_min: u64,
     /// From asking for a job to its result.
     pub disk_deadline_ms: u64,
     /// For an upstream to open, and for its next bytes.
@@ -74,7 +74,7 @@ impl Default for Settings {
             program_head: flash_cgi::response::Limits::default(),
             head_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
-            bytes_per_second_min: 500,
+            send_rate_min: 500,
             disk_deadline_ms: 10_000,
             program_silence_ms: 60_000,
             program_fin_ms: 10_000,

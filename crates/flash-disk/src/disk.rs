@@ -27,7 +27,7 @@ use crate::closer::Closer;
 use crate::identity::{Opened, open_root};
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
-use crate::names::learner::Learner;
+use crate::names::folder_reader::FolderReader;
 use crate::recent::Recent;
 use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{RootChange, RootOpener, SiteRoot};
@@ -51,7 +51,7 @@ pub struct Disk {
     /// Whether the threads that send files may wait for the disk.
     pub(crate) senders_wait: bool,
     /// Learns the [names](crate::names) of folders for threads that must not wait.
-    pub(crate) learner: Option<Learner>,
+    pub(crate) folder_reader: Option<FolderReader>,
     pub(crate) closer: Option<Arc<Closer>>,
     /// Closes files that are not on local devices.
     pub(crate) remote_closer: Option<Arc<Closer>>,
@@ -85,7 +85,7 @@ impl Disk {
             digests: Arc::new(Recent::new(DIGESTS_MAX)),
             list_step: listings::STEP,
             senders_wait: true,
-            learner: None,
+            folder_reader: None,
             closer: None,
             remote_closer: None,
             spool: None,
@@ -140,7 +140,7 @@ impl Disk {
             digests: Arc::clone(&self.digests),
             list_step: self.list_step,
             senders_wait: self.senders_wait,
-            learner: None,
+            folder_reader: None,
             closer: None,
             remote_closer: None,
             spool: None,
@@ -165,7 +165,7 @@ impl Disk {
         // A loop uses populated memory only, and asks the kernel for none.
         drop(HeapBuf::zeroed(FIRST_BYTES));
         if !self.first().root.is_elsewhere() {
-            self.learner = Some(Learner::start(Arc::clone(&self.sites))?);
+            self.folder_reader = Some(FolderReader::start(Arc::clone(&self.sites))?);
         }
         self.closer = Some(Arc::new(Closer::start("closer")?));
         self.remote_closer = Some(Arc::new(Closer::start("remote-closer")?));

@@ -144,7 +144,7 @@ impl Disk {
             true => Err(LookupError::Missing),
             false => Destination::find((site, root), &find.path, name, walk),
         };
-        if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
+        if matches!(place, Err(LookupError::Missing)) && self.folder_reader.is_some() && blocking.waits() {
             root.learn_names(name, Reader::Helper);
         }
         let place = match place {

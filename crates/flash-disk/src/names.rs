@@ -7,7 +7,7 @@
 //!
 //! If the table has an equal hash, the disk is asked. [`root`](crate::root) decides how a loop looks at a folder.
 
-pub(crate) mod learner;
+pub(crate) mod folder_reader;
 pub(crate) mod read;
 pub(crate) mod table;
 
@@ -64,8 +64,8 @@ struct Clock {
 pub(crate) enum Reader {
     /// A helper. Where one reads already, others do not.
     Helper,
-    /// The [learner]. A helper that reads already may not run for long, because it has the lowest priority.
-    Learner,
+    /// The [thread](folder_reader) for it. A helper that reads already may not run for long, because it has the lowest priority.
+    FolderReader,
 }
 
 /// A folder in which a name was missing.
@@ -314,7 +314,8 @@ impl Folder {
         if self.table.as_ref().is_some_and(serves) {
             return None;
         }
-        let reads = |_: &u32| !self.is_being_read.swap(true, Ordering::Relaxed) || reader == Reader::Learner;
+        let reads =
+            |_: &u32| !self.is_being_read.swap(true, Ordering::Relaxed) || reader == Reader::FolderReader;
         self.count_miss().filter(reads)
     }
 

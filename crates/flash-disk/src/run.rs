@@ -46,10 +46,10 @@ impl Disk {
                 Ok(done) => Some(done),
                 // A helper can retry until a descriptor or memory is free.
                 Err(LookupError::WouldBlock | LookupError::Busy) => {
-                    if let Some(learner) =
-                        self.learner.as_ref().filter(|_| !self.is_users(find.site, &find.path))
+                    if let Some(folder_reader) =
+                        self.folder_reader.as_ref().filter(|_| !self.is_users(find.site, &find.path))
                     {
-                        learner.left(find.site, self.name_of(find));
+                        folder_reader.left(find.site, self.name_of(find));
                     }
                     None
                 }
@@ -84,8 +84,8 @@ impl Disk {
             Job::Folder(_) => self.part(job, blocking),
             Job::Spool(spool) => Some(self.spool(spool)),
         });
-        if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
-            learner.helped();
+        if let (Job::Find(_), Some(folder_reader)) = (job, &self.folder_reader) {
+            folder_reader.helped();
         }
         done.map(|done| Outcome { done, spent, error })
     }

@@ -301,7 +301,7 @@ impl Deadline {
 
 /// The time that a client may take for so many bytes.
 fn earned_ms(bytes: u64, settings: &Settings) -> u64 {
-    match settings.bytes_per_second_min {
+    match settings.send_rate_min {
         0 => u64::MAX,
         least => bytes.saturating_mul(1000) / least,
     }

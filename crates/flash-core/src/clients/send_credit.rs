@@ -16,8 +16,8 @@ impl SendCredit {
     }
 
     /// The client has received this many bytes.
-    pub fn earn(&mut self, bytes: u64, bytes_per_second_min: u64) {
-        let earned_ms = match bytes_per_second_min {
+    pub fn earn(&mut self, bytes: u64, send_rate_min: u64) {
+        let earned_ms = match send_rate_min {
             0 if bytes > 0 => u64::MAX,
             0 => 0,
             least => bytes.saturating_mul(1000) / least,

@@ -129,7 +129,7 @@ fn one_helper_at_a_time_reads_a_folder_and_nobody_one_that_is_known() {
         "somebody is at it"
     );
     assert!(
-        tables.visit(0, b"a").unwrap().missed(&FolderState::default(), Reader::Learner).is_some(),
+        tables.visit(0, b"a").unwrap().missed(&FolderState::default(), Reader::FolderReader).is_some(),
         "it waits for no helper"
     );
     tables.publish(&folder, Reading::NotNow);

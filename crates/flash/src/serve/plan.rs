@@ -152,7 +152,7 @@ impl Plan {
         let mut settings = Settings {
             head_timeout_ms: ms(flags.head_timeout),
             idle_timeout_ms: ms(flags.idle_timeout),
-            bytes_per_second_min: flags.send_rate_min,
+            send_rate_min: flags.send_rate_min,
             disk_deadline_ms: ms(flags.disk_deadline),
             program_silence_ms: ms(flags.programs.program_deadline),
             program_fin_ms: ms(flags.programs.program_fin_timeout),

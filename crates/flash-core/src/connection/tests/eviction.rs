@@ -105,7 +105,7 @@ fn a_client_that_does_not_send_its_body_is_behind_and_one_that_waits_for_its_pro
 
 #[test]
 fn where_the_speed_does_not_matter_nobody_is_behind() {
-    let mut world = world_with(Settings { bytes_per_second_min: 0, ..Settings::default() });
+    let mut world = world_with(Settings { send_rate_min: 0, ..Settings::default() });
     world.jobs = Jobs::AtOnce;
     let mut client = world.connect();
     client.socket = Socket::FULL;

@@ -133,7 +133,7 @@ fn no_credit_is_larger_than_a_quarter_of_an_hour() {
 
 #[test]
 fn a_least_speed_of_nothing_waits_for_any_client() {
-    let mut world = world_with(Settings { bytes_per_second_min: 0, ..Settings::default() });
+    let mut world = world_with(Settings { send_rate_min: 0, ..Settings::default() });
     world.jobs = Jobs::AtOnce;
     let mut client = world.connect();
     client.socket = Socket::FULL;
@@ -146,7 +146,7 @@ fn a_least_speed_of_nothing_waits_for_any_client() {
 /// A client that has received everything cannot earn credit.
 #[test]
 fn time_that_the_disk_takes_is_not_the_clients() {
-    let mut world = world_with(Settings { bytes_per_second_min: 200_000, ..Settings::default() });
+    let mut world = world_with(Settings { send_rate_min: 200_000, ..Settings::default() });
     world.jobs = Jobs::Later;
     let mut client = world.connect();
     client.socket = Socket::FULL;

@@ -64,7 +64,7 @@ impl ProgramDeadline {
         if is_awaited {
             self.end(now_ms);
         }
-        self.credit.earn(bytes, settings.bytes_per_second_min);
+        self.credit.earn(bytes, settings.send_rate_min);
         if is_awaited {
             self.wait(Awaited::Client, false, now_ms, settings);
         }

@@ -22,7 +22,7 @@ use crate::sites::Sites;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
-pub(crate) struct Learner(Arc<Shared>);
+pub(crate) struct FolderReader(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -40,7 +40,7 @@ const UNHELPED_MAX: u32 = 64;
 /// Any long time will do, because each name posts the semaphore.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
-impl Learner {
+impl FolderReader {
     pub(crate) fn start(sites: Arc<Sites>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             sites,
@@ -50,9 +50,12 @@ impl Learner {
             work: Semaphore::default(),
             ends: AtomicBool::new(false),
         });
-        let learner = Self(Arc::clone(&shared));
-        thread::Builder::new().name("learner".into()).stack_size(128 << 10).spawn(move || shared.learn())?;
-        Ok(learner)
+        let folder_reader = Self(Arc::clone(&shared));
+        thread::Builder::new()
+            .name("folder-reader".into())
+            .stack_size(128 << 10)
+            .spawn(move || shared.learn())?;
+        Ok(folder_reader)
     }
 
     /// Notes that a name is left to helpers. Never waits.
@@ -72,7 +75,7 @@ impl Learner {
     }
 }
 
-impl Drop for Learner {
+impl Drop for FolderReader {
     fn drop(&mut self) {
         self.0.ends.store(true, Ordering::Release);
         self.0.work.post();
@@ -89,7 +92,7 @@ impl Shared {
                 if let Some(site) = self.sites.get(site).map(|site| site.current())
                     && matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing))
                 {
-                    site.root.learn_names(&name, Reader::Learner);
+                    site.root.learn_names(&name, Reader::FolderReader);
                 }
                 self.is_busy.store(false, Ordering::Release);
             }
