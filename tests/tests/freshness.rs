@@ -13,7 +13,7 @@ use flash_slowdisk::SlowDisk;
 use flash_tests::{ARCHITECTURES, PROCESSES, Server, site};
 use tempfile::TempDir;
 
-const FLOOD: Duration = Duration::from_secs(4);
+const REVALIDATE: Duration = Duration::from_millis(400);
 /// Longer than any answer may be old.
 const PAUSE: Duration = Duration::from_millis(900);
 /// Sent from a copy in the heap, from a snapshot, and window by window.
@@ -110,7 +110,7 @@ fn a_flood_of_new_names_does_not_make_answers_old() {
             // Whatever comes, the others end as well.
             let _stop = Stop(&stop);
             let begun = Instant::now();
-            while begun.elapsed() < FLOOD {
+            while begun.elapsed() < Duration::from_secs(4) {
                 thread::sleep(Duration::from_millis(20));
                 let asked = Instant::now();
                 let reply = server.get("/hot.txt");
@@ -118,8 +118,8 @@ fn a_flood_of_new_names_does_not_make_answers_old() {
                 let version: usize = String::from_utf8(reply.body).unwrap().parse().unwrap();
                 let old =
                     replaced.lock().unwrap().get(version).map(|at| asked.saturating_duration_since(*at));
-                // A busy machine may hold the server up, but a flood that keeps answers old does so to its end.
-                assert!(old.is_none_or(|old| old < FLOOD / 2), "{arch}: {old:?}");
+                let bound = 2 * REVALIDATE + Duration::from_millis(50);
+                assert!(old.is_none_or(|old| old < bound), "{arch}: {old:?}");
             }
         });
         assert!(refused.into_inner() > 0, "{arch}: the flood is one");
