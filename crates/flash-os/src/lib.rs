@@ -15,6 +15,7 @@ pub mod mpsc;
 pub mod namespace;
 pub mod perf_event;
 pub mod preload;
+pub mod probe;
 pub mod record_lock;
 pub mod residency;
 pub mod ring;
@@ -24,7 +25,12 @@ pub mod shared_array;
 pub mod shared_heap;
 pub mod signals;
 pub mod spawn;
+pub mod system_calls;
 pub mod tcp;
 pub mod thread_usage;
 pub mod unset_buf;
 pub mod user;
+
+mod linux;
+/// The system that this is built for.
+use linux as system;

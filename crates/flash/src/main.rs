@@ -7,6 +7,9 @@
 
 use std::process::ExitCode;
 
+use flash_os::probe;
+use flash_os::system_calls::Calls;
+
 use crate::failure::Failure;
 use crate::flags::{Command, Flags};
 
@@ -30,13 +33,17 @@ mod top;
 mod watch;
 
 fn main() -> ExitCode {
+    probe::run(Calls::ALL);
     flash_cli::finish("flash", config::read(std::env::args_os()).and_then(run))
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
         None => manual::print_help(),
-        Some(Command::Serve(flags)) => serve::run(flags, config::READER),
+        Some(Command::Serve(flags)) => {
+            probe::run(flags.experiments.system_calls);
+            serve::run(flags, config::READER)
+        }
         Some(Command::Reload(flags)) if flags.watch => watch::run(&flags.to),
         Some(Command::Reload(flags)) => administer::ask(&flags.to, "/reload"),
         Some(Command::Reopen(to)) => administer::ask(&to, "/reopen"),

@@ -16,6 +16,7 @@ use flash_core::site::network::Network;
 use flash_core::site::path_rules::PathRule;
 use flash_core::site::redirect::Redirect;
 use flash_http::negotiate::CodingSet;
+use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
@@ -206,6 +207,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<CacheControl>(),
             TypeId::of::<Method>(),
             TypeId::of::<CodingSet>(),
+            TypeId::of::<Calls>(),
         ]) =>
         {
             Kind::Text

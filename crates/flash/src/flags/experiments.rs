@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use flash_core::experiments::{FileCache, Offload};
+use flash_os::system_calls::Calls;
 
 use super::value::{Switch, one_of};
 
@@ -42,6 +43,11 @@ pub(crate) struct Experiments {
     /// Before sending pages by sendfile or through a map, check whether they are in memory, or assume it
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING)]
     residency: Residency,
+
+    /// The system calls that may be used: all that this kernel has, or only standard ones with those that are added to them, as in
+    /// portable+mincore+openat2
+    #[arg(long, value_name = "WHICH", default_value = "all", help_heading = HEADING, value_parser = Calls::parse)]
+    pub system_calls: Calls,
 }
 
 /// Which process starts programs.

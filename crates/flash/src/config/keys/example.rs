@@ -48,6 +48,7 @@ const VALUES: &[(&str, &str)] = &[
     ("spa", r#""index.html""#),
     ("tls", r#"{ certificate = "/etc/tls/fullchain.pem", key = "/etc/tls/privkey.pem" }"#),
     ("trusted-proxies", r#"["127.0.0.1", "10.0.0.0/8"]"#),
+    ("system-calls", r#""portable+mincore""#),
     ("types", r#"{ "*.br.js" = "text/javascript", "README" = "text/plain; charset=utf-8" }"#),
     ("user", r#""www-data""#),
 ];

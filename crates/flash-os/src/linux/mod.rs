@@ -1,0 +1,3 @@
+//! What is Linux's own.
+
+pub(crate) mod probe;

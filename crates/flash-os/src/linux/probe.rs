@@ -1,0 +1,96 @@
+//! Tries each call once, without a lasting effect. Any error that a working call cannot have here counts as its absence: kernels
+//! before it say ENOSYS or EINVAL, containers EPERM.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fs::{
+    AtFlags, CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatxFlags, memfd_create, openat2, statx,
+};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use crate::system_calls::Call;
+
+pub(crate) fn is_present(call: Call) -> bool {
+    match call {
+        Call::Openat2 => walks(ResolveFlags::NO_MAGICLINKS).is_ok(),
+        // Without the name in the cache it would have to wait, which is an answer too.
+        Call::ResolveCached => matches!(walks(ResolveFlags::CACHED), Ok(_) | Err(Errno::AGAIN)),
+        Call::Statx => statx(CWD, "/", AtFlags::empty(), StatxFlags::BASIC_STATS).is_ok(),
+        Call::Preadv2 => reads(ReadWriteFlags::empty()).is_ok(),
+        // A filesystem may refuse the flag where the kernel knows it.
+        Call::ReadNow => {
+            matches!(reads(ReadWriteFlags::NOWAIT), Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP))
+        }
+        // The file may be another user's, of which nothing is told.
+        Call::Cachestat => memory().is_some_and(|memory| crate::cachestat::holds(memory, 0..1).is_ok()),
+        Call::Mincore => mincore(),
+        Call::MemfdCreate => memory().is_some(),
+        Call::CloseRange => close_range(0),
+        Call::CloseRangeCloexec => close_range(libc::CLOSE_RANGE_CLOEXEC),
+        Call::PidfdOpen => pidfd_open(getpid(), PidfdFlags::empty()).is_ok(),
+        Call::Sendfile => sends(),
+        Call::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC).is_ok(),
+        Call::Eventfd => eventfd(0, EventfdFlags::CLOEXEC).is_ok(),
+        Call::Signalfd => crate::signals::child_ends().is_ok(),
+        Call::IoUring => io_uring::IoUring::new(1).is_ok(),
+    }
+}
+
+fn walks(resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    openat2(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+fn program() -> Result<File, Errno> {
+    File::open("/proc/self/exe").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+fn reads(flags: ReadWriteFlags) -> Result<usize, Errno> {
+    preadv2(program()?, &mut [IoSliceMut::new(&mut [0])], 0, flags)
+}
+
+fn memory() -> Option<OwnedFd> {
+    memfd_create(c"flash-probe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).ok()
+}
+
+fn mincore() -> bool {
+    let mut page = 0;
+    // SAFETY: an address of no length names no memory, and `page` is room for more than the answer.
+    unsafe { libc::mincore(std::ptr::null_mut(), 0, &raw mut page) == 0 }
+}
+
+fn close_range(flags: libc::c_uint) -> bool {
+    // No descriptor has this number: the limit of a process is below it.
+    let number = i32::MAX as libc::c_uint;
+    // SAFETY: descriptors are numbers to the kernel, and this one is nobody's.
+    unsafe { libc::syscall(libc::SYS_close_range, number, number, flags) == 0 }
+}
+
+fn sends() -> bool {
+    let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
+    program().is_ok_and(|program| rustix::fs::sendfile(near.as_fd(), program, Some(&mut 0), 1).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe that asks wrongly says that a call is missing, which nobody would notice but by the clock.
+    #[test]
+    fn a_call_that_this_kernel_has_is_found() {
+        for call in [
+            Call::Openat2,
+            Call::Statx,
+            Call::Preadv2,
+            Call::Mincore,
+            Call::MemfdCreate,
+            Call::Sendfile,
+            Call::Epoll,
+        ] {
+            assert!(is_present(call), "{call:?}");
+        }
+    }
+}
