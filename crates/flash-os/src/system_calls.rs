@@ -69,7 +69,7 @@ pub const ROWS: [Row; 16] = [
     row(Call::Epoll, "epoll", "poll(2): each wait costs the kernel a look at each connection"),
     row(Call::Eventfd, "eventfd", "pipes: two descriptors for each queue"),
     row(Call::Signalfd, "signalfd", "signal handlers that write into a pipe"),
-    row(Call::IoUring, "io_uring", "the architecture that is built on it does not start"),
+    row(Call::IoUring, "io_uring", "the architecture that needs it is replaced by the default"),
 ];
 
 const fn row(call: Call, name: &'static str, instead: &'static str) -> Row {

@@ -12,7 +12,7 @@ use flash_core::record::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
-use flash_os::allocator;
+use flash_os::{allocator, system_calls};
 use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
 
 use crate::failure::{Failure, cannot};
@@ -189,6 +189,7 @@ fn serve(
         warnings: [plan.table.warning(), plan.table.folders_warning(), dir.warning()]
             .into_iter()
             .flatten()
+            .chain(plan.flags.verbose.then(missing_calls).into_iter().flatten())
             .chain(of_rules)
             .chain(privileges.unenforced())
             .collect(),
@@ -298,4 +299,9 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
 fn https_port(flags: &flags::Serve) -> Option<u16> {
     let https = flags.listen.iter().filter(|listen| listen.scheme() == Scheme::Https);
     https.filter_map(Listen::port).next()
+}
+
+/// A line for each system call that this kernel, or its container, does not have.
+fn missing_calls() -> impl Iterator<Item = String> {
+    system_calls::missing().map(|row| format!("{} is missing: {}", row.name, row.instead))
 }

@@ -7,11 +7,12 @@ use flash_core::Server;
 use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
+use flash_os::system_calls;
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
 use super::snapshot::{
-    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot,
+    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot, MissingCall,
     ProgramSnapshot, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
 };
 use crate::clock;
@@ -138,6 +139,9 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
         },
         totals: Totals { counts, ..Totals::default() },
         programs: memory.programs.all().into_iter().map(of_program).collect(),
+        missing_calls: system_calls::missing()
+            .map(|row| MissingCall { name: row.name.into(), instead: row.instead.into() })
+            .collect(),
         ..Snapshot::default()
     }
 }

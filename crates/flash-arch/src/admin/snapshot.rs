@@ -49,6 +49,17 @@ pub struct Snapshot {
     pub slowest: Vec<SlowRequest>,
     /// The processes of mp.
     pub workers: Option<Workers>,
+    /// System calls that this kernel, or its container, does not have.
+    pub missing_calls: Vec<MissingCall>,
+}
+
+/// A system call that may not be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MissingCall {
+    pub name: String,
+    /// What takes its place, and what that costs.
+    pub instead: String,
 }
 
 /// A configuration that is in use.

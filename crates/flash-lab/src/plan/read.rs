@@ -52,6 +52,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "device-class",
         "helpers",
         "offload",
+        "system-calls",
         "memory",
         "scaling",
         "cgi-ladder",

@@ -192,7 +192,8 @@ pub(crate) struct Serve {
         value_parser = OsStringValueParser::new().try_map(ErrorLogTo::parse), help_heading = LOGS)]
     pub error_log: Option<ErrorLogTo>,
 
-    /// Log every counter at the end, too (docs/counters.md)
+    /// Say at the start which system calls are missing here, and what that costs. Log every counter at the end, too
+    /// (docs/counters.md)
     #[arg(long, help_heading = LOGS)]
     pub verbose: bool,
 

@@ -5,7 +5,8 @@ use flash_core::record::counters::{Counts, LoopCount, ProgramCount};
 use super::*;
 use crate::admin::snapshot::{
     BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, JobSnapshot,
-    LoopSnapshot, ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
+    LoopSnapshot, MissingCall, ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, WorkerSnapshot,
+    Workers,
 };
 
 const DAY_S: u64 = 86_400;
@@ -112,6 +113,7 @@ fn snapshot() -> Snapshot {
             ..Default::default()
         }],
         workers: Some(Workers { processes: 9, busy: 4, list: vec![worker] }),
+        missing_calls: vec![MissingCall { name: "openat3".into(), instead: "names are guessed".into() }],
         ..Default::default()
     }
 }
@@ -154,6 +156,7 @@ fn all_of_a_snapshot_is_shown() {
         "11 s",
         "3, and 2 (4 requests, 1 min 2 s)",
         "816 817",
+        "openat3: names are guessed",
     ] {
         assert!(html.contains(shown), "{shown} in HTML");
         assert!(page.text().contains(shown), "{shown} in text");

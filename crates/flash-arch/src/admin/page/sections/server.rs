@@ -54,7 +54,9 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
         }),
         shortest(snapshot).map(|certificate| ("Certificates", lasts(certificate, snapshot.taken_unix_ms))),
     ];
-    let parts = vec![Part::Pairs(pairs.into_iter().flatten().collect())];
+    let missing = snapshot.missing_calls.iter();
+    let missing = missing.map(|call| ("Missing call", Cell::new(format!("{}: {}", call.name, call.instead))));
+    let parts = vec![Part::Pairs(pairs.into_iter().flatten().chain(missing).collect())];
     Section { id: "summary", title: "Summary", parts }
 }
 
