@@ -9,7 +9,7 @@ mod parts;
 
 use flash_http::Fields;
 
-pub use self::parts::{Bad, Head, Kind, Limits, Parsed};
+pub use self::parts::{Bad, HandOff, Head, Kind, Limits, Parsed};
 
 /// Reads the head at the start of `input`, which may go on behind it.
 ///
@@ -48,7 +48,7 @@ impl<'b> Head<'b> {
     /// The fields that the client gets as they are, Content-Type and Location among them.
     ///
     /// Status and Content-Length are left out, because they are in the [`Head`]. Date and Server are left out, because this
-    /// server writes them. Fields of one connection are left out too, because the program has no connection (§6.3.4, RFC 9110
+    /// server writes them. X-Sendfile and X-Accel-… are left out, because they are the server's. Fields of one connection are left out too, because the program has no connection (§6.3.4, RFC 9110
     /// §7.6.1).
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
         Fields::of_checked(self.lines).filter(|(name, _)| parse::is_passed_on(name))

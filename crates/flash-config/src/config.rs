@@ -70,6 +70,15 @@ pub struct Value {
     folder: Option<PathBuf>,
 }
 
+impl Setting {
+    /// A setting that a value of another one implies, at the place of that value.
+    pub fn implied(key: &str, text: Option<String>, by: &Value) -> Setting {
+        let folder = text.as_ref().filter(|_| key == ROOT).map(PathBuf::from);
+        let value = Value { text, place: by.place.clone(), folder };
+        Setting { key: key.into(), values: vec![value], place: by.place.clone() }
+    }
+}
+
 impl Config {
     /// The settings that are right, and everything that is wrong. Reads the files that the first one includes.
     pub fn parse(files: &mut Files, keys: &Keys) -> (Config, Vec<Problem>) {

@@ -10,6 +10,7 @@ pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
 pub(crate) mod decide;
+pub(crate) mod hand_off;
 pub(crate) mod id;
 pub(crate) mod login;
 pub(crate) mod lookup;

@@ -179,6 +179,14 @@ impl RecordBuilder {
         self
     }
 
+    /// The client has asked for something else, and a program has handed this on.
+    pub(crate) fn of_request(mut self, line: &[u8]) -> Self {
+        if let Some(log) = &mut self.log {
+            log.record.request_line = line.into();
+        }
+        self
+    }
+
     /// For bytes that were no request. `bytes` are the first of them.
     pub(crate) fn of_refusal(
         (peer, site): (Option<Peer>, u32),

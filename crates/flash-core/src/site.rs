@@ -13,6 +13,7 @@ pub mod network;
 pub mod page;
 pub mod path_rules;
 pub mod places;
+pub mod private_root;
 pub mod redirect;
 pub mod root;
 pub mod routes;
@@ -37,6 +38,7 @@ use crate::site::methods::Methods;
 use crate::site::page::Pages;
 use crate::site::path_rules::PathRules;
 use crate::site::places::Places;
+use crate::site::private_root::PrivateRoot;
 use crate::site::redirect::Redirect;
 use crate::site::root::Generation;
 use crate::site::routes::Routes;
@@ -61,6 +63,8 @@ pub struct Site {
     pub certificates: Option<SiteCertificates>,
     /// Its clients have to show certificates in their TLS handshake. A trusted proxy cannot do that for them.
     pub requires_client_certificate: bool,
+    /// A place of the site is [internal](SiteSettings::internal), so its programs may hand files on.
+    pub hands_files_on: bool,
     /// Requests without TLS are redirected to this port.
     pub https_port: Option<u16>,
     /// The number under which its responses are counted. 0 stands for all sites without a name.
@@ -94,6 +98,10 @@ pub struct SiteSettings {
     pub compress_programs: CodingSet,
     /// Clients and programs get each request's id.
     pub request_id: bool,
+    /// Nothing is here for clients but what programs hand on to them.
+    pub internal: bool,
+    /// The folders whose files programs name by their paths on the disk.
+    pub files: Arc<[PrivateRoot]>,
 }
 
 impl Default for SiteSettings {
@@ -111,6 +119,8 @@ impl Default for SiteSettings {
             own_missing_page: false,
             compress_programs: CodingSet::EMPTY,
             request_id: false,
+            internal: false,
+            files: Arc::default(),
         }
     }
 }

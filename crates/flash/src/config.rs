@@ -31,6 +31,7 @@ mod directives;
 mod in_place;
 mod inherit;
 mod keys;
+mod private_places;
 
 /// A file that was read, and what it sets.
 struct Loaded {
@@ -315,7 +316,8 @@ pub(crate) fn print_schema() -> Result<(), Failure> {
 fn load(path: &Path, open: Open, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
     let mut files = Files::read(path, &absolute(path), open)
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
-    let (config, problems) = Config::parse(&mut files, keys);
+    let (mut config, mut problems) = Config::parse(&mut files, keys);
+    problems.extend(private_places::add(&mut config));
     Ok((Loaded { files, config }, problems))
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::mem;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use clap_complete::Shell;
 use flash_cli::{command_name, help_width, one_line};
 use flash_core::site::hosts::HostName;
 use flash_core::site::places::PlaceNames;
+use flash_core::site::routes::RouteMatch;
 
 use crate::failure::Failure;
 use crate::sibling;
@@ -249,6 +251,16 @@ impl Flags {
             sites = sites_of(mem::take(&mut of_this.sites), |more| Ok(settled(&with(more)?)))?;
         }
         let mut flags = settled(&found);
+        if let Some(Command::Serve(flags)) = &flags.command
+            && sites.is_empty()
+            && !flags.programs.files.is_empty()
+        {
+            let site = site_with_private_places(flags);
+            sites = sites_of(vec![site], |more| {
+                let more = [&of_this.words, more].concat();
+                Ok(settled(&matches(&mut command, &[&words[..2], &more, &words[2..]].concat())?))
+            })?;
+        }
         if let Some(Command::Serve(flags)) = &mut flags.command
             && !sites.is_empty()
         {
@@ -314,6 +326,27 @@ fn settled(found: &ArgMatches) -> Flags {
         Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
         _ => flags,
     }
+}
+
+/// The only site of a command line that has private folders, each with a place of its own.
+fn site_with_private_places(flags: &Serve) -> SiteOfFile {
+    let prefixes = flags.programs.files.iter().filter_map(|files| match &files.place {
+        RouteMatch::Prefix(prefix) => Some((prefix, &files.what)),
+        RouteMatch::Suffix(_) => None,
+    });
+    let names = PlaceNames::new(prefixes.clone().map(|(prefix, _)| prefix.clone()), []);
+    let rules = |root: &Path, words: Arc<[OsString]>| RulesOfFile {
+        root: Some(root.into()),
+        of_files: Arc::clone(&words),
+        words,
+    };
+    let places = names.pairs().filter_map(|name| {
+        let (prefix, folder) = prefixes.clone().find(|(prefix, _)| Some(&***prefix) == name.prefix)?;
+        let strip = [b"--strip-prefix=", &**prefix].concat();
+        Some(rules(folder, [OsString::from_vec(strip), "--internal".into()].into()))
+    });
+    let (own, places) = (rules(&absolute(&flags.dir), Arc::default()), places.collect());
+    SiteOfFile { hosts: vec![HostName::Any], own, names: Arc::new(names), places }
 }
 
 /// Reads the words of each site and place. Those with equal words share their flags.

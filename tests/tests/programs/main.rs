@@ -7,6 +7,7 @@ mod chunked;
 mod direct;
 mod faults;
 mod front_controllers;
+mod handed_on;
 mod held;
 mod kept_out;
 mod leaving;

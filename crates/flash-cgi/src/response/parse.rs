@@ -2,7 +2,7 @@
 
 use flash_http::{Status, scan};
 
-use super::parts::{Bad, Head, Kind, Limits, Parsed};
+use super::parts::{Bad, HandOff, Head, Kind, Limits, Parsed};
 
 /// Why the parser went no further.
 pub(super) enum Stop {
@@ -60,8 +60,9 @@ pub(super) fn nph<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usi
     if seen.is_chunked {
         return bad("chunks of HTTP/1 for a client that speaks another protocol");
     }
-    let (kind, content_length) = (Kind::Document, seen.content_length);
-    Ok((Head { kind, status, reason, content_length, lines: &input[next..end] }, end))
+    let Seen { content_length, hand_off, .. } = seen;
+    let lines = &input[next..end];
+    Ok((Head { kind: Kind::Document, status, reason, hand_off, content_length, lines }, end))
 }
 
 /// The field lines from `at` to the empty line: what they mean, how many they are, and where they end.
@@ -122,6 +123,7 @@ struct Seen<'b> {
     location: Option<&'b [u8]>,
     content_type: Option<&'b [u8]>,
     content_length: Option<u64>,
+    hand_off: Option<HandOff<'b>>,
     /// There is a Transfer-Encoding, which means nothing in CGI's own form.
     is_chunked: bool,
     /// Others that the client gets.
@@ -135,6 +137,8 @@ impl<'b> Seen<'b> {
             6 if is(b"status") => once(&mut self.status, status(value)?, "several Status fields"),
             8 if is(b"location") => once(&mut self.location, value, "several Location fields"),
             12 if is(b"content-type") => once(&mut self.content_type, value, "several Content-Type fields"),
+            10 if is(b"x-sendfile") => once(&mut self.hand_off, HandOff::File(value), SEVERAL_FILES),
+            16 if is(b"x-accel-redirect") => once(&mut self.hand_off, HandOff::Path(value), SEVERAL_FILES),
             14 if is(b"content-length") => match scan::decimal(value) {
                 Some(length) => once(&mut self.content_length, length, "several Content-Length fields"),
                 None => bad("malformed Content-Length"),
@@ -164,7 +168,8 @@ impl<'b> Seen<'b> {
             (Some(_), Some(_)) => (Kind::Document, Status::OK),
         };
         let (status, reason) = self.status.unwrap_or((default, b""));
-        Ok(Head { kind, status, reason, content_length: self.content_length, lines })
+        let Self { hand_off, content_length, .. } = self;
+        Ok(Head { kind, status, reason, hand_off, content_length, lines })
     }
 }
 
@@ -197,6 +202,10 @@ fn is_local(location: &[u8]) -> bool {
         && !location.contains(&b'#')
 }
 
+const SEVERAL_FILES: &str = "several fields that hand files on";
+/// What the fields begin with that tell nginx what to do with a response.
+const ACCEL: &[u8] = b"x-accel-";
+
 /// Whether the client gets such a field; see [`Head::fields`].
 pub(super) fn is_passed_on(name: &[u8]) -> bool {
     let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
@@ -205,11 +214,12 @@ pub(super) fn is_passed_on(name: &[u8]) -> bool {
         4 => is(b"date"),
         6 => is(b"status") || is(b"server"),
         7 => is(b"trailer") || is(b"upgrade"),
-        10 => is(b"connection") || is(b"keep-alive"),
+        10 => is(b"connection") || is(b"keep-alive") || is(b"x-sendfile"),
         14 => is(b"content-length"),
         16 => is(b"proxy-connection"),
         17 => is(b"transfer-encoding"),
         _ => false,
     };
-    !kept_back
+    let is_accel = name.get(..ACCEL.len()).is_some_and(|start| start.eq_ignore_ascii_case(ACCEL));
+    !kept_back && !is_accel
 }

@@ -51,10 +51,21 @@ pub struct Head<'b> {
     pub status: Status,
     /// The phrase behind the status, if the program gave one; else [`Status::reason`] is a good one.
     pub reason: &'b [u8],
+    /// The file that answers instead of a body, if the program hands one on.
+    pub hand_off: Option<HandOff<'b>>,
     /// A body that is longer or shorter than this is not what the program meant to send.
     pub content_length: Option<u64>,
     /// Its field lines, which were checked.
     pub(super) lines: &'b [u8],
+}
+
+/// A file that a program hands on to the server. It is the server's to say which ones may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOff<'b> {
+    /// `X-Accel-Redirect`, as nginx has it: a path of the site.
+    Path(&'b [u8]),
+    /// `X-Sendfile`, as Apache and lighttpd have it: a path of the disk.
+    File(&'b [u8]),
 }
 
 /// The four kinds of response (RFC 3875 §6.2).

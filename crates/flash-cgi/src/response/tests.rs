@@ -42,6 +42,18 @@ fn rfc3875_6_2_1_documents() {
 }
 
 #[test]
+fn files_that_are_handed_on() {
+    assert_eq!(head("Content-Type: a/b\n\n").hand_off, None);
+    let path = head("x-accel-redirect: /a b?c\nContent-Type: a/b\nX-Accel-Buffering: no\n\n");
+    assert_eq!((path.kind, path.hand_off), (Kind::Document, Some(HandOff::Path(b"/a b?c"))));
+    assert_eq!(head("X-Sendfile: /srv/a\n\n").hand_off, Some(HandOff::File(b"/srv/a")));
+    assert_eq!(read("X-Sendfile: /a\nX-Accel-Redirect: /b\n\n"), Err("several fields that hand files on"));
+    // Nobody else gets these fields.
+    let said = "X-Accel-Redirect: /a\nX-Accel-Expires: 1\nX-Acceleration: 9\nX-Sendfile-Type: b\n\n";
+    assert_eq!(fields(said), "X-Acceleration: 9\r\nX-Sendfile-Type: b\r\n");
+}
+
+#[test]
 fn rfc3875_6_2_2_local_redirects() {
     for (input, path) in [
         ("Location: /a?b=c\n\n", "/a?b=c"),

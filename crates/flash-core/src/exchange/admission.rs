@@ -11,6 +11,7 @@ use flash_http::status::Status;
 
 use super::answer::Answer;
 use super::asked::Asked;
+use super::hand_off::HandOff;
 use super::login::{Login, LoginResult};
 use crate::clients::Rate;
 use crate::clients::login::{Known, Users};
@@ -38,14 +39,16 @@ pub(crate) struct Passed {
     /// The limits that it has been counted for, each with its group. Few requests have two.
     limit: Option<(u32, Rate)>,
     limits: Vec<(u32, Rate)>,
+    /// The program that has handed on what it asks for, with what it said.
+    pub(crate) hand_off: Option<Box<HandOff>>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
 
 impl Passed {
-    /// The same request goes on with another path.
-    pub(crate) fn redirected(self) -> Self {
-        Self { own: false, ..self }
+    /// The same request goes on with another path, be it that of a file that a program hands on.
+    pub(crate) fn redirected(self, hand_off: Option<Box<HandOff>>) -> Self {
+        Self { own: false, hand_off, ..self }
     }
 
     /// A check has found the log-in right.

@@ -92,20 +92,29 @@ impl<'s> Decision<'s> {
     pub(crate) fn respond<S: ResponseSink>(
         &self,
         head: &Head<'_>,
-        (answer, age_s): (Answer, Option<u64>),
+        (mut answer, age_s): (Answer, Option<u64>),
         transport: &TransportInfo,
         sink: &mut S,
         cx: &mut Context<'_>,
     ) -> (Option<body::Body>, RecordBuilder) {
-        let Self { site, terms, timing, .. } = *self;
+        let Self { site, terms, timing, ref passed, .. } = *self;
         let (is_private, reads_accept) = (terms.are_private_in(site), terms.reads_accept);
+        let hand_off = passed.hand_off.as_deref();
+        if let Some(hand_off) = hand_off {
+            answer = hand_off.answer(answer, cx);
+        }
+        let handed_on = hand_off.map(|hand_off| (hand_off.status, hand_off.template(&site.template)));
         let responder = Responder::new(site, &cx.server.refusals, cx.now, sink);
-        let head_only = head.method == Method::Head;
-        let mut responder = Responder { head_only, is_private, reads_accept, age_s, ..responder };
+        let (head_only, handed_on) = (head.method == Method::Head, handed_on.as_ref());
+        let mut responder = Responder { head_only, is_private, reads_accept, age_s, handed_on, ..responder };
         let Response { status, head_bytes, rest } = responder.answer(head, answer);
         cx.tally.responses += 1;
         let record = recording::record(head, (site, transport), (status, head_bytes), timing, cx);
-        (rest, record.by(|| terms.user_of(head)))
+        let record = record.by(|| terms.user_of(head));
+        match hand_off {
+            Some(hand_off) => (rest, record.of_request(&hand_off.request_line)),
+            None => (rest, record),
+        }
     }
 }
 
@@ -129,7 +138,7 @@ pub(crate) fn refuse<S: ResponseSink>(
 pub(crate) struct Terms {
     pub(crate) body_bytes_max: u64,
     /// The client had to log in, and has.
-    has_user: bool,
+    pub(crate) has_user: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
 }
@@ -229,6 +238,7 @@ impl<'s> Phases<'_, 's> {
     #[inline]
     fn access(&mut self, file: Option<&Placed<'s>>, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
         if !self.passed.own {
+            self.check_hand_off(cx)?;
             self.admit(self.own, cx)?;
             if let Some((path, site)) = file {
                 self.admit(site, cx)?;
@@ -243,6 +253,23 @@ impl<'s> Phases<'_, 's> {
             file.iter().for_each(|(_, site)| self.terms.add(site));
         }
         Ok(())
+    }
+
+    /// Only what programs hand on may come from internal places, and nothing else may be handed on.
+    #[inline]
+    fn check_hand_off(&mut self, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
+        match (&self.passed.hand_off, self.own.settings.internal) {
+            (None, false) => Ok(()),
+            (Some(hand_off), true) => {
+                self.terms.has_user |= hand_off.has_user;
+                Ok(())
+            }
+            (None, true) => Err((Answer::Error(Status::NOT_FOUND).into(), self.own)),
+            (Some(hand_off), false) => {
+                hand_off.complain("hands on what is in none of the folders of files", cx);
+                Err((Answer::Error(Status::BAD_GATEWAY).into(), self.own))
+            }
+        }
     }
 
     /// Access by the rules of what answers, where they are not those of the path.

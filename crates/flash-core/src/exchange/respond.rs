@@ -19,7 +19,7 @@ use crate::clock::Now;
 use crate::exchange::body::{self, Body, Parts};
 use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::entry::{self, Entry, Variants};
-use crate::file::header::HeaderBlock;
+use crate::file::header::{HeaderBlock, HeaderTemplate};
 use crate::file::{Content, File};
 use crate::listing::Listing;
 use crate::path::SitePath;
@@ -40,6 +40,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) is_private: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
+    /// A program has handed the file on, with this status and these fields.
+    pub(crate) handed_on: Option<&'a (Status, HeaderTemplate)>,
     /// The value of `Age`: the entry's age in seconds, if the entry is older than it should be.
     pub(crate) age_s: Option<u64>,
 }
@@ -55,8 +57,8 @@ pub(crate) struct Response {
 impl<'a, S: ResponseSink> Responder<'a, S> {
     /// For a response about nothing that is there.
     pub(crate) fn new(site: &'a Site, refusals: &'a RefusalLog, now: &'a Now, sink: &'a mut S) -> Self {
-        let (head_only, is_private, reads_accept, age_s) = (false, false, false, None);
-        Self { site, refusals, now, sink, head_only, is_private, reads_accept, age_s }
+        let (head_only, is_private, reads_accept, age_s, handed_on) = (false, false, false, None, None);
+        Self { site, refusals, now, sink, head_only, is_private, reads_accept, handed_on, age_s }
     }
 
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
@@ -78,6 +80,11 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
 
     fn file(&mut self, head: &RequestHead<'_>, variants: &Variants) -> Response {
         let accepts = || Accepts::of(head.accept_encoding);
+        if let Some((status, _)) = self.handed_on
+            && *status != Status::OK
+        {
+            return self.whole_as(*status, variants.choose(accepts));
+        }
         if is_plain(head) {
             return self.whole(variants.choose(accepts));
         }
@@ -132,10 +139,33 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         Response { status: Status::OK, head_bytes, rest }
     }
 
+    /// The whole file with another status than 200.
+    fn whole_as(&mut self, status: Status, file: &Arc<File>) -> Response {
+        let block = self.head_of(file);
+        let validators = self.validators(file, &block);
+        let content_type = self.template().content_type(&file.media);
+        let head_bytes = self
+            .head(status)
+            .lines(&validators)
+            .lines(block.representation())
+            .field(b"Content-Type", content_type.as_bytes())
+            .length(BodyLength::Known(file.size()))
+            .end();
+        let is_sent = !self.head_only;
+        let rest = is_sent.then(|| body::start(file, Parts::whole(file.size()), self.sink)).flatten();
+        Response { status, head_bytes, rest }
+    }
+
+    /// What a file's response contains besides what the file is.
+    fn template(&self) -> &'a HeaderTemplate {
+        self.handed_on.map_or(&*self.site.template, |(_, template)| template)
+    }
+
     /// The ready-made head of the file, or another one where that does not suit.
     fn head_of<'f>(&self, file: &'f File) -> Cow<'f, HeaderBlock> {
-        let template = &self.site.template;
-        if !(self.is_private || self.reads_accept || template.experiments.header_uncached) {
+        let template = self.template();
+        let is_ready = self.handed_on.is_none() && !template.experiments.header_uncached;
+        if is_ready && !(self.is_private || self.reads_accept) {
             return Cow::Borrowed(&file.head);
         }
         let private = self.is_private.then(|| template.private());
@@ -158,7 +188,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         range::write_content_range(&range, file.size(), &mut content_range);
         let block = self.head_of(file);
         let validators = self.validators(file, &block);
-        let content_type = self.site.template.content_type(&file.media);
+        let content_type = self.template().content_type(&file.media);
         let head_bytes = self
             .head(Status::PARTIAL_CONTENT)
             .lines(&validators)
@@ -176,7 +206,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         // file's own identity are as good as random ones, and the same each time.
         let boundary =
             format!("flash-{:016x}", file.stamp.modified_ns as u64 ^ file.stamp.inode.rotate_left(32));
-        let of_part = self.site.template.content_type(&file.media);
+        let of_part = self.template().content_type(&file.media);
         let multipart = Multipart { content_type: &of_part, size: file.size(), boundary: &boundary };
         let mut content_type = Vec::new();
         multipart.write_content_type(&mut content_type);

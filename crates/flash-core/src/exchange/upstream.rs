@@ -28,6 +28,7 @@ use crate::connection::output::Mark;
 use crate::connection::transport::{ClientCertificate, TransportInfo};
 use crate::connection::want::Direction;
 use crate::exchange::decide::Terms;
+use crate::exchange::hand_off::HandOff;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::ResponseSink;
 use crate::record::Timing;
@@ -361,7 +362,7 @@ impl UpstreamExchange {
         running.heard = true;
         if running.upstream.protocol != UpstreamProtocol::FastCgi {
             self.reply.take(bytes, writer)?;
-            if self.reply.is_complete() {
+            if self.reply.is_complete() || self.reply.is_handed_on() {
                 // The program may continue, but its response is complete.
                 self.over(ReleaseMode::Ended);
             }
@@ -390,6 +391,10 @@ impl UpstreamExchange {
                     return Ok(Ended::Well);
                 }
             }
+        }
+        // The client does not wait for what the program does after that.
+        if self.reply.is_handed_on() {
+            self.over(ReleaseMode::Ended);
         }
         Ok(Ended::Well)
     }
@@ -439,6 +444,18 @@ impl UpstreamExchange {
             self.released = Some(Release { exchange: self.id, lease, how });
             self.deadline = ProgramDeadline::default();
         }
+    }
+
+    /// Where the request goes on: the head that replaces its own, and the program that has handed a file on, if one has. `None` if
+    /// the program has answered.
+    pub(crate) fn redirected(&mut self, terms: Terms) -> Option<(Vec<u8>, Option<Box<HandOff>>)> {
+        let ResponseState::Redirect { target, hand_off, .. } = &mut self.reply else { return None };
+        let mut hand_off = hand_off.take();
+        if let Some(hand_off) = &mut hand_off {
+            hand_off.request_line = self.request.parse().framing.request_line.into();
+            hand_off.has_user = terms.has_user;
+        }
+        Some((self.request.redirected(target), hand_off))
     }
 
     /// A stream that is free, for the driver. Returns it once.

@@ -34,6 +34,8 @@ pub struct HeaderTemplate {
     pub fields: Vec<u8>,
     /// The names of fields that programs do not get to send, because the site sets or removes them. In lower case.
     pub replaced: Vec<Box<[u8]>>,
+    /// The type of every file, whatever its name says.
+    pub content_type: Option<Box<str>>,
     /// The charset of text, if it is not UTF-8.
     pub charset: Option<Box<str>>,
     /// Values of `Cache-Control` on files, and which files have them: all, without a rule. The first that covers counts.
@@ -51,7 +53,10 @@ impl HeaderTemplate {
     }
 
     /// The value of `Content-Type`.
-    pub(crate) fn content_type(&self, media: &Media) -> Cow<'static, str> {
+    pub(crate) fn content_type(&self, media: &Media) -> Cow<'_, str> {
+        if let Some(content_type) = &self.content_type {
+            return Cow::Borrowed(content_type);
+        }
         match (&self.charset, media.content_type.strip_suffix(UTF_8)) {
             (Some(charset), Some(text)) if charset.is_empty() => text.trim_end_matches(CHARSET).into(),
             (Some(charset), Some(text)) => format!("{text}{charset}").into(),

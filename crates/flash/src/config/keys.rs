@@ -30,10 +30,20 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 9] =
-    ["user-dirs", "cgi", "cgi-direct", "app", "tls", "client-ca", "client-certificate", "https", "hsts"];
+const IN_SITES: [&str; 10] = [
+    "user-dirs",
+    "files",
+    "cgi",
+    "cgi-direct",
+    "app",
+    "tls",
+    "client-ca",
+    "client-certificate",
+    "https",
+    "hsts",
+];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 31] = [
+const IN_PLACES: [&str; 32] = [
     ROOT,
     "list",
     "index",
@@ -65,10 +75,13 @@ const IN_PLACES: [&str; 31] = [
     "request-id",
     "charset",
     "strip-prefix",
+    "internal",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 16] = [
+const NOT_OF_FILES: [&str; 18] = [
+    "files",
+    "internal",
     "compress-programs",
     "request-id",
     "list",

@@ -32,7 +32,9 @@ impl Serve {
         if let Some(Auth::File(path)) = &mut rules.auth {
             make(path);
         }
-        for RouteFlag { what, .. } in programs.cgi.iter_mut().chain(&mut programs.cgi_direct) {
+        for RouteFlag { what, .. } in
+            programs.cgi.iter_mut().chain(&mut programs.cgi_direct).chain(&mut programs.files)
+        {
             make(what);
         }
         for RouteFlag { what, .. } in &mut programs.fastcgi {

@@ -34,6 +34,11 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "PREFIX=COMMAND", value_parser = route::command, help_heading = HEADING)]
     pub app: Vec<RouteFlag<Words>>,
 
+    /// Let programs hand on files of DIR: by X-Accel-Redirect with a path below PREFIX, or by X-Sendfile with one below DIR. The
+    /// response has the program's status and fields. Nobody can request what is below PREFIX. May be given repeatedly
+    #[arg(long, value_name = "PREFIX=DIR", value_parser = route::private_folder(), help_heading = HEADING)]
+    pub files: Vec<RouteFlag<PathBuf>>,
+
     /// Run no program for paths that RULE covers, such as /uploads, or *.inc.php. Requests for scripts there get 403. May be
     /// given repeatedly
     #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = HEADING)]
@@ -112,6 +117,14 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Leaves out all that would answer.
+    pub(super) fn run_nothing(&mut self) {
+        self.cgi.clear();
+        self.cgi_direct.clear();
+        self.fastcgi.clear();
+        self.app.clear();
+    }
+
     /// The names that answer for their folders when nothing else was asked for.
     pub(crate) fn indexes(&self) -> Vec<String> {
         let places =

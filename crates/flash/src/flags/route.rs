@@ -40,6 +40,16 @@ pub(crate) fn folder() -> impl TypedValueParser<Value = RouteFlag<PathBuf>> {
     })
 }
 
+/// The same, but not for all of a site.
+pub(crate) fn private_folder() -> impl TypedValueParser<Value = RouteFlag<PathBuf>> {
+    folder().try_map(|flag| match &flag.place {
+        RouteMatch::Prefix(prefix) if **prefix == *b"/" => {
+            Err("write a prefix that is a part of the site, such as /protected".to_owned())
+        }
+        _ => Ok(flag),
+    })
+}
+
 /// `PREFIX=ADDR` or `.SUFFIX=ADDR`.
 pub(crate) fn upstream(text: &str) -> Result<RouteFlag<Upstream>, String> {
     let (place, address) = split(text, "ADDR")?;

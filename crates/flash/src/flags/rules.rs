@@ -52,6 +52,11 @@ pub(crate) struct Rules {
     /// they are
     #[arg(long, value_name = "PREFIX", value_parser = name::parse_prefix, help_heading = HEADING)]
     pub strip_prefix: Option<SitePath<'static>>,
+
+    /// Answer with files only if a program hands them on, by X-Accel-Redirect or X-Sendfile. Others get 404. No program answers
+    /// here. For a place with a folder of its own
+    #[arg(long, help_heading = HEADING)]
+    pub internal: bool,
 }
 
 /// The charset of the files' types, if no other one is asked for.

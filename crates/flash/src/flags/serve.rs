@@ -390,6 +390,12 @@ impl Serve {
             let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
             self.listen = vec![ListenAddress::Inet(SocketAddr::new(host, self.port.unwrap_or(8080))).into()];
         }
+        if self.rules.internal {
+            // Files alone answer, whatever method the program was asked with.
+            self.programs.run_nothing();
+            (self.fallback, self.spa, self.list) = (None, None, false);
+            self.rules.methods.clear();
+        }
         self
     }
 

@@ -25,6 +25,7 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     let template = HeaderTemplate {
         fields: set().flat_map(line).chain(hsts).collect(),
         replaced: replaced.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect(),
+        content_type: None,
         charset: flags.rules.other_charset().map(Into::into),
         cache_control: flags.cache_rules(),
         experiments: flags.experiments.settings(),

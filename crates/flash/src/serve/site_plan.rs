@@ -4,6 +4,7 @@
 //! what is cached. With `--config` there may be many sites.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,9 @@ use flash_core::site::id::SiteId;
 use flash_core::site::methods::Methods;
 use flash_core::site::page::Pages;
 use flash_core::site::places::{PlaceName, PlaceNames, Places};
+use flash_core::site::private_root::PrivateRoot;
 use flash_core::site::redirect::Redirect;
+use flash_core::site::routes::RouteMatch;
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::Upstreams;
 use flash_disk::{FollowLinks, NextSites};
@@ -257,6 +260,8 @@ impl<'s> Planner<'s> {
             own_missing_page: !pages.has_missing(),
             compress_programs: flags.compress_programs,
             request_id: flags.rules.request_id,
+            internal: flags.rules.internal,
+            files: private_roots(flags),
         };
         let disk = Arc::new(disk(flags, &programs, &template));
         let https_required = flags.tls.https == flags::Https::Required;
@@ -443,6 +448,7 @@ impl SiteMaker {
         let counted_as = self.metrics_memory.names.number(&name);
         let number = position as u32;
         let certificates = self.certificates.of(number);
+        let hands_files_on = places.iter().any(|place| place.common.settings.internal);
         let site = |rules: &Rules, places| {
             let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
                 &*rules.common;
@@ -460,6 +466,7 @@ impl SiteMaker {
                 certificates: certificates.cloned(),
                 https_port: self.https_port.filter(|_| *https_required),
                 requires_client_certificate: *requires_client_certificate,
+                hands_files_on,
                 configuration: Arc::clone(&self.number),
             }
         };
@@ -467,6 +474,19 @@ impl SiteMaker {
         let of_places = (!of_places.is_empty()).then(|| Places::new(Arc::clone(names), of_places));
         site(own, of_places)
     }
+}
+
+/// The folders of which programs hand files on by their paths on the disk.
+fn private_roots(flags: &flags::Serve) -> Arc<[PrivateRoot]> {
+    let roots = flags.programs.files.iter().filter_map(|files| match &files.place {
+        RouteMatch::Prefix(prefix) => {
+            let folder = files.what.as_os_str().as_bytes();
+            let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+            Some(PrivateRoot { prefix: prefix.clone(), folder: folder.into() })
+        }
+        RouteMatch::Suffix(_) => None,
+    });
+    roots.collect()
 }
 
 fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) -> flash_disk::SiteSettings {

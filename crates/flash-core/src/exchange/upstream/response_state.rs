@@ -9,6 +9,7 @@ use super::gateway_error::GatewayError;
 use super::request::Request;
 use crate::clock::Now;
 use crate::connection::context::Context;
+use crate::exchange::hand_off::{self, HandOff};
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
 use crate::record::refusal::RefusalLog;
@@ -63,9 +64,10 @@ pub(crate) enum ResponseState {
     Discard {
         left: usize,
     },
-    /// The upstream asks for a local redirection (RFC 3875 §6.2.2).
+    /// The upstream asks for a local redirection (RFC 3875 §6.2.2), or hands a file on.
     Redirect {
         target: Vec<u8>,
+        hand_off: Option<Box<HandOff>>,
         left: usize,
     },
     /// The program writes its head itself, and has written nothing yet.
@@ -96,6 +98,11 @@ impl ResponseState {
     /// Whether a part of the response has been written for the client.
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(self, Self::Head { .. } | Self::Raw | Self::Redirect { .. })
+    }
+
+    /// Whether the upstream has handed a file on, so that nothing more is wanted of it.
+    pub(super) fn is_handed_on(&self) -> bool {
+        matches!(self, Self::Redirect { hand_off: Some(_), .. })
     }
 
     /// Whether everything that the client gets has been written.
@@ -205,9 +212,12 @@ impl ResponseState {
                 Ok(())
             }
             Ok(Parsed::Complete { head, bytes: length }) => {
+                let hand_off =
+                    head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match head.kind {
+                    _ if let Some(to) = hand_off => writer.hand_off(&head, to)?,
                     Kind::LocalRedirect(target) => {
-                        Self::Redirect { target: target.to_vec(), left: DISCARD_BYTES_MAX }
+                        Self::Redirect { target: target.to_vec(), hand_off: None, left: DISCARD_BYTES_MAX }
                     }
                     Kind::ClientRedirect => {
                         writer.page(&head);
@@ -291,6 +301,24 @@ impl<S: ResponseSink> Writer<'_, S> {
         }
         self.head = Some((head.status, writer.length(length).end()));
         reply
+    }
+
+    /// A file answers in the program's place.
+    fn hand_off(
+        &self,
+        head: &response::Head<'_>,
+        to: response::HandOff<'_>,
+    ) -> Result<ResponseState, GatewayError> {
+        let Some(target) = hand_off::target(to, self.site) else {
+            return Err(GatewayError::of_program("hands on what is in none of the folders of files"));
+        };
+        let site = self.site;
+        let Some(hand_off) =
+            HandOff::new(head.status, head.fields().filter(|(name, _)| lets_pass(site, name)))
+        else {
+            return Err(GatewayError::of_program("hands a file on with too many fields"));
+        };
+        Ok(ResponseState::Redirect { target, hand_off: Some(hand_off.into()), left: DISCARD_BYTES_MAX })
     }
 
     /// RFC 3875 §6.2.3: Flash writes the document.

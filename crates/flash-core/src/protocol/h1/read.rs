@@ -120,7 +120,7 @@ impl Http1 {
             Dropped::All(used) => {
                 if let Phase::DropBody(body) = std::mem::replace(&mut self.phase, Phase::Closed) {
                     let (head, passed) = body.into_parts();
-                    self.phase = Phase::BodyDropped(passed);
+                    self.phase = Phase::BodyDropped(passed.into());
                     self.keep(&head, cx);
                     self.keep(&bytes[used..], cx);
                 }

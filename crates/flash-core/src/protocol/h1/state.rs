@@ -45,7 +45,7 @@ pub(super) enum Phase {
     /// The request's body is of no use, and is dropped as it arrives.
     DropBody(Box<DropBody>),
     /// The body was dropped. Its request's head is at the front of `input` again, and can be answered.
-    BodyDropped(Passed),
+    BodyDropped(Box<Passed>),
     /// A request waits. During its look-up, its head is at the front of `input`.
     Exchange(Box<Current>),
     /// A program has answered with a local redirection. The new head is at the front of `input`.
@@ -94,7 +94,7 @@ impl Phase {
             Self::Exchange(current) => current.exchange.waited(),
             Self::Redirected(exchange) => exchange.waited(),
             Self::BodyDropped(passed) => {
-                (None, Waited { passed: std::mem::take(passed), ..Waited::default() })
+                (None, Waited { passed: std::mem::take(&mut **passed), ..Waited::default() })
             }
             _ => (None, Waited::default()),
         }

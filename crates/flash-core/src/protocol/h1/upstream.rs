@@ -7,8 +7,7 @@ use crate::connection::context::Context;
 use crate::connection::want::{Interest, Want};
 use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{
-    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamEvent,
-    UpstreamExchange, Writer,
+    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, UpstreamEvent, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
 use crate::record::counters::Count;
@@ -146,7 +145,7 @@ impl Http1 {
         }
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, framing, .. } = &mut **current;
-        let redirects = exchange.redirects + 1;
+        let (redirects, terms) = (exchange.redirects + 1, exchange.terms);
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.make_room(0);
         if !upstream.is_over() {
@@ -160,15 +159,15 @@ impl Http1 {
         if let Some(output) = self.output.take() {
             cx.buffers.give_back_output(output);
         }
-        if let ResponseState::Redirect { target, .. } = &upstream.reply {
+        if let Some((head, hand_off)) = upstream.redirected(terms) {
             if redirects > REDIRECTS_MAX {
                 return self.give_up(GatewayError::of_program("redirects to another path without end"), cx);
             }
-            self.input.splice(..0, upstream.request.redirected(target));
+            self.input.splice(..0, head);
             // The request for the other path is counted as one of its own.
             cx.tally.counts.add(Count::Abandoned, 1);
             if let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::Closed) {
-                let passed = current.exchange.passed.redirected();
+                let passed = current.exchange.passed.redirected(hand_off);
                 self.phase = Phase::Redirected(Box::new(Exchange { passed, redirects, ..current.exchange }));
             }
         } else {

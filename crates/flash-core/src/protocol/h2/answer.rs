@@ -12,6 +12,7 @@ use super::state::{Http2, RequestBody, StreamState};
 use crate::connection::context::Context;
 use crate::exchange::answer::{Answer, Next, Program};
 use crate::exchange::decide::{self, Decision};
+use crate::exchange::hand_off::HandOff;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::passed_id::PassedId;
 use crate::exchange::sink::BodySink;
@@ -257,12 +258,18 @@ impl Http2 {
     }
 
     /// A program has redirected to another path (RFC 3875 §6.2.2): `text` is the head of that request.
-    pub(super) fn redirect(&mut self, id: u32, text: &[u8], cx: &mut Context<'_>) {
+    pub(super) fn redirect(
+        &mut self,
+        id: u32,
+        text: &[u8],
+        hand_off: Option<Box<HandOff>>,
+        cx: &mut Context<'_>,
+    ) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let (priority, has_ended) = (stream.priority, stream.has_ended());
         stream.user.body.length = RequestBodyLength::None;
         let exchange = stream.user.exchange.take();
-        let exchange = exchange.map(|of| Exchange { passed: of.passed.redirected(), ..of });
+        let exchange = exchange.map(|of| Exchange { passed: of.passed.redirected(hand_off), ..of });
         let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
             cx.tally.counts.add(Count::Abandoned, 1);
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);

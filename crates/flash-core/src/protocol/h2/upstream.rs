@@ -7,7 +7,7 @@ use crate::connection::want::Want;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
-    Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamEvent, UpstreamExchange, Writer,
+    Ended, GatewayError, Need, REDIRECTS_MAX, UpstreamEvent, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
 
@@ -105,18 +105,18 @@ impl Http2 {
     fn upstream_over(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
         let state = &mut stream.user;
-        let Some(Exchange { state: ExchangeState::Upstream(upstream), redirects, .. }) = &mut state.exchange
+        let Some(Exchange { state: ExchangeState::Upstream(upstream), redirects, terms, .. }) =
+            &mut state.exchange
         else {
             return;
         };
-        if let ResponseState::Redirect { target, .. } = &upstream.reply {
+        if let Some((head, hand_off)) = upstream.redirected(*terms) {
             *redirects += 1;
             if *redirects > REDIRECTS_MAX {
                 let fault = GatewayError::of_program("redirects to another path without end");
                 return self.give_up(id.stream(), fault, cx);
             }
-            let head = upstream.request.redirected(target);
-            return self.redirect(id.stream(), &head, cx);
+            return self.redirect(id.stream(), &head, hand_off, cx);
         }
         self.upstream_done(id.stream(), cx);
     }

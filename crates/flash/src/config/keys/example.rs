@@ -26,6 +26,7 @@ const VALUES: &[(&str, &str)] = &[
     ("extensions", r#"[".html"]"#),
     ("fallback", r#""index.php""#),
     ("fastcgi", r#"{ ".php" = "unix:/run/php/php-fpm.sock" }"#),
+    ("files", r#"{ "/protected" = "/srv/private" }"#),
     ("handshakes-max", "8192"),
     ("header", r#"{ "X-Frame-Options" = "DENY" }"#),
     ("hsts", r#""8760h""#),

@@ -1,0 +1,114 @@
+//! A file that a program hands on: the program has said who may have which file, and Flash sends it.
+//!
+//! The program's status and fields are the response's, but for those that describe its content: these are the file's. Only what
+//! lies in an [internal](crate::site::SiteSettings::internal) place may be handed on.
+
+use flash_cgi::response;
+use flash_http::Fields;
+use flash_http::percent;
+use flash_http::status::Status;
+
+use crate::connection::context::{Context, UpstreamError};
+use crate::exchange::answer::Answer;
+use crate::file::header::{self, HeaderTemplate};
+use crate::path::SitePath;
+use crate::site::Site;
+
+/// Fields of the program take at most this much: the rest of a head has to fit beside them.
+const FIELDS_BYTES_MAX: usize = 16 << 10;
+
+/// What a program has said of a response before it handed the file on.
+#[derive(Debug)]
+pub(crate) struct HandOff {
+    pub(crate) status: Status,
+    /// Lines that the client gets.
+    fields: Vec<u8>,
+    /// The first line of the client's own request, for the log.
+    pub(crate) request_line: Box<[u8]>,
+    /// The client had to log in to reach the program.
+    pub(crate) has_user: bool,
+}
+
+impl HandOff {
+    /// `None` if the program has said too much.
+    pub(crate) fn new<'f>(status: Status, said: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Self> {
+        let mut fields = Vec::new();
+        for (name, value) in said.filter(|(name, _)| !is_of_content(name)) {
+            header::field(&mut fields, name, value);
+        }
+        let (request_line, has_user) = (Box::default(), false);
+        (fields.len() <= FIELDS_BYTES_MAX).then_some(Self { status, fields, request_line, has_user })
+    }
+
+    /// What is answered, if this is what the site has at the path.
+    pub(crate) fn answer(&self, found: Answer, cx: &mut Context<'_>) -> Answer {
+        match found {
+            Answer::Entry(entry) if entry.variants().is_some() => return Answer::Entry(entry),
+            Answer::Entry(_) | Answer::Listing(..) | Answer::Missing(_) => {}
+            Answer::Error(Status::NOT_FOUND) => {}
+            // The disk does not answer, or the program's path was refused.
+            found => return found,
+        }
+        self.complain("hands on what is no file", cx);
+        Answer::Error(Status::NOT_FOUND)
+    }
+
+    /// The program has done something wrong.
+    pub(crate) fn complain(&self, reason: &'static str, cx: &mut Context<'_>) {
+        let request = String::from_utf8_lossy(&self.request_line).into();
+        cx.tally.upstream_errors.push(UpstreamError { request, reason });
+    }
+
+    /// What every response of this kind contains: the program's fields, and those of the site that they do not replace.
+    pub(crate) fn template(&self, site: &HeaderTemplate) -> HeaderTemplate {
+        let own = || Fields::of_checked(&self.fields);
+        let find = |wanted: &str| own().find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
+        let is_type = |name: &[u8]| name.eq_ignore_ascii_case(b"content-type");
+        let mut fields = site.fields.clone();
+        own()
+            .filter(|(name, _)| !is_type(name))
+            .for_each(|(name, value)| header::field(&mut fields, name, value));
+        let says_freshness =
+            ["cache-control", "expires", "pragma"].into_iter().any(|name| find(name).is_some());
+        HeaderTemplate {
+            fields,
+            content_type: find("content-type").map(|(_, value)| String::from_utf8_lossy(value).into()),
+            cache_control: if says_freshness { Vec::new() } else { site.cache_control.clone() },
+            ..site.clone()
+        }
+    }
+}
+
+/// The target that a site has for a file that one of its programs hands on. `None` if it can have none.
+pub(crate) fn target(to: response::HandOff<'_>, site: &Site) -> Option<Vec<u8>> {
+    let path = match to {
+        response::HandOff::Path(path) => {
+            let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+            SitePath::parse(path).ok()?.into_owned()
+        }
+        response::HandOff::File(path) => {
+            let roots = site.settings.files.iter();
+            roots
+                .filter_map(|root| Some((root.folder.len(), root.path_of(path)?)))
+                .max_by_key(|found| found.0)?
+                .1
+        }
+    };
+    let mut target = Vec::new();
+    percent::encode_path(path.as_bytes(), &mut target);
+    Some(target)
+}
+
+/// Whether a field describes the content, which is the file's.
+fn is_of_content(name: &[u8]) -> bool {
+    const OF_CONTENT: [&[u8]; 7] = [
+        b"accept-ranges",
+        b"content-encoding",
+        b"content-range",
+        b"etag",
+        b"last-modified",
+        b"content-md5",
+        b"repr-digest",
+    ];
+    OF_CONTENT.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
