@@ -49,6 +49,9 @@ int main(void) {
 }
 "#;
 
+/// The source of a FastCGI application that says who it is, and where.
+pub const APPLICATION: &str = include_str!("application.c");
+
 /// A folder of scripts. What else is in it must never run: a script that may not be run, one that lies elsewhere, a
 /// folder with one more.
 pub fn make() -> TempDir {
@@ -68,10 +71,7 @@ pub fn make() -> TempDir {
         "perl",
         &format!("#!{}\nprint \"Content-Type: text/plain\\n\\nPerl\";", shown("perl", "perl")),
     );
-    let source = root.join("c.c");
-    fs::write(&source, C).expect("a file");
-    let compiled = Command::new(need("cc", "gcc")).arg("-o").arg(root.join("c")).arg(&source).status();
-    assert!(compiled.expect("cc starts").success(), "cc compiles it");
+    compile(root, "c", C);
     script(root, "plain.txt", "no program");
     fs::set_permissions(root.join("plain.txt"), fs::Permissions::from_mode(0o644)).expect("its rights");
     symlink("/bin/true", root.join("out")).expect("a link");
@@ -82,6 +82,14 @@ pub fn make() -> TempDir {
         "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s' $SCRIPT_NAME $PATH_INFO",
     );
     folder
+}
+
+/// Makes a program of C in a folder, beside its source.
+pub fn compile(folder: &Path, name: &str, source: &str) {
+    let file = folder.join(format!("{name}.c"));
+    fs::write(&file, source).expect("a file");
+    let compiled = Command::new(need("cc", "gcc")).arg("-o").arg(folder.join(name)).arg(&file).status();
+    assert!(compiled.expect("cc starts").success(), "cc compiles it");
 }
 
 pub fn script(folder: &Path, name: &str, source: &str) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flash_tests::family::{self, Process};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, program, read_all, scripts, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, read_all, scripts, site, wait_for};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
@@ -55,29 +55,6 @@ int main(void) {
 }
 "#;
 
-/// A FastCGI application that says who it is, and where.
-const APPLICATION: &str = r#"
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
-int main(void) {
-    for (;;) {
-        int client = accept(0, 0, 0), done = 0;
-        unsigned char head[8], rest[70000];
-        while (!done && recv(client, head, 8, MSG_WAITALL) == 8) {
-            int length = head[4] * 256 + head[5] + head[6];
-            if (length) recv(client, rest, length, MSG_WAITALL);
-            done = head[1] == 5 && length == 0;
-        }
-        char folder[4096], text[8000];
-        getcwd(folder, sizeof folder);
-        int length = snprintf(text, sizeof text, "Content-Type: text/plain\r\n\r\nids %d %d %d in %s", getuid(), getgid(), getgroups(0, 0), folder);
-        unsigned char out[8] = {1, 6, 0, 1, length / 256, length % 256, 0, 0}, end[16] = {1, 3, 0, 1, 0, 8};
-        write(client, out, 8), write(client, text, length), write(client, end, 16), close(client);
-    }
-}
-"#;
-
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -89,12 +66,8 @@ fn is_root() -> bool {
 /// A folder that everybody can read, with these programs.
 fn folder() -> TempDir {
     let folder = scripts::make();
-    for (name, source) in [("attack", ATTACK), ("application", APPLICATION)] {
-        let (file, to) = (folder.path().join(format!("{name}.c")), folder.path().join(name));
-        fs::write(&file, source).unwrap();
-        let compiled = Command::new(need("cc", "gcc")).arg("-o").arg(to).arg(file).status();
-        assert!(compiled.unwrap().success());
-    }
+    scripts::compile(folder.path(), "attack", ATTACK);
+    scripts::compile(folder.path(), "application", scripts::APPLICATION);
     let script = |name: &str, text: &str| {
         scripts::script(
             folder.path(),
