@@ -1,11 +1,12 @@
 //! Users: their home folders, and becoming one. The look-up may read files or ask the network: never call it from an
 //! event loop.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::Mutex;
 
 use rustix::process::{self, Gid, Uid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -85,20 +86,18 @@ fn text_at(start: *const libc::c_char, buffer: &[libc::c_char]) -> Option<Vec<u8
 
 /// All users that can be listed. Those of large directories usually cannot.
 pub fn all() -> Vec<User> {
+    /// The C library has one list, and a place in it, for all threads.
+    static LIST: Mutex<()> = Mutex::new(());
+    let _walking = LIST.lock();
     let mut users = Vec::new();
-    let mut buffer = vec![0; ENTRY_BYTES_MAX];
-    // SAFETY: takes no memory of ours; the list that it begins anew is held by a lock within the C library.
+    // SAFETY: takes no memory of ours, and no other thread walks the list.
     unsafe { libc::setpwent() };
-    loop {
-        // SAFETY: as in `named`.
-        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-        let mut found = ptr::null_mut();
-        // SAFETY: all four are valid for the call, and the buffer's length is its own.
-        let result = unsafe { libc::getpwent_r(&mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
-        if result != 0 || found.is_null() {
-            break;
-        }
-        users.extend(user_of(&entry, &buffer));
+    // SAFETY: an entry lies there until the next call, and no other thread makes one.
+    while let Some(entry) = unsafe { libc::getpwent().as_ref() } {
+        // SAFETY: a home is text that ends with a zero byte, and lies there as long as its entry.
+        let home = unsafe { CStr::from_ptr(entry.pw_dir) };
+        let home = OsString::from_vec(home.to_bytes().to_vec()).into();
+        users.push(User { id: entry.pw_uid, group: entry.pw_gid, home });
     }
     // SAFETY: as `setpwent`.
     unsafe { libc::endpwent() };
