@@ -78,7 +78,11 @@ impl Server {
 
     /// Starts it, and waits until it says where it serves.
     pub fn of(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("flash starts");
+        Self::from(command.stderr(Stdio::piped()).spawn().expect("flash starts"))
+    }
+
+    /// A server that was just started, with a pipe as its standard error.
+    pub fn from(mut child: Child) -> Self {
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();
         // Something may be said before that.

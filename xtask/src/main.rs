@@ -6,6 +6,7 @@ mod bpf;
 mod cargo;
 mod check;
 mod ci;
+mod debian;
 mod deny;
 mod logs;
 mod package;
@@ -13,6 +14,7 @@ mod pip;
 mod prepare;
 mod study;
 mod summary;
+mod targets;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +46,9 @@ fn main() -> ExitCode {
             .map(|()| true),
         ["bench", options @ ..] => study::run(&root, "bench", &["flash", "flash-rig", "flash-why"], options),
         ["package", options @ ..] => package::run(&root, options),
+        ["systems"] => targets::systems(&root),
+        ["musl", options @ ..] => targets::musl(&root, options),
+        ["processors"] => targets::processors(&root),
         ["soak", options @ ..] => study::run(&root, "soak", &["flash"], options),
         _ => {
             eprintln!("xtask: no such task: {}\n{HELP}{}", args.join(" "), longer_help());
@@ -62,7 +67,7 @@ fn main() -> ExitCode {
 
 /// Of the tasks with options.
 fn longer_help() -> String {
-    [test::HELP, package::HELP, study::HELP].concat()
+    [test::HELP, package::HELP, targets::HELP, study::HELP].concat()
 }
 
 fn root() -> PathBuf {

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::debian::{codename, mirror};
 use flash_system::folder;
 
 /// Besides the packages that every Debian has: what makes users and folders where systemd does not run.
@@ -25,6 +26,7 @@ impl Chroot {
     /// # Errors
     /// When apt names no mirror for this version of Debian, or when debootstrap fails.
     pub(super) fn make(folder: &Path) -> Result<Chroot> {
+        // The programs are built against its libraries.
         let codename = codename()?;
         let (pristine, root) = (folder.join(&codename), folder.join("trial"));
         if !pristine.exists() {
@@ -88,22 +90,4 @@ fn bootstrap(codename: &str, to: &Path) -> Result<()> {
     let output = output.context("starting debootstrap")?;
     ensure!(output.status.success(), "debootstrap failed:\n{}", String::from_utf8_lossy(&output.stdout));
     fs::rename(&part, to).with_context(|| format!("making {}", to.display()))
-}
-
-/// Of this machine's Debian: the programs are built against its libraries.
-fn codename() -> Result<String> {
-    let release = fs::read_to_string("/etc/os-release").context("reading /etc/os-release")?;
-    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    name.map(str::to_owned).context("/etc/os-release has no VERSION_CODENAME")
-}
-
-fn mirror(codename: &str) -> Result<String> {
-    let mut apt_get = Command::new("apt-get");
-    apt_get.args(["indextargets", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages"]);
-    let output = apt_get.output().context("starting apt-get")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    match said.lines().find_map(|line| line.strip_prefix(codename)?.strip_prefix(' ')) {
-        Some(mirror) => Ok(mirror.to_owned()),
-        None => bail!("apt has no source of packages for {codename}"),
-    }
 }
