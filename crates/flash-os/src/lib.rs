@@ -19,6 +19,7 @@ pub mod probe;
 pub mod record_lock;
 pub mod residency;
 pub mod ring;
+pub mod sandbox;
 pub mod sched;
 pub mod semaphore;
 pub mod shared_array;

@@ -1,3 +1,4 @@
 //! What is Linux's own.
 
 pub(crate) mod probe;
+pub(crate) mod sandbox;

@@ -2,19 +2,18 @@
 //!
 //! The process that serves keeps its sockets, memory, and the files that others have opened for it. It can open no
 //! name, start no program, and make no connection. A helper process can read below the folders of its site, and send
-//! what it read to the process that asked. [`landlock`] takes away the filesystem (Landlock), [`seccomp`] every
-//! system call that is not needed (seccomp). A refused call fails with an error and kills no process, so a library
-//! that tries a new call can still use an old one.
+//! what it read to the process that asked. On Linux, Landlock takes away the filesystem, and seccomp every system call
+//! that is not needed. A refused call fails with an error and kills no process, so a library that tries a new call can
+//! still use an old one. How that is done, and which calls are needed, [`flash_os::sandbox`] knows.
 //!
 //! Both hold for the calling thread and for all threads and processes that it starts later. So a process confines
 //! itself while it has one thread. Which processes are confined, and whether a server runs with less, is decided
 //! elsewhere.
 
-mod landlock;
-mod seccomp;
-
 use std::fmt;
 use std::path::PathBuf;
+
+use flash_os::sandbox::{Work, forbid_calls_but, forbid_names_but};
 
 /// The rights that this kernel could not take away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub struct Unenforced(Vec<String>);
 /// # Errors
 /// If a part was not possible. All other parts hold.
 pub fn confine_server() -> Result<(), Unenforced> {
-    report([landlock::forbid_but_reading(&[]), seccomp::forbid_but(seccomp::server())])
+    report([forbid_names_but(&[]), forbid_calls_but(Work::Serve)])
 }
 
 /// Confines a helper process to reading below these folders.
@@ -33,7 +32,7 @@ pub fn confine_server() -> Result<(), Unenforced> {
 /// # Errors
 /// As above.
 pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
-    report([landlock::forbid_but_reading(readable), seccomp::forbid_but(seccomp::helper())])
+    report([forbid_names_but(readable), forbid_calls_but(Work::Read)])
 }
 
 /// Confines the daemon of `flash helper`, which accepts askers, and reads below these folders with threads of its own.
@@ -41,7 +40,7 @@ pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
 /// # Errors
 /// As above.
 pub fn confine_daemon(readable: &[PathBuf]) -> Result<(), Unenforced> {
-    report([landlock::forbid_but_reading(readable), seccomp::forbid_but(seccomp::daemon())])
+    report([forbid_names_but(readable), forbid_calls_but(Work::Both)])
 }
 
 fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {

@@ -14,7 +14,7 @@ use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BackendError, BpfProgram, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
 
-type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+pub(super) type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// What any program does: memory, time, locks, exit.
 const EVERYBODY: &[c_long] = &[
@@ -43,6 +43,8 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_pread64,
+    // Without the flag that reads only what is in memory, it is for helpers.
+    libc::SYS_preadv,
     libc::SYS_preadv2,
     libc::SYS_lseek,
     libc::SYS_fstat,
@@ -50,7 +52,8 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_statx,
     libc::SYS_fstatfs,
     libc::SYS_fadvise64,
-    flash_os::cachestat::SYS_CACHESTAT,
+    crate::cachestat::SYS_CACHESTAT,
+    libc::SYS_mincore,
     libc::SYS_memfd_create,
     libc::SYS_sendmsg,
     libc::SYS_recvmsg,
@@ -77,7 +80,6 @@ const SERVER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     libc::SYS_pipe2,
-    libc::SYS_mincore,
     libc::SYS_sched_getattr,
     libc::SYS_sched_setattr,
     libc::SYS_getpriority,
@@ -111,15 +113,14 @@ const HELPER: &[c_long] = &[
 /// The type of a socket, without its flags.
 const SOCKET_TYPE: u64 = 0xf;
 
-pub(super) fn server() -> Result<Rules, BackendError> {
+pub(super) fn serving() -> Result<Rules, BackendError> {
     let mut rules = of(&[EVERYBODY, THREADS, SERVER])?;
     threads_only(&mut rules)?;
     // The last one tells whether the terminal is still there.
     let ioctls = [libc::FIONBIO, libc::TIOCOUTQ, libc::TCGETS];
-    rules.insert(
-        libc::SYS_ioctl,
-        ioctls.into_iter().map(|request| argument(1, Eq, request)).collect::<Result<_, _>>()?,
-    );
+    // Their type is the C library's.
+    let ioctls = ioctls.into_iter().map(|request| argument(1, Eq, i128::from(request) as u64));
+    rules.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_prctl, vec![argument(0, Eq, flag(libc::PR_SET_NAME))?]);
     // Pairs that are connected to each other and to nobody else. Datagrams could be sent elsewhere.
     let pair = |kind| -> Result<SeccompRule, BackendError> {
@@ -132,7 +133,7 @@ pub(super) fn server() -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-pub(super) fn helper() -> Result<Rules, BackendError> {
+pub(super) fn reading() -> Result<Rules, BackendError> {
     let mut rules = of(&[EVERYBODY, THREADS, HELPER])?;
     threads_only(&mut rules)?;
     Ok(rules)
@@ -146,8 +147,8 @@ fn threads_only(rules: &mut Rules) -> Result<(), BackendError> {
 }
 
 /// The daemon does what both do: it accepts, and its threads walk and read.
-pub(super) fn daemon() -> Result<Rules, BackendError> {
-    let mut rules = server()?;
+pub(super) fn both() -> Result<Rules, BackendError> {
+    let mut rules = serving()?;
     // Askers of other users open files themselves, if their access rules are in memory.
     rules.extend(of(&[HELPER, &[libc::SYS_fgetxattr]])?);
     Ok(rules)
