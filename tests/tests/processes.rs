@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flash_tests::family::{self, Process};
-use flash_tests::{PATIENCE, PROCESSES, Server, reply, scripts, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, reply, scripts, site, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -186,6 +186,40 @@ fn a_worker_that_is_killed_costs_its_own_connection() {
     wait_for("its end", || !young.lives());
     server.signal(Signal::TERM);
     assert_eq!(server.wait(PATIENCE), Some(Some(0)), "{}", server.said());
+}
+
+#[test]
+fn no_process_outlives_a_server_that_is_killed() {
+    let (site, programs) = (site::make(), programs());
+    scripts::script(
+        programs.path(),
+        "waits",
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; exec sleep 600\n",
+    );
+    let cgi = format!("/cgi={}", programs.path().display());
+    for arch in ARCHITECTURES {
+        // The architecture that is built on io_uring is the one that takes more than POSIX has.
+        for calls in ["all", "portable"].into_iter().filter(|&calls| arch != "uring" || calls == "all") {
+            let flags = ["--system-calls", calls, "--cgi", &cgi];
+            let mut server = Server::start(arch, site.path(), &flags);
+            // A program runs, a client reads slowly, and another one says nothing.
+            let (mut program, mut download, idle) = (server.connect(), server.connect(), server.connect());
+            send(&mut program, "/cgi/waits");
+            send(&mut download, &format!("/{DOWNLOAD_BYTES}.bin"));
+            let mut bytes = vec![0; 100];
+            for stream in [&mut program, &mut download] {
+                stream.read_exact(&mut bytes).unwrap();
+            }
+            let family = family::of(&server);
+            server.signal(Signal::KILL);
+            server.wait(PATIENCE).expect("it is killed");
+            drop(download);
+            wait_for(&format!("{arch}, {calls}: the end of all"), || {
+                !family.iter().any(|process| process.lives())
+            });
+            drop(idle);
+        }
+    }
 }
 
 #[test]

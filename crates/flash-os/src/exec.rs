@@ -8,21 +8,21 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::activation::FIRST;
+use crate::descriptor_range;
 
 /// Makes this process another program. It has `stderr` as its standard error, `descriptors` from number 3 on, and no others but
-/// standard input and output. No signal is blocked there, and it does not end with its parent.
+/// standard input and output. No signal is blocked there.
 ///
 /// For a process that was forked for this. It returns only if that fails. Then the process has to end, because its descriptors
 /// are no longer what their owners take them for. Standard error is the new one by then.
 pub fn exec(command: &mut Command, stderr: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::Error {
     let prepared = move_all(stderr, descriptors).and_then(|()| {
-        // SAFETY: both calls change states of this process in the kernel; the set of signals is this function's own, and is
+        // SAFETY: changes which signals this thread takes; the set of signals is this function's own, and is
         // initialized before it is read.
         unsafe {
             let mut none = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
-            check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()))?;
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, 0))
+            check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()))
         }
     });
     match prepared {
@@ -46,11 +46,8 @@ fn move_all(stderr: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::Resul
         // SAFETY: the descriptors in these places are nobody's any more, as the caller has promised.
         check(unsafe { libc::dup2(copy, place) })?;
     }
-    // SAFETY: descriptors are numbers to the kernel, and no memory is involved.
-    let closed = unsafe {
-        libc::syscall(libc::SYS_close_range, end.unsigned_abs(), u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
-    };
-    check(closed as i32)
+    descriptor_range::close_on_exec(end.unsigned_abs());
+    Ok(())
 }
 
 fn check(result: i32) -> io::Result<()> {

@@ -9,13 +9,16 @@ pub mod cachestat;
 pub mod channel;
 pub mod cpu_clock;
 pub mod descriptor;
+mod descriptor_range;
 pub mod exec;
 pub mod fork;
 pub mod mpsc;
 pub mod namespace;
 pub mod perf_event;
+pub mod pidfd;
 pub mod preload;
 pub mod probe;
+pub mod process;
 pub mod record_lock;
 pub mod residency;
 pub mod ring;
@@ -33,5 +36,6 @@ pub mod unset_buf;
 pub mod user;
 
 mod linux;
+mod posix;
 /// The system that this is built for.
 use linux as system;

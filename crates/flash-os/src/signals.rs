@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 /// Blocks all signals in this thread, and in those that it starts from now on. SIGKILL cannot be blocked.
@@ -26,26 +26,6 @@ pub fn child_ends() -> io::Result<OwnedFd> {
             descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
         }
     }
-}
-
-/// Sends a signal to the process group that this process leads or has led. A process with the same number is never meant.
-///
-/// # Errors
-/// InvalidInput before Linux 6.9. Otherwise as kill(2) fails.
-pub fn send_to_group(leader: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
-    const PIDFD_SIGNAL_PROCESS_GROUP: libc::c_uint = 1 << 2;
-    let information = ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open for the call, and without information nothing is read or written.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            leader.as_raw_fd(),
-            signal,
-            information,
-            PIDFD_SIGNAL_PROCESS_GROUP,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Blocks all signals in this thread. Returns the mask that was in force, for [`restore`].

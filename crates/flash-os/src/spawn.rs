@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use crate::signals;
+use crate::{pidfd, signals, system};
 
 use self::child::{Child, ChildError};
 pub use self::step::{Limit, Resource, Step};
@@ -47,8 +47,9 @@ pub enum SpawnMethod {
 #[derive(Debug)]
 pub struct Spawned {
     pub pid: i32,
-    /// Readable when the child has ended. It is this process that has to wait for it.
-    pub pidfd: OwnedFd,
+    /// Readable when the child has ended, if there are [such descriptors](pidfd). Otherwise SIGCHLD tells. It is this process that has
+    /// to wait for it.
+    pub pidfd: Option<OwnedFd>,
 }
 
 /// Why there is no such child.
@@ -106,6 +107,7 @@ impl Spawner {
             limits: program.limits,
             nice: program.nice,
             signals: &self.signals,
+            ends_with_parent: !pidfd::are_there(),
         };
         // From here to the child's first own step no signal may run a handler of ours in it.
         let before = signals::block();
@@ -129,23 +131,11 @@ fn pointers(each: impl Iterator<Item = *const libc::c_char>) -> Vec<*const libc:
 }
 
 fn vfork(child: &Child<'_>, stack: &mut [MaybeUninit<u8>]) -> Result<Spawned, SpawnError> {
-    let mut pidfd: libc::c_int = -1;
     let mut shared = child::VforkChild { child, error: None };
-    let top = stack.as_mut_ptr_range().end;
-    let top = top.wrapping_sub(top.addr() % 16);
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the child runs on a stack that nobody else uses, writes nothing but that stack, `shared` and its thread's
-    // errno, and never returns or unwinds: all it calls is in `child::exec`. With CLONE_VFORK this thread sleeps until
-    // the child has another memory or is gone, so that what `child` points at outlives its use. The kernel writes a
-    // descriptor where `pidfd` is.
-    let pid = unsafe {
-        libc::clone(child::vfork_main, top.cast(), flags, (&raw mut shared).cast(), &raw mut pidfd)
-    };
-    if pid == -1 {
-        return Err(SpawnError::now(Step::Clone));
-    }
-    // SAFETY: the kernel has just made it, for us.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let argument = (&raw mut shared).cast();
+    // SAFETY: the child never returns or unwinds, and writes `shared`: all it calls is in `child::exec`. `spawn` holds back signals.
+    let started = unsafe { system::vfork::vfork(child::vfork_main, argument, stack, pidfd::are_there()) };
+    let (pid, pidfd) = started.map_err(|error| SpawnError::of(Step::Clone, &error))?;
     // SAFETY: `shared` is alive; the child wrote it behind the compiler's back.
     match unsafe { ptr::read_volatile(&raw const shared.error) } {
         None => Ok(Spawned { pid, pidfd }),
@@ -181,18 +171,12 @@ fn fork(child: &Child<'_>) -> Result<Spawned, SpawnError> {
         reap(pid);
         return Err(ChildError::of_bytes(word).into());
     }
-    // SAFETY: numbers only. The child is not waited for by anybody else, so that the number is still its own.
-    match unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } {
-        -1 => {
-            let failed = SpawnError::now(Step::Clone);
-            // SAFETY: numbers only.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-            reap(pid);
-            Err(failed)
-        }
-        // SAFETY: the kernel has just made it, for us.
-        pidfd => Ok(Spawned { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as libc::c_int) } }),
-    }
+    pidfd::of_child(pid).map(|pidfd| Spawned { pid, pidfd }).map_err(|error| {
+        // SAFETY: numbers only. Nobody has waited for the child.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        reap(pid);
+        SpawnError::of(Step::Clone, &error)
+    })
 }
 
 /// Waits for a child that is about to end.
@@ -205,7 +189,11 @@ fn reap(pid: libc::pid_t) {
 
 impl SpawnError {
     fn now(step: Step) -> Self {
-        Self { step, errno: io::Error::last_os_error().raw_os_error().unwrap_or_default() }
+        Self::of(step, &io::Error::last_os_error())
+    }
+
+    fn of(step: Step, error: &io::Error) -> Self {
+        Self { step, errno: error.raw_os_error().unwrap_or_default() }
     }
 }
 

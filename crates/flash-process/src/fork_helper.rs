@@ -18,6 +18,7 @@ use std::time::Instant;
 use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::spawn::SpawnMethod;
+use flash_os::{pidfd, signals};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -47,6 +48,8 @@ struct Helper {
     children: Children,
     threads: SpawnThreads,
     outcomes: Arc<Channel<Outcome>>,
+    /// Readable when children have ended, without pidfds.
+    child_ends: Option<OwnedFd>,
     servers: HashMap<u64, Server>,
     /// In the order in which they came.
     queue: VecDeque<Queued>,
@@ -78,6 +81,7 @@ impl Queued {
 
 const RENDEZVOUS: u64 = 0;
 const OUTCOMES: u64 = 1;
+const CHILD_ENDS: u64 = 2;
 const EVENTS_MAX: usize = 64;
 
 /// Opens the folders of scripts.
@@ -102,6 +106,14 @@ pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> i
     epoll::add(&*epoll, &rendezvous, epoll::EventData::new_u64(RENDEZVOUS), epoll::EventFlags::IN)?;
     let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
     epoll::add(&*epoll, outcomes.eventfd(), epoll::EventData::new_u64(OUTCOMES), edge)?;
+    // Pidfds tell of the ends of their processes.
+    let child_ends = match mode {
+        HelperMode::Process if !pidfd::are_there() => Some(signals::child_ends()?),
+        HelperMode::Process | HelperMode::Thread => None,
+    };
+    if let Some(ends) = &child_ends {
+        epoll::add(&*epoll, ends, epoll::EventData::new_u64(CHILD_ENDS), epoll::EventFlags::IN)?;
+    }
     let (method, is_subreaper) = match mode {
         HelperMode::Process => (SpawnMethod::Vfork, true),
         HelperMode::Thread => (SpawnMethod::Fork, false),
@@ -113,9 +125,10 @@ pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> i
         epoll,
         rendezvous: Some(rendezvous),
         outcomes,
+        child_ends,
         servers: HashMap::new(),
         queue: VecDeque::new(),
-        tokens: OUTCOMES,
+        tokens: CHILD_ENDS,
     };
     let mut events = Vec::with_capacity(EVENTS_MAX);
     let mut buffer = ipc::buffer();
@@ -132,6 +145,10 @@ pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> i
         helper.handle_events(&events, &mut buffer);
     }
     Ok(())
+}
+
+fn has_event(events: &[epoll::Event], token: u64) -> bool {
+    events.iter().any(|event| event.data.u64() == token)
 }
 
 impl Helper {
@@ -156,6 +173,11 @@ impl Helper {
 
     fn handle_events(&mut self, events: &[epoll::Event], buffer: &mut [u8]) {
         let now = Instant::now();
+        if let Some(ends) = self.child_ends.as_ref().filter(|_| has_event(events, CHILD_ENDS)) {
+            // Before the look at children, so that none ends unnoticed.
+            let _ = rustix::io::read(ends, &mut *buffer);
+            self.children.sweep_at(now);
+        }
         for outcome in Arc::clone(&self.outcomes).drain() {
             self.started(outcome, now);
         }
@@ -174,7 +196,7 @@ impl Helper {
         for event in events {
             match event.data.u64() {
                 RENDEZVOUS => self.accept_server(buffer),
-                OUTCOMES => {}
+                OUTCOMES | CHILD_ENDS => {}
                 token => self.receive(token, buffer, now),
             }
         }
@@ -339,12 +361,14 @@ impl Helper {
                 if is_refused || !self.servers.contains_key(&server) {
                     return self.children.terminate(|other| other == id, now);
                 }
-                let along = vec![pidfd, Rc::new(stderr)];
-                self.send_event(server, Event::Started { number, pid, name_bytes }, along);
+                let has_pidfd = pidfd.is_some();
+                let along = pidfd.into_iter().chain([Rc::new(stderr)]).collect();
+                self.send_event(server, Event::Started { number, pid, name_bytes, has_pidfd }, along);
             }
             _ if is_refused => return,
             Ok(StartOutcome::SpawnError) => {
-                self.send_event(server, Event::Started { number, pid: 0, name_bytes: 0 }, Vec::new());
+                let started = Event::Started { number, pid: 0, name_bytes: 0, has_pidfd: false };
+                self.send_event(server, started, Vec::new());
                 // As shells say it of a program that cannot be run.
                 self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, Vec::new());
             }

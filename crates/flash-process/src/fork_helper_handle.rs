@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_os::signals;
 use flash_os::spawn::{self, Limit};
-use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
+use flash_os::{process, signals};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::child;
 use crate::fork_helper::{self, HelperMode};
@@ -23,6 +23,8 @@ use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 #[derive(Debug)]
 pub struct ForkHelper {
     handle: HelperHandle,
+    /// A supervisor process that has no other role. Without its server it would replace the fork helper no more.
+    _supervisor: Option<SupervisorProcess>,
 }
 
 #[derive(Debug)]
@@ -58,16 +60,15 @@ impl ForkHelper {
         let (socket, setup) = (Rc::clone(&theirs), Arc::new(setup));
         let main = move || {
             prepare()?;
-            // The kernel keeps 15 bytes of a name.
-            rustix::thread::set_name(c"flash-fork")?;
+            process::set_name(c"flash-fork");
             // Orphans of programs are reaped here, and by the supervisor if the fork helper is killed.
-            set_child_subreaper(Some(getpid()))?;
+            process::adopt_orphans();
             raise_descriptor_limit();
             fork_helper::run(socket.try_clone()?, Arc::clone(&setup), HelperMode::Process)
         };
         let on_end = OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE };
         let role = Role { name: NAME.into(), on_end, socket: Some(theirs), main: Rc::new(main) };
-        Ok((Self { handle: HelperHandle::Process { rendezvous } }, role))
+        Ok((Self { handle: HelperHandle::Process { rendezvous }, _supervisor: None }, role))
     }
 
     /// Looks whether the fork helper could do what it is for.
@@ -85,13 +86,13 @@ impl ForkHelper {
     pub fn start(setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Self> {
         let check = || prepare().and_then(|()| Self::check(&setup));
         let (helper, role) = Self::new(setup.clone(), || Ok(()))?;
-        SupervisorProcess::start(SupervisorSetup {
+        let supervisor = SupervisorProcess::start(SupervisorSetup {
             prepare: &check,
             permanent: vec![role],
             requested: &|_, _| None,
             ..SupervisorSetup::default()
         })?;
-        Ok(helper)
+        Ok(Self { _supervisor: Some(supervisor), ..helper })
     }
 
     /// None apart: each server process forks for itself. For experiments, which show what that costs.
@@ -100,7 +101,7 @@ impl ForkHelper {
     /// When a folder of scripts cannot be opened.
     pub fn in_thread(setup: Setup) -> io::Result<Self> {
         Self::check(&setup)?;
-        Ok(Self { handle: HelperHandle::Thread { setup: Arc::new(setup) } })
+        Ok(Self { handle: HelperHandle::Thread { setup: Arc::new(setup) }, _supervisor: None })
     }
 
     /// A rendezvous socket for this process.

@@ -52,11 +52,12 @@ pub enum ProgramRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It runs. Its pidfd comes along, and the end of its pipe to read from. So many bytes of the path are the script's name.
+    /// It runs. The end of its pipe to read from comes along, after its pidfd if it has one. So many bytes of the path are the script's name.
     Started {
         number: u64,
         pid: i32,
         name_bytes: u32,
+        has_pidfd: bool,
     },
     Rejected {
         number: u64,
@@ -167,9 +168,10 @@ impl Event {
         to.u8(kind);
         to.u64(*number);
         match self {
-            Self::Started { pid, name_bytes, .. } => {
+            Self::Started { pid, name_bytes, has_pidfd, .. } => {
                 to.i32(*pid);
                 to.u32(*name_bytes);
+                to.bool(*has_pidfd);
             }
             Self::Rejected { why, reason, .. } => {
                 to.u8(REFUSALS.iter().position(|refusal| refusal == why).unwrap_or_default() as u8);
@@ -193,8 +195,8 @@ impl Event {
         let number = from.u64()?;
         Some(match kind {
             b'b' => {
-                let pid = from.i32()?;
-                Self::Started { number, pid, name_bytes: from.u32()? }
+                let (pid, name_bytes) = (from.i32()?, from.u32()?);
+                Self::Started { number, pid, name_bytes, has_pidfd: from.bool()? }
             }
             b'r' => {
                 let why = *REFUSALS.get(usize::from(from.u8()?))?;
@@ -250,10 +252,8 @@ mod tests {
             Just(ExitStatus::Unknown),
         ];
         prop_oneof![
-            any::<(u64, i32, u32)>().prop_map(|(number, pid, name_bytes)| Event::Started {
-                number,
-                pid,
-                name_bytes
+            any::<(u64, i32, u32, bool)>().prop_map(|(number, pid, name_bytes, has_pidfd)| {
+                Event::Started { number, pid, name_bytes, has_pidfd }
             }),
             (any::<u64>(), why, ".{0,40}").prop_map(|(number, why, reason)| Event::Rejected {
                 number,

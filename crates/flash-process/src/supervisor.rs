@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_os::fork::{self, Forked};
+use flash_os::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, set_child_subreaper,
-    wait, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait, waitpid,
 };
 
 use crate::child;
@@ -28,6 +28,8 @@ pub struct Supervisor<'a> {
     /// Roles whose process has ended, and when the next one is started.
     pending: Vec<(Instant, Role<'a>)>,
     is_subreaper: bool,
+    /// What ends stays away: there is nobody left to need it.
+    replaces_no_more: bool,
 }
 
 /// A process that was started by others, and that the server cannot do without.
@@ -64,12 +66,10 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Reaps orphans too: what this process's descendants leave behind becomes its child.
-    ///
-    /// # Errors
-    /// When the kernel does not allow it.
-    pub fn subreaper() -> io::Result<Self> {
-        set_child_subreaper(Some(getpid()))?;
-        Ok(Self { is_subreaper: true, ..Self::default() })
+    #[must_use]
+    pub fn subreaper() -> Self {
+        process::adopt_orphans();
+        Self { is_subreaper: true, ..Self::default() }
     }
 
     /// Starts a process.
@@ -116,6 +116,7 @@ impl<'a> Supervisor<'a> {
     fn ended_with(&mut self, role: Role<'a>, lifetime: Duration, status: WaitStatus) {
         let pause_max = match role.on_end {
             OnEnd::Forget => return,
+            _ if self.replaces_no_more => return,
             OnEnd::RestartUnlessDone { .. } if status.exit_status() == Some(0) => return,
             OnEnd::Restart { pause_max } | OnEnd::RestartUnlessDone { pause_max } => pause_max,
         };
@@ -150,6 +151,12 @@ impl<'a> Supervisor<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// From now on no process is replaced. One that fails at its start would be without end, and its supervisor with it.
+    pub fn replace_no_more(&mut self) {
+        self.replaces_no_more = true;
+        self.pending.clear();
     }
 
     /// Whether no process runs that would be replaced, and none is to be started.

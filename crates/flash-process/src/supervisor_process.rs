@@ -7,7 +7,7 @@
 //! supervisor process never waits for a disk. It keeps the rights that it began with, but all it ever reads are requests.
 //!
 //! It leaves signals to the server, and ends after the server in any case. It kills processes that the server requested. The
-//! others end by themselves, when their sockets close. If the first supervisor process is killed, the server ends in order
+//! others end by themselves, when their sockets close, and none is replaced any more. If the first supervisor process is killed, the server ends in order
 //! ([`Supervisor::reap`]).
 
 use std::ffi::CStr;
@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use flash_os::fork::{self, Forked};
-use flash_os::signals;
+use flash_os::{process, signals};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -147,7 +147,7 @@ impl SupervisorProcess {
 /// # Errors
 /// When the kernel has no room for what this needs.
 pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()> {
-    rustix::thread::set_name(setup.title)?;
+    process::set_name(setup.title);
     // Those from the terminal are meant for the server.
     signals::block_all();
     // A program that another user runs must not reach the terminal of the start: what it puts there, a shell would read.
@@ -156,7 +156,7 @@ pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()>
         return Ok(ipc::send(&control, error.to_string().as_bytes(), &[])?);
     }
     let child_ends = signals::child_ends()?;
-    let mut supervisor = Supervisor::subreaper()?;
+    let mut supervisor = Supervisor::subreaper();
     for role in setup.permanent {
         supervisor.start(role)?;
     }
@@ -184,6 +184,7 @@ pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()>
             // A helper may be waiting for a disk that does not answer, and learn of nothing.
             Ok(Received::Gone) | Err(_) => {
                 supervisor.kill_requested();
+                supervisor.replace_no_more();
                 control = None;
             }
         }

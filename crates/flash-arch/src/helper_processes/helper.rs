@@ -23,7 +23,7 @@ pub(super) fn run(
     open: &dyn Fn(Opened) -> io::Result<Disk>,
     confine: &dyn Fn(&SiteRoot) -> io::Result<()>,
 ) -> io::Result<()> {
-    rustix::thread::set_name(&CString::new(format!("helper-{number}"))?)?;
+    flash_os::process::set_name(&CString::new(format!("helper-{number}"))?);
     // If the kernel refuses, the helper runs all the same.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = rustix::process::nice(HELPER_NICE);

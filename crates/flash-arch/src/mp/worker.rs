@@ -87,9 +87,9 @@ const STOPPED: u64 = u64::MAX - 2;
 /// The body of a worker process.
 pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configurator) -> io::Result<()> {
     if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
-        rustix::thread::set_name(&name)?;
+        flash_os::process::set_name(&name);
     }
-    let signals = Signals::new()?;
+    let signals = Signals::new()?.or_end_of(workers.ends.to_parent.try_clone()?);
     workers.metrics_memory.enter(workers.row(number));
     let report = workers.reports.enter(number);
     let parts =

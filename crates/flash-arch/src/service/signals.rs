@@ -4,7 +4,7 @@
 //! closed it stops the server in order, so that a preview does not outlive its window.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::raw::c_int;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_process::{Child, Supervisor, UpgradeRequest};
+use flash_process::{Child, Supervisor, UpgradeRequest, ipc};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag::{self, register_conditional_shutdown};
@@ -29,6 +29,8 @@ pub(crate) struct Signals {
     ends_at_once: Arc<AtomicBool>,
     /// Which of standard input, output and error were terminals at the start.
     terminals: [bool; 3],
+    /// The socket to a process that this one does not outlive.
+    parent: Option<OwnedFd>,
 }
 
 /// What a signal asks for.
@@ -61,7 +63,12 @@ impl Signals {
         let (read, write) = UnixStream::pair()?;
         let all = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
         let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, all)?;
-        Ok(Self { delivery, ends_at_once, terminals: terminals() })
+        Ok(Self { delivery, ends_at_once, terminals: terminals(), parent: None })
+    }
+
+    /// The end of the process at the other end of this socket is a signal to stop, too.
+    pub(crate) fn or_end_of(self, parent: OwnedFd) -> Self {
+        Self { parent: Some(parent), ..self }
     }
 
     /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read. Then there may be no signal.
@@ -117,6 +124,7 @@ impl Signals {
         admin: Option<&AdminThread>,
     ) -> io::Result<()> {
         let mut supervisor = Supervisor::new(needed);
+        let parent = self.parent.take();
         loop {
             // A process may have ended before its signal could be received, so this comes first.
             if let Some(lost) = supervisor.reap() {
@@ -129,9 +137,13 @@ impl Signals {
                 return Err(io::Error::other(failure.to_owned()));
             }
             let queue = shared.upgrades.get();
-            let others = [queue.map(|queue| queue.eventfd()), upgrades.events()];
+            let parent = parent.as_ref().map(AsFd::as_fd);
+            let others = [queue.map(|queue| queue.eventfd()), upgrades.events(), parent];
             let others: Vec<_> = others.into_iter().flatten().collect();
             let events = self.wait(&supervisor, &others)?;
+            if parent.is_some_and(|parent| !ipc::is_idle(parent)) {
+                return Ok(());
+            }
             let log = |line: &str| shared.error_log.log(format_args!("{line}"));
             let listeners = shared.listeners.load();
             let listeners = || listeners.iter().flatten();

@@ -12,7 +12,11 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+use super::descriptor_range;
 use crate::system_calls::Call;
+
+/// The limit of a process is below it.
+const NOBODYS: u32 = i32::MAX as u32;
 
 pub(crate) fn is_present(call: Call) -> bool {
     match call {
@@ -29,8 +33,8 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Cachestat => memory().is_some_and(|memory| crate::cachestat::holds(memory, 0..1).is_ok()),
         Call::Mincore => mincore(),
         Call::MemfdCreate => memory().is_some(),
-        Call::CloseRange => close_range(0),
-        Call::CloseRangeCloexec => close_range(libc::CLOSE_RANGE_CLOEXEC),
+        Call::CloseRange => descriptor_range::close(NOBODYS, NOBODYS),
+        Call::CloseRangeCloexec => descriptor_range::close_on_exec(NOBODYS),
         Call::PidfdOpen => pidfd_open(getpid(), PidfdFlags::empty()).is_ok(),
         Call::Sendfile => sends(),
         Call::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC).is_ok(),
@@ -38,6 +42,30 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Signalfd => crate::signals::child_ends().is_ok(),
         Call::IoUring => io_uring::IoUring::new(1).is_ok(),
     }
+}
+
+/// Calls that have nothing in their place, and the errors that say so.
+const NEEDED: [(&str, libc::c_long, &[libc::c_int]); 7] = [
+    ("accept4", libc::SYS_accept4, REFUSED),
+    ("dup3", libc::SYS_dup3, REFUSED),
+    ("pipe2", libc::SYS_pipe2, REFUSED),
+    ("recvmsg", libc::SYS_recvmsg, REFUSED),
+    ("sendmsg", libc::SYS_sendmsg, REFUSED),
+    ("socketpair", libc::SYS_socketpair, REFUSED),
+    // Where it seems not to exist, the C library starts threads by another call.
+    ("clone3", libc::SYS_clone3, &[libc::EPERM]),
+];
+const REFUSED: &[libc::c_int] = &[libc::ENOSYS, libc::EPERM];
+
+/// The first call that is refused here and has nothing in its place.
+pub(crate) fn refused() -> Option<&'static str> {
+    let is_refused = |call: libc::c_long, errors: &[libc::c_int]| {
+        // SAFETY: none of them has an effect with -1 for its descriptor, its address or its family: that is an error.
+        let result = unsafe { libc::syscall(call, -1, 0, 0, 0) };
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        result == -1 && errno.is_some_and(|errno| errors.contains(&errno))
+    };
+    NEEDED.iter().find(|(_, call, errors)| is_refused(*call, errors)).map(|(name, ..)| *name)
 }
 
 fn walks(resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
@@ -62,13 +90,6 @@ fn mincore() -> bool {
     unsafe { libc::mincore(std::ptr::null_mut(), 0, &raw mut page) == 0 }
 }
 
-fn close_range(flags: libc::c_uint) -> bool {
-    // No descriptor has this number: the limit of a process is below it.
-    let number = i32::MAX as libc::c_uint;
-    // SAFETY: descriptors are numbers to the kernel, and this one is nobody's.
-    unsafe { libc::syscall(libc::SYS_close_range, number, number, flags) == 0 }
-}
-
 fn sends() -> bool {
     let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
     program().is_ok_and(|program| rustix::fs::sendfile(near.as_fd(), program, Some(&mut 0), 1).is_ok())
@@ -77,6 +98,11 @@ fn sends() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_refused_that_is_needed() {
+        assert_eq!(refused(), None);
+    }
 
     /// A probe that asks wrongly says that a call is missing, which nobody would notice but by the clock.
     #[test]

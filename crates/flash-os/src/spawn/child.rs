@@ -6,6 +6,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
+use crate::{descriptor_range, system};
+
 use super::step::{Limit, Resource, Step};
 
 /// What the child will be, in the kernel's terms. All pointers are to memory that outlives the child's use of it.
@@ -20,6 +22,8 @@ pub(super) struct Child<'a> {
     pub(super) limits: &'a [Limit],
     pub(super) nice: c_int,
     pub(super) signals: &'a [c_int],
+    /// It cannot be handed on, and would be nobody's.
+    pub(super) ends_with_parent: bool,
 }
 
 /// What a child in its parent's memory knows, and tells.
@@ -81,10 +85,7 @@ unsafe fn exec(child: &Child<'_>) -> ChildError {
         }
         // All others close on exec as they are opened; this holds for those that nobody thought of. The pipe that
         // `exec_and_report` writes into has to stay until then.
-        let flags = libc::CLOSE_RANGE_CLOEXEC;
-        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, flags) == -1 {
-            return refused(Step::Descriptors);
-        }
+        descriptor_range::close_on_exec(3);
         for limit in child.limits {
             let resource = match limit.resource {
                 Resource::MemoryBytes => libc::RLIMIT_AS,
@@ -102,6 +103,9 @@ unsafe fn exec(child: &Child<'_>) -> ChildError {
         }
         if !child.folder.is_null() && libc::chdir(child.folder) == -1 {
             return refused(Step::Folder);
+        }
+        if child.ends_with_parent {
+            system::process::end_with_parent();
         }
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;

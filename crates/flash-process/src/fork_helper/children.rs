@@ -5,13 +5,12 @@
 //! SIGKILL after the grace period.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flash_os::signals;
+use flash_os::pidfd;
 use flash_os::spawn::Spawned;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -30,7 +29,8 @@ pub(super) struct ProgramId {
 pub(super) struct Child {
     pub(super) id: ProgramId,
     pid: Pid,
-    pidfd: Rc<OwnedFd>,
+    /// One that this process has not started has one.
+    pidfd: Option<Rc<OwnedFd>>,
     /// Whether it counts against the limit of scripts that run.
     is_counted: bool,
     state: ChildState,
@@ -66,6 +66,7 @@ pub(super) struct Children {
     terminating: VecDeque<(Instant, u64)>,
     groups: Vec<ProcessGroup>,
     sweep_at: Option<Instant>,
+    sweep_every: Duration,
     /// How the last children ended that no program here was known by: one may have been started by a thread that has not
     /// told yet.
     strangers: VecDeque<(Pid, WaitStatus)>,
@@ -73,6 +74,8 @@ pub(super) struct Children {
 
 /// How often processes are looked for of which no event told.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The same, in a thread of the server that has no pidfds: SIGCHLD is the server's.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 const STRANGERS_MAX: usize = 64;
 
 impl Children {
@@ -86,6 +89,7 @@ impl Children {
             terminating: VecDeque::new(),
             groups: Vec::new(),
             sweep_at: None,
+            sweep_every: if is_subreaper || pidfd::are_there() { SWEEP_EVERY } else { LOOK_EVERY },
             strangers: VecDeque::new(),
         }
     }
@@ -107,19 +111,24 @@ impl Children {
         spawned: Spawned,
         is_counted: bool,
         now: Instant,
-    ) -> Rc<OwnedFd> {
+    ) -> Option<Rc<OwnedFd>> {
         let pid = Pid::from_raw(spawned.pid).expect("no child has the number 0");
-        let pidfd = Rc::new(spawned.pidfd);
+        let pidfd = spawned.pidfd.map(Rc::new);
         let state = ChildState::Running;
-        self.watch(token, Child { id, pid, pidfd: Rc::clone(&pidfd), is_counted, state });
-        self.sweep_at.get_or_insert(now + SWEEP_EVERY);
+        self.watch(token, Child { id, pid, pidfd: pidfd.clone(), is_counted, state });
+        match pidfd {
+            Some(_) => _ = self.sweep_at.get_or_insert(now + SWEEP_EVERY),
+            // It may have ended, and a sweep waited for it.
+            None => self.sweep_at(now),
+        }
         pidfd
     }
 
     /// Looks after a program that another fork helper has started. Returns whether it still runs.
     pub(super) fn adopt(&mut self, token: u64, id: ProgramId, pidfd: OwnedFd, is_counted: bool) -> bool {
         let Some(pid) = pid_of(&pidfd) else { return false };
-        self.watch(token, Child { id, pid, pidfd: Rc::new(pidfd), is_counted, state: ChildState::Adopted });
+        let (pidfd, state) = (Some(Rc::new(pidfd)), ChildState::Adopted);
+        self.watch(token, Child { id, pid, pidfd, is_counted, state });
         true
     }
 
@@ -127,8 +136,10 @@ impl Children {
         let data = epoll::EventData::new_u64(token);
         // Once: the server has it too, so that closing it here does not take it out of the set.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        // Should the kernel have no memory for it, the next sweep finds its end.
-        let _ = epoll::add(&*self.epoll, child.pidfd.as_fd(), data, flags);
+        if let Some(pidfd) = &child.pidfd {
+            // Should the kernel have no memory for it, the next sweep finds its end.
+            let _ = epoll::add(&*self.epoll, pidfd.as_fd(), data, flags);
+        }
         self.counted += usize::from(child.is_counted);
         self.programs.insert(token, child);
     }
@@ -153,7 +164,7 @@ impl Children {
         let program = self.programs.get(&token)?;
         if program.state == ChildState::Adopted {
             // Its number may be a child's of this process by now.
-            return has_ended(&program.pidfd).then(|| self.remove(token, ExitStatus::Unknown, now));
+            return program.has_ended().then(|| self.remove(token, ExitStatus::Unknown, now));
         }
         let how = match rustix::io::retry_on_intr(|| waitpid(Some(program.pid), WaitOptions::NOHANG)) {
             Ok(Some((_, status))) => exit_status(status),
@@ -195,6 +206,11 @@ impl Children {
         groups.chain(self.terminating.front().map(|&(at, _)| at)).chain(self.sweep_at).min()
     }
 
+    /// Looks for processes that have ended in the next [`Children::advance`] from then on.
+    pub(super) fn sweep_at(&mut self, at: Instant) {
+        self.sweep_at = Some(at);
+    }
+
     /// Does what is due by now. Those that have ended without an event are told to `ended`.
     pub(super) fn advance(&mut self, now: Instant, mut ended: impl FnMut(ProgramId, ExitStatus)) {
         while let Some(&(_, token)) = self.terminating.front().filter(|(at, _)| *at <= now) {
@@ -213,7 +229,7 @@ impl Children {
         }
         if self.sweep_at.is_some_and(|at| at <= now) {
             let children_left = self.sweep(now, &mut ended);
-            self.sweep_at = children_left.then_some(now + SWEEP_EVERY);
+            self.sweep_at = children_left.then_some(now + self.sweep_every);
         }
     }
 
@@ -243,6 +259,12 @@ impl Children {
                 Err(_) => break,
             }
         }
+        let unwatched = self.programs.iter().filter(|(_, program)| program.pidfd.is_none());
+        for token in unwatched.map(|(&token, _)| token).collect::<Vec<_>>() {
+            if let Some((id, how)) = self.ended(token, now) {
+                ended(id, how);
+            }
+        }
         let mut groups = std::mem::take(&mut self.groups);
         groups.retain(|group| self.has_members(group.leader));
         self.groups = groups;
@@ -254,10 +276,11 @@ fn signal_group(program: &Child, signal: Signal) {
     // The number of a child is its own until it was waited for. One that another fork helper began may have been waited
     // for by now, and the number be another process's.
     if program.state == ChildState::Adopted {
-        match signals::send_to_group(program.pidfd.as_fd(), signal.as_raw()) {
+        let Some(pidfd) = &program.pidfd else { return };
+        match pidfd::send_to_group(pidfd.as_fd(), signal.as_raw()) {
             // Linux before 6.9.
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                if has_ended(&program.pidfd) || pid_of(&program.pidfd) != Some(program.pid) {
+                if program.has_ended() || pid_of(pidfd) != Some(program.pid) {
                     return;
                 }
             }
@@ -270,16 +293,17 @@ fn signal_group(program: &Child, signal: Signal) {
 
 /// The number of the process, until it was waited for.
 fn pid_of(pidfd: &OwnedFd) -> Option<Pid> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
-    // It is -1 once the process has been waited for.
-    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()?;
-    if pid > 0 { Pid::from_raw(pid) } else { None }
+    pidfd::number_of(pidfd.as_fd()).and_then(Pid::from_raw)
 }
 
-fn has_ended(pidfd: &OwnedFd) -> bool {
-    let mut poll = [rustix::event::PollFd::new(pidfd, rustix::event::PollFlags::IN)];
-    let at_once = rustix::event::Timespec::default();
-    rustix::event::poll(&mut poll, Some(&at_once)) != Ok(0)
+impl Child {
+    /// Whether its pidfd says so.
+    fn has_ended(&self) -> bool {
+        self.pidfd.as_ref().is_some_and(|pidfd| {
+            let mut poll = [rustix::event::PollFd::new(pidfd, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut poll, Some(&rustix::event::Timespec::default())) != Ok(0)
+        })
+    }
 }
 
 fn exit_status(status: WaitStatus) -> ExitStatus {

@@ -225,9 +225,9 @@ impl MonitorThread {
         let (mut rest, mut descriptors) = (Reader(&bytes), descriptors.into_iter());
         while let Some(tell) = Event::take(&mut rest) {
             match tell {
-                Event::Started { number, pid, name_bytes } => {
-                    let mut next = || if pid == 0 { None } else { descriptors.next() };
-                    let (pidfd, stderr) = (next(), next());
+                Event::Started { number, pid, name_bytes, has_pidfd } => {
+                    let mut next = |is_sent: bool| if is_sent { descriptors.next() } else { None };
+                    let (pidfd, stderr) = (next(has_pidfd), next(pid != 0));
                     self.started(number, pidfd, stderr, name_bytes as usize);
                 }
                 Event::Rejected { number, why, reason } => self.rejected(number, why, &reason),

@@ -13,13 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
-use flash_os::exec;
 use flash_os::fork::{self, Forked};
+use flash_os::{exec, signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use super::wanted::{NAME, Wanted};
 use crate::child;
@@ -42,8 +40,12 @@ pub(super) struct NextServer<'a> {
 
 /// A new server that is not ready yet.
 pub(super) struct Attempt {
+    /// A child of this process. The number is its own until it was waited for.
     pid: Pid,
-    process: OwnedFd,
+    /// Readable when it has ended.
+    child_ends: OwnedFd,
+    /// How it ended, once it was waited for.
+    ended: Option<WaitStatus>,
     /// The socket to it.
     new: OwnedFd,
     /// Its end of the socket is open.
@@ -69,7 +71,7 @@ pub(super) fn run(server: &OwnedFd, next: &NextServer<'_>) -> io::Result<()> {
         Ok(mut attempt) => match attempt.wait(server)? {
             Outcome::Failed(why) => why,
             Outcome::Ready => return attempt.hand_over(server),
-            Outcome::Unwanted => return attempt.end().map(drop),
+            Outcome::Unwanted => return attempt.end(),
         },
     };
     // The server may have ended.
@@ -99,6 +101,7 @@ impl Attempt {
         let wanted = Wanted::receive(server)?;
         let program = next.program(wanted.binary.as_deref())?;
         let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe_with(PipeFlags::CLOEXEC)?);
+        let child_ends = signals::child_ends()?;
         match fork::fork()? {
             Forked::Child => child::run_and_exit(NAME, || {
                 let error = execute(program, next, &wanted, theirs.as_fd(), their_stderr.as_fd());
@@ -106,11 +109,11 @@ impl Attempt {
             }),
             Forked::Parent { child } => {
                 let pid = Pid::from_raw(child).ok_or(io::ErrorKind::Other)?;
-                let process = pidfd_open(pid, PidfdFlags::empty())?;
                 rustix::io::ioctl_fionbio(&stderr, true)?;
                 let stderr = Some(stderr.into());
                 let ready_within = wanted.ready_within;
-                Ok(Self { pid, process, new, is_heard: true, stderr, said: Vec::new(), ready_within })
+                let (ended, is_heard, said) = (None, true, Vec::new());
+                Ok(Self { pid, child_ends, ended, new, is_heard, stderr, said, ready_within })
             }
         }
     }
@@ -128,7 +131,8 @@ impl Attempt {
                 let (seconds, said) = (self.ready_within.as_secs_f64(), self.said());
                 return Ok(Outcome::Failed(format!("{said}the new server was not ready within {seconds} s")));
             }
-            let events = self.poll(server, left)?;
+            let is_unwanted = self.poll(server, left)?;
+            let ended = self.look()?;
             self.read_stderr();
             // Before its end is looked at, so that nothing is missed.
             match ipc::try_receive(&self.new, &mut buffer) {
@@ -139,9 +143,7 @@ impl Attempt {
                 Ok(Received::Nothing) => {}
                 Ok(Received::Gone) | Err(_) => self.is_heard = false,
             }
-            if events.has_ended {
-                let how = self.end()?;
-                self.read_stderr();
+            if let Some(how) = ended {
                 let said = self.said();
                 let how = match (how.exit_status(), how.terminating_signal()) {
                     (Some(code), _) => format!("exit code {code}"),
@@ -152,22 +154,30 @@ impl Attempt {
                     "{said}{why}the new server ended before it was ready ({how})"
                 )));
             }
-            if events.is_unwanted {
+            if is_unwanted {
                 return Ok(Outcome::Unwanted);
             }
         }
     }
 
-    fn poll(&self, server: &OwnedFd, patience: Duration) -> io::Result<Events> {
-        let mut polled = vec![PollFd::new(&self.process, PollFlags::IN), PollFd::new(server, PollFlags::IN)];
+    /// Waits for any news. Tells whether the old server has said something, or has ended.
+    fn poll(&self, server: &OwnedFd, patience: Duration) -> io::Result<bool> {
+        let mut polled =
+            vec![PollFd::new(server, PollFlags::IN), PollFd::new(&self.child_ends, PollFlags::IN)];
         polled.extend(self.is_heard.then(|| PollFd::new(&self.new, PollFlags::IN)));
         polled.extend(self.stderr.as_ref().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
-        match poll(&mut polled, Timespec::try_from(patience).ok().as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        wait(&mut polled, patience)?;
+        Ok(!polled[0].revents().is_empty())
+    }
+
+    /// Looks whether the new server has ended, and how.
+    fn look(&mut self) -> io::Result<Option<WaitStatus>> {
+        // Before the look, so that its end is not missed.
+        let _ = rustix::io::read(&self.child_ends, &mut [0; 512][..]);
+        if self.ended.is_none() {
+            self.ended = waitpid(Some(self.pid), WaitOptions::NOHANG)?.map(|(_, status)| status);
         }
-        let is_set = |at: usize| !polled[at].revents().is_empty();
-        Ok(Events { has_ended: is_set(0), is_unwanted: is_set(1) })
+        Ok(self.ended)
     }
 
     /// Passes on what the new server has said on its standard error, and keeps the last of it.
@@ -196,40 +206,40 @@ impl Attempt {
         if said.is_empty() { String::new() } else { format!("{said}\n") }
     }
 
-    /// Ends the new server, if it has not ended. Returns how it ended.
-    fn end(&self) -> io::Result<WaitStatus> {
-        let ends = |signal, patience: Duration| {
-            let _ = pidfd_send_signal(&self.process, signal);
-            let mut polled = [PollFd::new(&self.process, PollFlags::IN)];
-            poll(&mut polled, Timespec::try_from(patience).ok().as_ref())
-        };
-        let mut polled = [PollFd::new(&self.process, PollFlags::IN)];
-        let has_ended = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0;
-        if !has_ended && ends(Signal::TERM, END_PATIENCE)? == 0 {
-            ends(Signal::KILL, END_PATIENCE)?;
+    /// Ends the new server, if it has not ended.
+    fn end(&mut self) -> io::Result<()> {
+        for signal in [Signal::TERM, Signal::KILL] {
+            let give_up = Instant::now() + END_PATIENCE;
+            if self.look()?.is_none() {
+                kill_process(self.pid, signal)?;
+            }
+            while self.look()?.is_none() && Instant::now() < give_up {
+                let left = give_up.saturating_duration_since(Instant::now());
+                wait(&mut [PollFd::new(&self.child_ends, PollFlags::IN)], left)?;
+            }
         }
-        let (_, status) = waitpid(Some(self.pid), WaitOptions::empty())?.ok_or(io::ErrorKind::Other)?;
-        Ok(status)
+        Ok(())
     }
 
     /// Tells the old server that the new one is ready, and the new one that it goes on alone.
-    fn hand_over(&self, server: &OwnedFd) -> io::Result<()> {
+    fn hand_over(&mut self, server: &OwnedFd) -> io::Result<()> {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs().to_ne_bytes();
         let told = ipc::send(server, &[READY, &pid].concat(), &[]);
         let goes =
             told.is_ok() && ipc::receive(server, &mut ipc::buffer())?.is_some_and(|said| *said.bytes == *GO);
         if !goes {
-            return self.end().map(drop);
+            return self.end();
         }
         ipc::send(&self.new, GO, &[])?;
         Ok(ipc::send(server, GO, &[])?)
     }
 }
 
-struct Events {
-    has_ended: bool,
-    /// The old server has said something, or has ended.
-    is_unwanted: bool,
+fn wait(polled: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
+    match poll(polled, Timespec::try_from(patience).ok().as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Becomes the new server. Nobody else can have put another file at the program's path since it was [looked

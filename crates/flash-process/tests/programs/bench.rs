@@ -29,6 +29,8 @@ pub(crate) struct Bench {
     pub(crate) folder: TempDir,
     pub(crate) monitor: Option<Arc<ProcessMonitor>>,
     pub(crate) said: Arc<Mutex<Vec<String>>>,
+    /// Until the server ends.
+    pub(crate) helper: Option<ForkHelper>,
 }
 
 pub(crate) struct Pending {
@@ -90,7 +92,8 @@ impl Bench {
         let mut setup = setup(folder.path());
         change(&mut setup);
         let helper = ForkHelper::start(setup, prepare).unwrap();
-        Self::with(folder, &helper)
+        let bench = Self::with(folder, &helper);
+        Self { helper: Some(helper), ..bench }
     }
 
     /// The server forks for itself.
@@ -103,7 +106,7 @@ impl Bench {
     pub(crate) fn with(folder: TempDir, helper: &ForkHelper) -> Self {
         let said = Arc::default();
         let monitor = Some(Arc::new(monitor(helper, Arc::clone(&said))));
-        Self { folder, monitor, said }
+        Self { folder, monitor, said, helper: None }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

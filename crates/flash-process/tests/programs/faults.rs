@@ -237,6 +237,7 @@ fn programs_end_with_their_keeper() {
         folder: crate::bench::folder(),
         monitor: Some(Arc::new(monitor(&fork_helper, Default::default()))),
         said: Default::default(),
+        helper: None,
     };
     let mut others = other.begin("/cgi/stubborn");
     let others_pid: u32 = others.read_line().parse().unwrap();

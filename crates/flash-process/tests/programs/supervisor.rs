@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flash_os::signals;
-use flash_process::{OnEnd, Role, Supervisor, ipc};
+use flash_process::{OnEnd, Role, Supervisor, SupervisorProcess, SupervisorSetup, ipc};
 
 use crate::Test;
 use crate::bench::{PATIENCE, children, is_alive, wait_until};
@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_role_that_fails_is_restarted_after_its_pause", a_role_that_fails_is_restarted_after_its_pause),
     ("a_role_that_is_done_is_not_restarted", a_role_that_is_done_is_not_restarted),
     ("all_roles_end_with_their_supervisor", all_roles_end_with_their_supervisor),
+    ("a_role_that_always_fails_ends_with_its_server", a_role_that_always_fails_ends_with_its_server),
 ];
 
 /// As in the supervisor process: the descriptor tells of children that have ended.
@@ -109,4 +110,19 @@ fn all_roles_end_with_their_supervisor() {
     let Bench { supervisor, .. } = bench;
     supervisor.end(Duration::from_millis(50), || ());
     wait_until(|| running() == 0, || "one runs on".into());
+}
+
+fn a_role_that_always_fails_ends_with_its_server() {
+    let role = Role {
+        name: "the role".into(),
+        on_end: OnEnd::RestartUnlessDone { pause_max: Duration::from_millis(1) },
+        socket: None,
+        main: Rc::new(|| Err(io::Error::other("a fault at its start"))),
+    };
+    let setup = SupervisorSetup { permanent: vec![role], ..SupervisorSetup::default() };
+    let server = SupervisorProcess::start(setup).unwrap();
+    let pid = server.child().pid.as_raw_nonzero().get().unsigned_abs();
+    assert!(is_alive(pid));
+    drop(server);
+    wait_until(|| !is_alive(pid), || "it starts the role again and again".into());
 }

@@ -1,0 +1,3 @@
+//! What takes the place of calls that a system does not have, in the words of POSIX.
+
+pub(crate) mod descriptor_range;
