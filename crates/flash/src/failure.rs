@@ -23,6 +23,11 @@ pub(crate) fn cannot(what: fmt::Arguments<'_>, error: &io::Error) -> Failure {
             "no more threads or processes may be started (ulimit -u, pids.max of the cgroup, or TasksMax=)"
                 .into()
         }
+        ErrorKind::Unsupported => {
+            format!(
+                "the system lacks a call for it, or its container refuses it: try --system-calls portable ({error})"
+            )
+        }
         _ => error.to_string(),
     };
     Failure::Run(format!("cannot {what}: {why}"))

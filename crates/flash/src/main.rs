@@ -42,6 +42,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         None => manual::print_help(),
         Some(Command::Serve(flags)) => {
             probe::run(flags.experiments.system_calls);
+            check_needed_calls()?;
             serve::run(flags, config::READER)
         }
         Some(Command::Reload(flags)) if flags.watch => watch::run(&flags.to),
@@ -50,7 +51,10 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Some(Command::Upgrade(flags)) => administer::upgrade(&flags),
         Some(Command::Status(flags)) => status::run(&flags),
         Some(Command::Top(flags)) => top::run(&flags),
-        Some(Command::Helper(flags)) => helper::run(&flags),
+        Some(Command::Helper(flags)) => {
+            check_needed_calls()?;
+            helper::run(&flags)
+        }
         Some(Command::Check { config }) => config::check(&config),
         Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Schema) => config::print_schema(),
@@ -58,4 +62,14 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Some(Command::Completions { shell }) => manual::print_completions(shell),
         Some(Command::Sibling(words)) => sibling::become_sibling(&words, &flags::command()),
     }
+}
+
+/// Before anything is started, which might fail midway.
+fn check_needed_calls() -> Result<(), Failure> {
+    probe::refused().map_or(Ok(()), |call| {
+        let instead = "allow it, for instance in the seccomp profile of the container";
+        Err(Failure::Run(format!(
+            "cannot run here: the system refuses {call}(2), which nothing can replace: {instead}"
+        )))
+    })
 }

@@ -91,7 +91,7 @@ pub(crate) fn usual_helpers() -> usize {
 }
 
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
-    privileges::protect_memory(&flags)?;
+    let _ = privileges::protect_memory(&flags);
     // Files in the folder of the start may be another user's, and some of what is started here has the rights of the start.
     start_folder();
     rustix::process::chdir("/").map_err(|error| cannot(format_args!("work in /"), &error.into()))?;
@@ -242,7 +242,7 @@ fn serve(
         privileged_opener.tidy_up();
     }
     served.map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock => cannot(format_args!("serve"), &error),
+        ErrorKind::WouldBlock | ErrorKind::Unsupported => cannot(format_args!("serve"), &error),
         _ => Failure::Run(error.to_string()),
     })
 }

@@ -39,7 +39,8 @@ pub(super) fn identity(flags: &flags::Serve) -> Result<Option<Identity>, Failure
 /// Makes this process that user's.
 pub(super) fn take(identity: &Identity, flags: &flags::Serve) -> io::Result<()> {
     identity.take()?;
-    privileges::protect_memory(flags).map_err(io::Error::other)
+    let _ = privileges::protect_memory(flags);
+    Ok(())
 }
 
 /// Starts the supervisor process of the fork helper. Finds out whether the user may open the folders of scripts.

@@ -18,7 +18,6 @@ use flash_disk::{Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::dir::Dir;
 use super::folders::temporary_folder;
@@ -34,6 +33,8 @@ pub(super) struct Privileges {
     disk: RefCell<Option<Disk>>,
     /// Why long bodies cannot be kept.
     spool: Option<io::Error>,
+    /// Why other processes of its user may look into its memory.
+    open_memory: Option<io::Error>,
     /// Started while the server had all rights.
     sleep_recorder: ConnectRecorder,
 }
@@ -91,11 +92,11 @@ impl Privileges {
         let sleep_recorder = sleeps::recorder(flags.arch, flags.user.is_none() && !is_confined);
         if let Some(name) = &flags.user {
             become_user(name)?;
-            protect_memory(flags)?;
             site.dir.open().and_then(site.open).map_err(|error| {
                 cannot(format_args!("serve {} as user {name}", site.dir.path().display()), &error)
             })?;
         }
+        let open_memory = protect_memory(flags).err();
         let (spool, why) = match (site.spool)() {
             Ok(spool) => (spool, None),
             Err(error) => (None, Some(error)),
@@ -106,6 +107,7 @@ impl Privileges {
                 sandbox: SandboxState::None,
                 disk: RefCell::default(),
                 spool: why,
+                open_memory,
                 sleep_recorder,
             });
         };
@@ -123,6 +125,7 @@ impl Privileges {
             sandbox,
             disk: RefCell::new(Some(disk)),
             spool: why,
+            open_memory,
             sleep_recorder,
         })
     }
@@ -157,7 +160,10 @@ impl Privileges {
             let what = "request bodies in chunks that do not fit into memory get 507";
             format!("cannot keep files in {folder} ({error}): {what}")
         });
-        [root, gaps, spool].into_iter().flatten().collect()
+        let memory = self.open_memory.as_ref().map(|error| {
+            format!("processes of this server's user can read its memory, with the keys in it: the system refuses to forbid it ({error})")
+        });
+        [root, gaps, spool, memory].into_iter().flatten().collect()
     }
 }
 
@@ -218,14 +224,9 @@ pub(super) fn check_files(files: &[PathBuf], flags: &flags::Serve) -> Result<(),
 
 /// Only root reads the memory of this process, attaches to it (ptrace), and gets its descriptors. Otherwise programs that run as the
 /// same user would find keys there. The kernel may forget it when the process becomes another user, and processes that are forked
-/// inherit it.
-pub(super) fn protect_memory(flags: &flags::Serve) -> Result<(), Failure> {
-    let behavior = match flags.core_dumps {
-        Switch::On => DumpableBehavior::Dumpable,
-        Switch::Off => DumpableBehavior::NotDumpable,
-    };
-    set_dumpable_behavior(behavior)
-        .map_err(|error| cannot(format_args!("protect the server's memory"), &error.into()))
+/// inherit it. Where the system refuses, it is a [gap](Privileges::unenforced).
+pub(super) fn protect_memory(flags: &flags::Serve) -> io::Result<()> {
+    flash_os::process::set_open_to_others(flags.core_dumps == Switch::On)
 }
 
 pub(crate) fn become_user(text: &str) -> Result<(), Failure> {

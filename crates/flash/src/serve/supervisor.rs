@@ -72,7 +72,7 @@ pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<St
     let prepare = || {
         if let Some(name) = &flags.user {
             privileges::become_user(name).map_err(io::Error::other)?;
-            privileges::protect_memory(flags).map_err(io::Error::other)?;
+            let _ = privileges::protect_memory(flags);
         }
         if let Some(setup) = setup.filter(|_| programs_user.is_none()) {
             ForkHelper::check(setup).map_err(|error| io::Error::other(cannot_fork(error)))?;
