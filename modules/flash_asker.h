@@ -29,7 +29,7 @@
 #define RWF_NOWAIT 8
 #endif
 
-#define FLASH_PAGE_BYTES 4096
+#define FLASH_PAGE_BYTES 4096 /* no machine has smaller pages */
 #define FLASH_ROOTS_MAX 64
 #define FLASH_RUN_BYTES_MAX (1 << 20) /* what is looked at before it is sent in one call */
 
@@ -267,6 +267,16 @@ static inline int flash_open(int root, const char *path, int *access_times, stru
     return file;
 }
 
+/* The size of this machine's pages. */
+static inline uint64_t flash_page_bytes(void)
+{
+    static long bytes = 0; /* shared by threads, which ask once more at worst */
+    if (bytes == 0) {
+        bytes = sysconf(_SC_PAGESIZE);
+    }
+    return bytes < FLASH_PAGE_BYTES ? FLASH_PAGE_BYTES : (uint64_t) bytes;
+}
+
 /* Whether all of a window is in the page cache. */
 static inline enum flash_residency flash_resident(int file, uint64_t start, uint64_t bytes)
 {
@@ -278,7 +288,7 @@ static inline enum flash_residency flash_resident(int file, uint64_t start, uint
     if (syscall(SYS_cachestat, file, range, told, 0) == -1) {
         return FLASH_UNTOLD;
     }
-    uint64_t pages = (start + bytes + FLASH_PAGE_BYTES - 1) / FLASH_PAGE_BYTES - start / FLASH_PAGE_BYTES;
+    uint64_t page = flash_page_bytes(), pages = (start + bytes + page - 1) / page - start / page;
     return told[0] >= pages ? FLASH_RESIDENT : FLASH_ABSENT;
 }
 
@@ -289,8 +299,8 @@ static inline enum flash_residency flash_resident(int file, uint64_t start, uint
 static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
 {
     unsigned char pages[FLASH_WINDOW_BYTES_MAX / FLASH_PAGE_BYTES + 1];
-    uint64_t first = start / FLASH_PAGE_BYTES * FLASH_PAGE_BYTES;
-    size_t length = start + bytes - first, count = (length + FLASH_PAGE_BYTES - 1) / FLASH_PAGE_BYTES;
+    uint64_t page = flash_page_bytes(), first = start / page * page;
+    size_t length = start + bytes - first, count = (length + page - 1) / page;
     if (bytes == 0 || count > sizeof(pages)) {
         return bytes == 0;
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, File};
 use flash_http::media;
-use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, statx};
+use flash_os::file_stat;
+use rustix::fs::{FileType, OFlags, fcntl_getfl};
 
 use crate::disk::Disk;
 use crate::stat::{FileStat, examine};
@@ -34,13 +35,10 @@ impl Disk {
             return None;
         }
         // Whatever it is, this makes no call to a server or a program.
-        let now = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = statx(file, "", now, StatxFlags::TYPE | StatxFlags::MNT_ID).ok()?;
-        let is_regular = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
-        let knows_mount = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        if !is_regular || !knows_mount || !self.device_of_mount(Some(stat.stx_mnt_id)).class.is_local() {
+        let mount = file_stat::mount_now(file)?;
+        if !self.device_of_mount(Some(mount)).class.is_local() {
             return None;
         }
-        examine(file).ok()
+        examine(file).ok().filter(|examined| examined.kind == FileType::RegularFile)
     }
 }

@@ -17,8 +17,9 @@ use flash_core::record::refusal::Refusal;
 use flash_core::site::WINDOW_BYTES;
 use flash_core::site::root::OpenRoot;
 use flash_http::negotiate::{Coding, CodingSet};
+use flash_os::file_hints;
 use flash_os::residency;
-use rustix::fs::{Advice, FileType, fadvise};
+use rustix::fs::FileType;
 
 use crate::blocking::Blocking;
 use crate::destination::{Destination, FoundFile, Walk};
@@ -341,7 +342,7 @@ impl Disk {
         }
         if is_only_copy && blocking.waits() {
             // A failure leaves a second one.
-            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+            file_hints::forget(&file);
         }
         Ok(Look::Made(match !is_worth_it && worth.open {
             true => made.for_once(Arc::new(self.open_file(file, &examined, validators.has_time))),
@@ -413,7 +414,7 @@ impl Disk {
         if !self.senders_wait {
             // Read-ahead leaves marks on pages. A read that meets a mark starts more read-ahead, and so may wait for
             // room in the disk's queue. Random access leaves no marks. Helpers read ahead explicitly.
-            let _ = fadvise(&file, 0, None, Advice::Random);
+            file_hints::read_randomly(&file);
         }
         OpenFile::new(file, send_mode, assumed, examined.mount, closer.clone())
     }

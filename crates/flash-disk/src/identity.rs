@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, readlink, statx};
+use flash_os::file_stat::{self, FileStat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat, readlink};
 use rustix::io::Errno;
 
 /// A folder that was opened, and its real path.
@@ -28,31 +29,30 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     mount: Option<u64>,
-    device: (u32, u32),
+    device: u64,
     inode: u64,
 }
 
 impl Identity {
-    pub(crate) fn of_opened((folder, _): &Opened) -> Result<Self, Errno> {
-        Self::of(folder, Path::new(""), AtFlags::EMPTY_PATH)
+    /// Of an open folder.
+    pub(crate) fn of(folder: impl AsFd) -> Result<Self, Errno> {
+        Self::told(file_stat::of(folder)?)
+    }
+
+    /// Of the folder that the path leads to.
+    pub(crate) fn at(path: &Path) -> Result<Self, Errno> {
+        Self::told(file_stat::at(CWD, path, true)?)
     }
 
     /// Major and minor number of its device.
-    pub(crate) const fn device(self) -> (u32, u32) {
-        self.device
+    pub(crate) fn device(self) -> (u32, u32) {
+        file_stat::parts_of(self.device)
     }
 
-    /// Of what the path leads to from there.
-    pub(crate) fn of(place: impl AsFd, path: &Path, flags: AtFlags) -> Result<Self, Errno> {
-        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
-        let stat = statx(place, path, flags, wanted)?;
-        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
-            return Err(Errno::NOTDIR);
+    fn told(stat: FileStat) -> Result<Self, Errno> {
+        match stat.kind() {
+            FileType::Directory => Ok(Self { mount: stat.mount, device: stat.device, inode: stat.inode }),
+            _ => Err(Errno::NOTDIR),
         }
-        Ok(Self {
-            mount: (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id),
-            device: (stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-        })
     }
 }

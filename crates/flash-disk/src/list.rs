@@ -25,7 +25,7 @@ use crate::listings::Listings;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
 use crate::site_root::{SiteRoot, SiteRoots};
-use crate::stat::{self, FileStat};
+use crate::stat::FileStat;
 use crate::users::{Users, user_of};
 
 /// What one call reads of a folder. A name takes at least 24 bytes.
@@ -115,7 +115,7 @@ impl Disk {
 
     /// A folder that this process or another has opened.
     pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
-        let class = self.device_of_mount(stat::mount_of(&file)).class;
+        let class = self.device_of_mount(flash_os::file_stat::mount_of(&file)).class;
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }

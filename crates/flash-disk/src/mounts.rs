@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use arc_swap::{ArcSwap, Guard};
+use flash_os::file_stat;
 
 use self::mount_root::MountRoot;
 use self::mountinfo::MountInfo;
@@ -33,7 +34,6 @@ use self::namespace::{Devices, Namespace};
 use self::registry::Registry;
 use self::watch::Watch;
 use crate::closer::Closer;
-use crate::stat;
 
 pub use self::device_class::{Capabilities, DeviceClass, NameRule};
 pub use self::table::Device;
@@ -85,7 +85,7 @@ impl Mounts {
     }
 
     fn of(list: Arc<MountList>, folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
-        let mut known = Registry::new(stat::mount_of(&*folder), base.as_os_str().as_bytes());
+        let mut known = Registry::new(file_stat::mount_of(&*folder), base.as_os_str().as_bytes());
         let own = {
             let namespace = &list.state().namespace;
             known.own_if_local(namespace).map(|own| (own.id, namespace.capabilities(own)))

@@ -1,8 +1,9 @@
-//! The call `openat2`, timed, and opening again what is open. The caller decides how a walk is kept below the root.
+//! A walk, timed, and opening again what is open. The caller decides how a walk is kept below the root.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use flash_os::walk::{self, Resolve};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::call_timer::{Stage, timed};
@@ -12,11 +13,11 @@ pub(crate) fn open_at(
     folder: BorrowedFd<'_>,
     name: &[u8],
     flags: OFlags,
-    resolve: ResolveFlags,
+    resolve: Resolve,
 ) -> Result<OwnedFd, Errno> {
     let name = if name.is_empty() { b"." } else { name };
     let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
-    timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
+    timed(stage, walk::call(), || walk::open(folder, name, flags, resolve))
 }
 
 /// How files are opened: nothing waits for the other end of a FIFO, and no terminal becomes the process's own.
@@ -31,7 +32,7 @@ pub fn open_again(file: impl AsFd) -> Result<OwnedFd, Errno> {
         persist(|| timed(Stage::Open, "openat", || openat(CWD, path.as_str(), flags, Mode::empty())))
     };
     // A read sets the time of access. Only the file's owner may prevent that.
-    match open(OFlags::NOATIME) {
+    match open(walk::NO_ACCESS_TIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
     }
@@ -39,7 +40,7 @@ pub fn open_again(file: impl AsFd) -> Result<OwnedFd, Errno> {
 
 /// Opens a folder to read its names. `O_NOATIME` is left out, because only the owner may set it.
 pub(crate) fn open_listed(place: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_at(place.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())
+    open_at(place.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY, Resolve::ANY)
 }
 
 /// Repeats a walk during which something was renamed, eight times at most.

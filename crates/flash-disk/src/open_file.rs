@@ -15,9 +15,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
-use flash_os::cachestat;
 use flash_os::residency::Residency;
-use rustix::fs::{Advice, fadvise};
+use flash_os::system_calls::{Call, has};
+use flash_os::{cachestat, file_hints};
 
 use self::version::{Accepted, Version};
 use crate::blocking::Blocking;
@@ -82,9 +82,8 @@ impl OpenFile {
 
     /// Brings the beginning of a window into the page cache, and waits for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
-        let bytes = length(&window, READ_BYTES_MAX);
-        if bytes > 0 {
-            let _ = fadvise(self, window.start, NonZeroU64::new(bytes as u64), Advice::WillNeed);
+        if let Some(bytes) = NonZeroU64::new(length(&window, READ_BYTES_MAX) as u64) {
+            file_hints::read_ahead(self, window.start, bytes);
             self.wait_for(&window);
         }
     }
@@ -93,7 +92,7 @@ impl OpenFile {
     /// would seem to be a frequent one. A failure shows again when the window is read.
     fn wait_for(&self, window: &Range<u64>) {
         let last = window.start + length(window, READ_BYTES_MAX).saturating_sub(1) as u64;
-        let _ = read_exact(self.as_fd(), &mut [0], last, Blocking::Anywhere);
+        let _ = read_exact(self.as_fd(), &mut [0], last);
     }
 
     /// Whether the open file still holds the bytes of `stamp`. It is asked after a copy was taken, because a write
@@ -231,13 +230,15 @@ impl file::OpenFile for OpenFile {
     fn lacks_ahead(&self, stamp: &Stamp, offset: u64) -> bool {
         // One page tells, because what is read ahead is read in order.
         let last = stamp.size.saturating_sub(1).min(offset + AHEAD_LEFT_BYTES);
-        offset < stamp.size && cachestat::holds(self, last..last + 1).is_ok_and(|held| !held)
+        offset < stamp.size
+            && has(Call::Cachestat)
+            && cachestat::holds(self, last..last + 1).is_ok_and(|held| !held)
     }
 
     fn read_ahead(&self, stamp: &Stamp, offset: u64) {
         // The file is open for random access, so the kernel does not read ahead by itself.
         if offset < stamp.size {
-            let _ = fadvise(self, offset, AHEAD_BYTES, Advice::WillNeed);
+            file_hints::read_ahead(self, offset, AHEAD_BYTES);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Walks from the root. Each look-up goes through `openat2`, which keeps it below the root.
+//! Walks from the root. Each look-up is kept below the root.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use flash_core::record::refusal::Refusal;
-use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags};
+use flash_os::file_stat::{mount_of, notes_access};
+use flash_os::walk::{self, Resolve};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::blocking::Blocking;
@@ -23,7 +25,7 @@ use crate::names::table::FolderState;
 use crate::names::{NameTables, Reader};
 use crate::open_at::{READ_FILE, open_again, open_at, open_listed, persist};
 use crate::settings::FollowLinks;
-use crate::stat::{FileStat, examine, examine_walked, mount_of, notes_access};
+use crate::stat::{FileStat, examine, examine_walked};
 
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -76,9 +78,6 @@ impl Root {
         before: Option<&Self>,
     ) -> io::Result<Self> {
         let is_elsewhere = before.is_some_and(Self::is_elsewhere);
-        if !is_elsewhere {
-            check_openat2(&folder)?;
-        }
         let folder = Arc::new(folder);
         let mounts = match before {
             Some(before) => before.mounts.successor(Arc::clone(&folder), &real_path),
@@ -99,7 +98,6 @@ impl Root {
         mounts: Arc<Mounts>,
         names: Arc<NameTables>,
     ) -> io::Result<Self> {
-        check_openat2(&folder)?;
         let kind =
             Kind::Home { owner, mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
         Ok(Self {
@@ -116,8 +114,7 @@ impl Root {
     /// Whether it is this folder of that user.
     pub(crate) fn is_home(&self, opened: &Opened, user: u32) -> bool {
         let is_users = matches!(self.kind, Kind::Home { owner, .. } if owner == user);
-        let own = Identity::of(&self.folder, Path::new(""), AtFlags::EMPTY_PATH);
-        is_users && self.real_path == opened.1 && own == Identity::of_opened(opened)
+        is_users && self.real_path == opened.1 && Identity::of(&self.folder) == Identity::of(&opened.0)
     }
 
     /// From now on this process looks no names up. It only knows the missing names that helpers have told.
@@ -171,7 +168,7 @@ impl Root {
         };
         let resolve = match blocking {
             Blocking::Anywhere => self.resolve(),
-            Blocking::Never | Blocking::ThisDevice => self.resolve() | ResolveFlags::NO_XDEV,
+            Blocking::Never | Blocking::ThisDevice => self.resolve() | Resolve::NO_XDEV,
         };
         match persist(|| open_at(folder.as_fd(), last(name), OFlags::PATH, resolve)) {
             // A link that leads out of the folder may still lead to a place below the root.
@@ -211,7 +208,7 @@ impl Root {
         // Something else may have taken the file's place since it was examined. This does not wait for it.
         let open = |flags| self.open_name(name, READ_FILE | flags, blocking);
         // A read sets the time of access, which may wait for the journal. Only the file's owner may prevent that.
-        let (file, is_noted) = match open(OFlags::NOATIME) {
+        let (file, is_noted) = match open(walk::NO_ACCESS_TIME) {
             Err(LookupError::Forbidden(_)) => (open(OFlags::empty())?, true),
             file => (file?, false),
         };
@@ -273,12 +270,10 @@ impl Root {
     }
 
     fn open_cached(&self, start: WalkStart<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve = self.resolve() | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let resolve = self.resolve() | Resolve::CACHED | Resolve::NO_XDEV;
         loop {
             match open_at(start.from, start.name, flags, resolve) {
                 Err(Errno::INTR) => {}
-                // Linux before 5.12 cannot walk through the dentry cache alone.
-                Err(Errno::INVAL) => return Err(Errno::AGAIN),
                 result => return result,
             }
         }
@@ -332,8 +327,7 @@ impl Root {
         let (path, open, mount_root) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
             let start = self.walk_start(&table, path)?;
             let flags = OFlags::PATH | OFlags::DIRECTORY;
-            let place =
-                open_at(start.from, start.name, flags, self.resolve() | ResolveFlags::NO_XDEV).ok()?;
+            let place = open_at(start.from, start.name, flags, self.resolve() | Resolve::NO_XDEV).ok()?;
             Some((path, place, start.mount_root))
         })?;
         let examined = examine(&open).ok()?;
@@ -352,7 +346,7 @@ impl Root {
     fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let table = self.mounts.table();
         let start = self.walk_start(&table, name).ok_or(LookupError::Elsewhere)?;
-        match persist(|| open_at(start.from, start.name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
+        match persist(|| open_at(start.from, start.name, flags, self.resolve() | Resolve::NO_XDEV)) {
             // An absolute link or another mount.
             Err(Errno::XDEV) => Err(LookupError::Elsewhere),
             result => result.map_err(LookupError::of),
@@ -378,14 +372,14 @@ impl Root {
         persist(|| open_at(self.folder.as_fd(), name, flags, self.resolve()))
     }
 
-    fn resolve(&self) -> ResolveFlags {
+    fn resolve(&self) -> Resolve {
         match self.follow_links {
-            FollowLinks::Inside => ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH,
-            FollowLinks::Anywhere => ResolveFlags::NO_MAGICLINKS,
+            FollowLinks::Inside => Resolve::NO_MAGICLINKS | Resolve::BENEATH,
+            FollowLinks::Anywhere => Resolve::NO_MAGICLINKS,
         }
     }
 
-    /// `openat2` takes each absolute symbolic link as leading out of the root. If the target is below the root, a
+    /// The walk takes each absolute symbolic link as leading out of the root. If the target is below the root, a
     /// walk by its real path reaches it.
     fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let place = self.real_path.join(OsStr::from_bytes(name));
@@ -409,14 +403,4 @@ fn last(name: &[u8]) -> &[u8] {
 /// The name without its last part.
 pub(crate) fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
-}
-
-fn check_openat2(folder: &OwnedFd) -> io::Result<()> {
-    match open_at(folder.as_fd(), b"", OFlags::PATH, ResolveFlags::BENEATH) {
-        Err(Errno::NOSYS | Errno::PERM) => {
-            Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))
-        }
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(()),
-    }
 }

@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::site::root::{Generation, OpenRoot};
-use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::closer::Closer;
@@ -29,8 +28,8 @@ use crate::identity::{Identity, Opened, open_root};
 use crate::open_roots::OpenRoots;
 use crate::root::Root;
 use crate::settings::SiteSettings;
-use crate::stat::notes_access;
 use crate::users::Users;
+use flash_os::file_stat::notes_access;
 
 /// A root at which the site was, or is.
 #[derive(Debug)]
@@ -142,7 +141,7 @@ impl SiteRoots {
     /// Opens the first root. Its generation is not yet the site's. Roots of another site share its mounts and name tables with
     /// `beside`.
     pub(crate) fn open(site: SiteParts, opened: Opened, beside: Option<&Root>) -> io::Result<Self> {
-        let identity = Identity::of_opened(&opened)?;
+        let identity = Identity::of(&opened.0)?;
         let root = site.open.root(opened, identity, site.settings.follow_links, beside)?;
         let first = site.root(root, identity, Arc::clone(&site.settings.program_folders));
         Ok(Self {
@@ -192,7 +191,7 @@ impl SiteRoots {
     fn look_alone(&self) -> Option<RootChange> {
         self.retired().retain(|root| Arc::strong_count(root) > 1);
         let current = self.current_owned();
-        let found = Identity::of(CWD, &self.site.path, AtFlags::empty());
+        let found = Identity::at(&self.site.path);
         match found {
             Ok(identity) if identity == current.identity && !current.is_gone => {
                 self.is_missed.store(false, Ordering::Relaxed);
@@ -279,7 +278,7 @@ impl SiteRoots {
 
     /// The root that comes after.
     fn successor(&self, before: &SiteRoot, opened: Opened) -> io::Result<SiteRoot> {
-        let identity = Identity::of_opened(&opened)?;
+        let identity = Identity::of(&opened.0)?;
         let real_path = opened.1.clone();
         // A folder of programs that was in the root before is one in this root too.
         let program_folders = before.program_folders.iter().chain(&*self.site.settings.program_folders);

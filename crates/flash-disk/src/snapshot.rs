@@ -3,17 +3,17 @@
 //! The page cache and a socket share a file's page. A change of the file thus changes bytes that were sent already. A
 //! snapshot has pages of its own. It is sent as cheaply as the file itself, and needs no check before.
 
+use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flash_core::cache::memory_budget::Reservation;
 use flash_core::file::{OpenFile, Stamp, Window};
+use flash_os::memory_file;
 use flash_os::shared_heap::HeapBuf;
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::Errno;
 
-use crate::blocking::Blocking;
 use crate::closer::Closer;
 use crate::read::{ReadResult, read_exact};
 
@@ -25,6 +25,7 @@ pub(crate) struct Snapshot {
     closer: Option<Arc<Closer>>,
 }
 
+const NAME: &str = "flash-snapshot";
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Snapshot {
@@ -39,55 +40,36 @@ impl Snapshot {
 
     /// A snapshot of bytes of the size of `room`. `None` if the system has no memory.
     pub(crate) fn of_bytes(bytes: &[u8], room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let copy = rustix::fs::memfd_create(c"flash-snapshot", flags).ok()?;
-        write_all(&copy, bytes).ok()?;
-        rustix::fs::fcntl_add_seals(&copy, SEALS).ok()?;
-        Some(Self { copy: Some(copy), room, closer })
+        let copy = File::from(memory_file::in_memory(NAME).ok()?);
+        (&copy).write_all(bytes).ok()?;
+        memory_file::seal(&copy).ok()?;
+        Some(Self { copy: Some(copy.into()), room, closer })
     }
 
     /// A snapshot of the size of `room` that another process has taken. `None` if it could still change.
     pub(crate) fn of_copy(copy: OwnedFd, room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
-        // Files on a disk have no seals.
-        let is_sealed = rustix::fs::fcntl_get_seals(&copy).is_ok_and(|seals| seals.contains(SEALS));
-        is_sealed.then(|| Self { copy: Some(copy), room, closer })
+        memory_file::is_sealed(&copy).then(|| Self { copy: Some(copy), room, closer })
     }
 }
 
-/// A sealed snapshot cannot change.
-const SEALS: SealFlags =
-    SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
-
 fn copy(file: &OwnedFd, size: u64) -> ReadResult<Option<OwnedFd>> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let Ok(copy) = rustix::fs::memfd_create(c"flash-snapshot", flags) else { return ReadResult::Whole(None) };
+    let Ok(copy) = memory_file::in_memory(NAME).map(File::from) else { return ReadResult::Whole(None) };
     let mut piece = HeapBuf::zeroed(size.min(PIECE_BYTES) as usize);
     let mut copied = 0;
     while copied < size {
         let length = (size - copied).min(PIECE_BYTES);
         let piece = &mut piece[..length as usize];
-        match read_exact(file.as_fd(), piece, copied, Blocking::Anywhere) {
+        match read_exact(file.as_fd(), piece, copied) {
             ReadResult::Whole(()) => {}
             other => return other.map(|()| None),
         }
-        if write_all(&copy, piece).is_err() {
+        if (&copy).write_all(piece).is_err() {
             return ReadResult::Whole(None);
         }
         copied += length;
     }
     // From here on it cannot change in any process.
-    ReadResult::Whole(rustix::fs::fcntl_add_seals(&copy, SEALS).is_ok().then_some(copy))
-}
-
-fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    ReadResult::Whole(memory_file::seal(&copy).is_ok().then(|| copy.into()))
 }
 
 impl AsFd for Snapshot {

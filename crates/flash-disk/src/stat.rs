@@ -1,12 +1,12 @@
-//! The state of an open file or folder, from `statx`. Look-ups of names are elsewhere.
+//! The state of an open file or folder. Look-ups of names are elsewhere.
 
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 
 use flash_core::file::Stamp;
-use rustix::fs::{
-    AtFlags, FileType, Mode, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags, fstatvfs, statx,
-};
+use flash_os::file_stat;
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
 
 use crate::call_timer::{Stage, timed};
 use crate::lookup_error::LookupError;
@@ -19,10 +19,10 @@ pub(crate) struct FileStat {
     pub(crate) owner: u32,
     /// Everyone may read it, and list it if it is a folder.
     pub(crate) is_public: bool,
-    /// The kernel's number of the mount that it is on, since Linux 5.8.
+    /// The number of the mount that it is on, or of its device.
     pub(crate) mount: Option<u64>,
-    /// Its names depend on encryption keys.
-    pub(crate) is_encrypted: bool,
+    /// Its names depend on encryption keys, as far as anybody knows.
+    pub(crate) may_be_encrypted: bool,
     /// The time of access is so old that a read sets it, as mounts do by default (relatime).
     pub(crate) is_access_due: bool,
     /// No name leads to it any more: it was deleted, or another file has taken its place.
@@ -36,59 +36,37 @@ const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 /// and its bytes follow. A second write in the same tick leaves the same time.
 pub(crate) const RESTED_NS: i64 = 20_000_000;
 
-/// The kernel's number of the mount that an open file or folder is on.
-pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
-    mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
-}
-
-fn mount_in(stat: &Statx) -> Option<u64> {
-    (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
-}
-
-/// Whether the file's mount keeps times of access.
-pub(crate) fn notes_access(file: impl AsFd) -> bool {
-    let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
-    fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
-}
-
 /// Reads the state of an open file or folder. The attributes of a local file are in memory once it is open. A remote
 /// filesystem may ask its server.
 pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
-    examine_with(place, AtFlags::EMPTY_PATH)
+    examined(timed(Stage::Walk, file_stat::call(), || file_stat::of(place)))
 }
 
 /// The state that the walk to an open file or folder has found. No server is asked again, so the state of a remote file may
 /// be a little older.
 pub(crate) fn examine_walked(place: impl AsFd) -> Result<FileStat, LookupError> {
-    examine_with(place, AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC)
+    examined(timed(Stage::Walk, file_stat::call(), || file_stat::walked(place)))
 }
 
-fn examine_with(place: impl AsFd, flags: AtFlags) -> Result<FileStat, LookupError> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let stat = timed(Stage::Walk, "statx", || statx(place, "", flags, wanted)).map_err(LookupError::of)?;
-    let nanoseconds = |time: rustix::fs::StatxTimestamp| {
-        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
-    };
-    let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
-    let changed_ns = nanoseconds(stat.stx_ctime);
-    let kind = FileType::from_raw_mode(stat.stx_mode.into());
-    let public = if kind == FileType::Directory { Mode::ROTH | Mode::XOTH } else { Mode::ROTH };
+fn examined(stat: Result<file_stat::FileStat, Errno>) -> Result<FileStat, LookupError> {
+    let stat = stat.map_err(LookupError::of)?;
+    let public = if stat.kind() == FileType::Directory { Mode::ROTH | Mode::XOTH } else { Mode::ROTH };
     Ok(FileStat {
-        is_access_due: accessed_ns <= modified_ns.max(changed_ns)
-            || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
-        kind,
-        is_unlinked: stat.stx_nlink == 0,
+        is_access_due: stat.accessed_ns <= stat.modified_ns.max(stat.changed_ns)
+            || unix_ns().saturating_sub(stat.accessed_ns) >= ACCESS_NOTED_EVERY_NS,
+        kind: stat.kind(),
+        is_unlinked: stat.links == 0,
         stamp: Stamp {
-            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-            size: stat.stx_size,
-            modified_ns,
-            changed_ns,
+            device: stat.device,
+            inode: stat.inode,
+            size: stat.size,
+            modified_ns: stat.modified_ns,
+            changed_ns: stat.changed_ns,
         },
-        owner: stat.stx_uid,
-        is_public: Mode::from_raw_mode(stat.stx_mode.into()).contains(public),
-        mount: mount_in(&stat),
-        is_encrypted: stat.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+        owner: stat.owner,
+        is_public: Mode::from_raw_mode(stat.mode as rustix::fs::RawMode).contains(public),
+        mount: stat.mount,
+        may_be_encrypted: stat.may_be_encrypted,
     })
 }
 

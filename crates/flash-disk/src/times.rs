@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use flash_core::file::Stamp;
-use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
+use flash_os::file_stat;
+use rustix::fs::{FileType, RawDir};
 
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
@@ -176,13 +177,8 @@ impl Sample {
 
 /// The inode and the modification time of a regular file.
 fn time_of(folder: impl AsFd, name: &std::ffi::CStr) -> Option<(u64, i64)> {
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MTIME;
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let stat = timed(Stage::Walk, "statx", || statx(&folder, name, flags, wanted)).ok()?;
-    let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
-    let time = stat.stx_mtime;
-    let modified_ns = time.tv_sec.saturating_mul(SECOND_NS).saturating_add(time.tv_nsec.into());
-    is_file.then_some((stat.stx_ino, modified_ns))
+    let stat = timed(Stage::Walk, file_stat::call(), || file_stat::at(&folder, name, false)).ok()?;
+    (stat.kind() == FileType::RegularFile).then_some((stat.inode, stat.modified_ns))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use flash_core::file::{Content, File, OpenFile};
 use flash_core::job::Failure;
 use flash_disk::{Disk, SiteRoot, open_again};
 use flash_http::negotiate::{Coding, CodingSet};
-use rustix::fs::{MemfdFlags, SealFlags};
+use flash_os::memory_file;
 use rustix::io::Errno;
 
 use crate::protocol::{Answer, AnswerKind, accept, flag};
@@ -150,23 +150,10 @@ pub(crate) fn with_file(answer: &Answer, file: &Arc<dyn OpenFile>) -> Result<Out
 pub(crate) fn with_memory(answer: Answer, bytes: &[u8]) -> Result<Outgoing, AnswerKind> {
     let answer = Answer { flags: answer.flags | flag::MEMORY, ..answer };
     // Neither a descriptor nor memory is free.
-    let memory = sealed(bytes).map_err(|_| AnswerKind::Busy)?;
+    let memory = memory_file::of("flash-helper", bytes).map_err(|_| AnswerKind::Busy)?;
     Ok(Outgoing {
         bytes: answer.encode(),
         attached: Attached::Memory(memory),
         memory_bytes: bytes.len() as u64,
     })
-}
-
-const SEALS: SealFlags =
-    SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
-
-fn sealed(mut bytes: &[u8]) -> Result<OwnedFd, Errno> {
-    let memory = rustix::fs::memfd_create(c"flash-helper", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    while !bytes.is_empty() {
-        let written = rustix::io::retry_on_intr(|| rustix::io::write(&memory, bytes))?;
-        bytes = &bytes[written..];
-    }
-    rustix::fs::fcntl_add_seals(&memory, SEALS)?;
-    Ok(memory)
 }

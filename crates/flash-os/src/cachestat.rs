@@ -6,8 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The kernel's page on the machines that we know of; a larger one only makes answers fit less often.
-const PAGE_BYTES: u64 = 4096;
+use crate::page;
 
 /// The number of the call: not in every libc yet, and the same on every machine.
 pub const SYS_CACHESTAT: libc::c_long = 451;
@@ -40,9 +39,13 @@ pub fn holds(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const asked, &raw mut told, 0) };
     match result {
-        0 => Ok(told.cached >= range.end.div_ceil(PAGE_BYTES) - range.start / PAGE_BYTES),
+        0 => Ok(told.cached >= pages(&range, page::bytes())),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+fn pages(range: &Range<u64>, page_bytes: u64) -> u64 {
+    range.end.div_ceil(page_bytes) - range.start / page_bytes
 }
 
 #[cfg(test)]
@@ -50,6 +53,15 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
+
+    #[test]
+    fn a_range_touches_all_pages_that_it_has_a_byte_of() {
+        for (page_bytes, expected) in [(4096, 3), (16_384, 2), (65_536, 1)] {
+            assert_eq!(pages(&(12_287..20_000), page_bytes), expected, "{page_bytes}");
+            assert_eq!(pages(&(page_bytes..2 * page_bytes), page_bytes), 1);
+            assert_eq!(pages(&(page_bytes - 1..page_bytes + 1), page_bytes), 2);
+        }
+    }
 
     #[test]
     fn what_was_read_is_held_and_what_was_evicted_is_not() {

@@ -10,11 +10,13 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{self, NonNull};
 
+use crate::system_calls::{Call, has};
+use crate::{cachestat, file_stat, page};
+
 /// The largest range that one look covers, in bytes.
 pub const LOOK_BYTES_MAX: u64 = 1 << 20;
 
-const PAGE_BYTES: u64 = 4096;
-const PAGES_MAX: usize = (LOOK_BYTES_MAX / PAGE_BYTES) as usize + 1;
+const PAGES_MAX: usize = (LOOK_BYTES_MAX / page::LEAST_BYTES) as usize + 1;
 
 #[derive(Debug)]
 pub struct Residency {
@@ -50,13 +52,14 @@ impl Residency {
     ///
     /// The kernel tells the truth only to a process that owns the file or could write it; see [`can_tell`].
     pub fn resident_bytes(&self, range: Range<u64>) -> u64 {
-        let first = range.start / PAGE_BYTES * PAGE_BYTES;
+        let page_bytes = page::bytes();
+        let first = range.start / page_bytes * page_bytes;
         if range.is_empty() || range.end > self.bytes as u64 || range.end - first > LOOK_BYTES_MAX {
             return 0;
         }
         let mut pages = [0u8; PAGES_MAX];
         let length = (range.end - first) as usize;
-        let count = length.div_ceil(PAGE_BYTES as usize);
+        let count = length.div_ceil(page_bytes as usize);
         // SAFETY: `first..range.end` lies within the mapping, which lives as long as `self`; `pages` has room for a
         // byte for each of its pages.
         let result = unsafe {
@@ -65,9 +68,14 @@ impl Residency {
         if result != 0 {
             return 0;
         }
-        let resident = pages[..count].iter().take_while(|&page| page & 1 == 1).count() as u64;
-        (first + resident * PAGE_BYTES).clamp(range.start, range.end) - range.start
+        leading(&pages[..count], first, &range, page_bytes)
     }
+}
+
+/// How many bytes from the start of `range` are in leading pages that are resident. The first page begins at `first`.
+fn leading(pages: &[u8], first: u64, range: &Range<u64>, page_bytes: u64) -> u64 {
+    let resident = pages.iter().take_while(|&page| page & 1 == 1).count() as u64;
+    (first + resident * page_bytes).clamp(range.start, range.end) - range.start
 }
 
 impl Residency {
@@ -106,6 +114,25 @@ pub fn can_tell(owner: u32) -> bool {
     user == 0 || user == owner
 }
 
+/// Whether all of the range is in memory and complete. False where nobody tells.
+pub fn holds(file: impl AsFd, range: Range<u64>) -> bool {
+    if !has(Call::Mincore) {
+        // It counts pages that are on their way: a read may wait for these.
+        return has(Call::Cachestat) && cachestat::holds(file, range).unwrap_or(false);
+    }
+    let is_told = || file_stat::of(&file).is_ok_and(|stat| can_tell(stat.owner));
+    let Some(look) = is_told().then(|| Residency::new(&file, range.end).ok()).flatten() else { return false };
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min(at.next_multiple_of(LOOK_BYTES_MAX).max(at + 1));
+        if look.resident_bytes(at..end) < end - at {
+            return false;
+        }
+        at = end;
+    }
+    true
+}
+
 /// Empties a file's pages from the cache, for tests and measurements.
 pub fn evict(file: &File) -> io::Result<()> {
     file.sync_all()?;
@@ -122,16 +149,30 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
+    fn bytes_are_counted_in_pages_of_any_size() {
+        for page in [4096, 16_384, 65_536] {
+            let range = page + 5..4 * page - 7;
+            let told = |pages: &[u8]| leading(pages, page, &range, page);
+            assert_eq!(told(&[0, 1, 1]), 0, "{page}");
+            assert_eq!(told(&[1, 0, 1]), page - 5);
+            assert_eq!(told(&[1, 1, 0]), 2 * page - 5);
+            assert_eq!(told(&[1, 1, 0xff]), 3 * page - 12);
+        }
+    }
+
+    #[test]
     fn sees_pages_come_and_go() {
         let path = std::env::temp_dir().join(format!("flash-residency-{}", std::process::id()));
         let mut file =
             File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         file.write_all(&[7; 100_000]).unwrap();
         let look = Residency::new(&file, 100_000).unwrap();
+        assert!(holds(&file, 5_000..90_000) && holds(&file, 7..7));
         assert_eq!(look.resident_bytes(0..100_000), 100_000, "written pages stay in the cache");
         assert_eq!(look.resident_bytes(0..100_001), 0, "past the end");
         evict(&file).unwrap();
         assert_eq!(look.resident_bytes(0..100_000), 0, "evicted");
+        assert!(!holds(&file, 99_999..100_000));
         let mut all = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut all).unwrap();
         assert_eq!(look.resident_bytes(5_000..90_000), 85_000, "read again");

@@ -2,10 +2,12 @@
 //! a read from the page cache.
 
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 
+use crate::read_at;
 use crate::shared_heap::{self, Free, HeapBuf};
 
 /// A buffer that is filled from its start on.
@@ -34,23 +36,17 @@ impl UnsetBuf {
     /// 0 at the file's end, or when nothing is missing.
     ///
     /// # Errors
-    /// Those of preadv2(2).
-    pub fn read(&mut self, file: impl AsFd, offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
+    /// Those of [`read_at::read`], or of [`read_at::read_now`] if it must not wait.
+    pub fn read(&mut self, file: impl AsFd, offset: u64, waits: bool) -> Result<usize, Errno> {
         let missing = self.buffer.0.len() - self.set;
         // SAFETY: `set` bytes and the missing ones are the buffer's, so the pointer stays within it.
-        let start = unsafe { self.buffer.0.cast::<u8>().add(self.set) };
-        let part = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: missing };
-        let at = offset.saturating_add(self.set as u64) as libc::off_t;
-        // SAFETY: the kernel writes into the missing bytes only, which nobody else has.
-        let read = unsafe {
-            libc::preadv2(file.as_fd().as_raw_fd(), &raw const part, 1, at, flags.bits().cast_signed())
-        };
-        if read < 0 {
-            return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
-        }
-        let read = read.unsigned_abs().min(missing);
-        self.set += read;
-        Ok(read)
+        let start = unsafe { self.buffer.0.cast::<MaybeUninit<u8>>().add(self.set) };
+        // SAFETY: the missing bytes are the buffer's, nobody else has them, and they need not be set.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), missing) };
+        let at = offset.saturating_add(self.set as u64);
+        let read = if waits { read_at::read(file, bytes, at) } else { read_at::read_now(file, bytes, at) }?;
+        self.set += read.min(missing);
+        Ok(read.min(missing))
     }
 
     /// The buffer, if all of it is set.
@@ -80,13 +76,13 @@ mod tests {
         std::fs::remove_file(path).unwrap();
         let read = |bytes, offset| {
             let mut buffer = UnsetBuf::new(bytes);
-            while buffer.read(&file, offset, ReadWriteFlags::empty()).unwrap() > 0 {}
+            while buffer.read(&file, offset, true).unwrap() > 0 {}
             buffer.whole()
         };
         assert_eq!(*read(8, 1).unwrap(), *b"12345678");
         assert_eq!(*read(0, 1).unwrap(), *b"");
         assert!(read(10, 1).is_none(), "the file is shorter");
         let write_only = File::options().write(true).open("/dev/null").unwrap();
-        assert_eq!(UnsetBuf::new(1).read(&write_only, 0, ReadWriteFlags::empty()), Err(Errno::BADF));
+        assert_eq!(UnsetBuf::new(1).read(&write_only, 0, true), Err(Errno::BADF));
     }
 }

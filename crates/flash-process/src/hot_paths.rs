@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use flash_os::memory_file;
+
 use crate::codec::{Reader, Writer};
 use crate::ipc;
 
@@ -38,7 +40,7 @@ pub fn write(paths: &[HotPath]) -> io::Result<OwnedFd> {
         all.bytes(host);
         all.bytes(path);
     }
-    Ok(ipc::to_memory(&all.bytes)?)
+    Ok(memory_file::of("flash-message", &all.bytes)?)
 }
 
 /// Reads what a predecessor has written. Later releases may write something else, of which nothing is read.
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_empty() {
-        assert!(read(&ipc::to_memory(&[9; 7]).unwrap()).is_empty());
+        assert!(read(&memory_file::of("flash-message", &[9; 7]).unwrap()).is_empty());
         assert!(read(&std::fs::File::open("/proc/self/exe").unwrap().into()).is_empty());
     }
 }

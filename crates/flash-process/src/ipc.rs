@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use flash_os::memory_file;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -92,7 +92,7 @@ fn send_message(
     if bytes.len() <= PACKET_BYTES_MAX {
         return send_packet(to, INLINE, bytes, descriptors, flags);
     }
-    let memory = to_memory(bytes)?;
+    let memory = memory_file::of("flash-message", bytes)?;
     let descriptors = [descriptors, &[memory.as_fd()]].concat();
     send_packet(to, IN_MEMFD, &[], &descriptors, flags)
 }
@@ -174,21 +174,9 @@ fn receive_message<'b>(
     Ok(Received::Message(Message { bytes, descriptors, is_incomplete }))
 }
 
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::WRITE);
-
-pub(crate) fn to_memory(mut bytes: &[u8]) -> Result<OwnedFd, Errno> {
-    let memory = rustix::fs::memfd_create(c"flash-message", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    while !bytes.is_empty() {
-        let written = rustix::io::retry_on_intr(|| rustix::io::write(&memory, bytes))?;
-        bytes = &bytes[written..];
-    }
-    rustix::fs::fcntl_add_seals(&memory, SEALS)?;
-    Ok(memory)
-}
-
 pub(crate) fn from_memory(memory: &OwnedFd) -> io::Result<Vec<u8>> {
-    // Only memory has seals. A peer that sends a file or a pipe would make this process wait for it.
-    let sealed = rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SEALS));
+    // A peer that sends a pipe, or a file of its own, would make this process wait for it.
+    let sealed = memory_file::is_sealed(memory);
     let size = usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(usize::MAX);
     if !sealed || size > MESSAGE_BYTES_MAX {
         return Err(ErrorKind::InvalidData.into());

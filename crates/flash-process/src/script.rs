@@ -1,6 +1,6 @@
 //! Finding the script that a URL's path names, below its folder.
 //!
-//! Every look is an `openat2` that cannot leave the folder, whatever links lie there. What is found is a regular file
+//! No look can leave the folder, whatever links lie there. What is found is a regular file
 //! that somebody may run, or nothing. Only names are opened, never contents.
 
 use std::ffi::CString;
@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use flash_cgi::script::{self, Found, Split};
 use flash_core::upstream::OpenError;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use flash_os::walk::{self, Resolve};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use crate::setup::Folder;
@@ -63,11 +64,10 @@ impl Scripts {
     }
 
     fn look(&self, name: &[u8]) -> Result<Found, Errno> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let resolve = Resolve::BENEATH | Resolve::NO_MAGICLINKS;
         let mut tries_left = 8;
         let place = loop {
-            match openat2(self.folder.as_fd(), name, flags, Mode::empty(), resolve) {
+            match walk::open(self.folder.as_fd(), name, OFlags::PATH, resolve) {
                 // Something was renamed during the walk.
                 Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
                 Err(Errno::INTR) => {}

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::MemfdFlags;
+use flash_os::memory_file;
 
 use crate::protocol::ProgramRef;
 
@@ -26,7 +26,7 @@ const PAGE_BYTES: usize = 4096;
 
 impl StartRecord {
     pub(crate) fn new() -> io::Result<Self> {
-        let memory = rustix::fs::memfd_create("flash-starts", MemfdFlags::CLOEXEC)?;
+        let memory = memory_file::new("flash-starts")?;
         // Its page exists from now on, so that no later write can fail.
         rustix::io::write(&memory, &[0; PAGE_BYTES])?;
         Ok(Self(memory))

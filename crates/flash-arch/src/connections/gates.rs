@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_os::record_lock;
+use flash_os::{memory_file, record_lock};
 use parking_lot::{FairMutex, FairMutexGuard};
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::getpid;
 
 /// Gates between the threads of a process. Those who wait at a gate pass in the order of arrival.
@@ -57,7 +56,7 @@ pub(crate) struct Passed<'g> {
 
 impl ProcessGates {
     pub(crate) fn new(gates: usize) -> io::Result<Self> {
-        let locks = memfd_create(c"flash-gates", MemfdFlags::CLOEXEC)?;
+        let locks = memory_file::new("flash-gates")?;
         Ok(Self { locks: Arc::new(locks), count: gates.max(1) })
     }
 

@@ -8,7 +8,7 @@ use flash_core::connection::output::{Front, Output};
 use flash_core::file::Content;
 use flash_core::{Connection, Context};
 use flash_observe::metrics::LoopMetrics;
-use rustix::fs::sendfile;
+use flash_os::send_file;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
@@ -82,7 +82,7 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetri
                 let length = (range.end - range.start) as usize;
                 let send = || match open.send_mapped(&file.stamp, socket.as_fd(), &range) {
                     Some(sent) => sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-                    None => sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length),
+                    None => send_file::send(socket, open.as_fd(), range.start, length),
                 };
                 let blocking_call = || ("sendfile", blocking_call::path_of(file));
                 match metrics.map_or_else(send, |metrics| metrics.watch_blocking(send, blocking_call)) {

@@ -4,11 +4,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use flash_os::file_stat;
+use flash_os::walk::{self, Resolve};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::closer::Closer;
-use crate::stat;
 
 #[derive(Debug)]
 pub(crate) struct MountRoot {
@@ -49,8 +50,7 @@ impl Drop for MountRoot {
 
 /// Opens the folder at `point` below `root`, if it is the root of the given mount. May wait for it.
 pub(crate) fn open(root: impl AsFd, point: &[u8], mount: u64) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let folder = openat2(root, point, flags, Mode::empty(), resolve)?;
-    if stat::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
+    let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
+    let folder = walk::open(root.as_fd(), point, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
+    if file_stat::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
 }

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use flash_os::file_stat;
+
 use super::device_class::{self, Capabilities, DeviceClass, NameRule};
 use super::mountinfo::MountInfo;
 use super::table::{Device, Reached};
@@ -50,6 +52,15 @@ pub(crate) struct Devices {
     near: HashSet<u64>,
 }
 
+impl Known {
+    /// The numbers by which open files know the mount.
+    fn ids(&self) -> impl Iterator<Item = u64> + use<> {
+        let (major, minor) = (self.line.major, self.line.minor);
+        let device = || file_stat::mount_of_device(rustix::fs::makedev(major, minor));
+        [self.line.id].into_iter().chain(file_stat::is_mount_a_device().then(device))
+    }
+}
+
 impl Filesystem {
     fn of(line: &MountInfo) -> Self {
         Self { major: line.major, minor: line.minor, kind: line.kind.clone() }
@@ -85,7 +96,12 @@ impl Namespace {
         let locals: Vec<bool> = lines.iter().map(|line| device_class::is_local(line, &lines)).collect();
         self.mounts =
             lines.into_iter().zip(locals).map(|(line, is_local)| Known { line, is_local }).collect();
-        self.by_id = self.mounts.iter().enumerate().map(|(at, known)| (known.line.id, at)).collect();
+        self.by_id = self
+            .mounts
+            .iter()
+            .enumerate()
+            .flat_map(|(at, known)| known.ids().map(move |id| (id, at)))
+            .collect();
         self.by_point = (0..self.mounts.len()).collect();
         self.by_point.sort_by_key(|&at| &self.mounts[at].line.point);
         self.near.clear();
@@ -156,11 +172,12 @@ impl Namespace {
         let near: HashSet<Filesystem> =
             self.near.iter().filter_map(|mount| self.get(*mount)).map(Filesystem::of).collect();
         let device = |known: &Known| {
-            (known.line.id, self.device(&known.line, near.contains(&Filesystem::of(&known.line))))
+            let device = self.device(&known.line, near.contains(&Filesystem::of(&known.line)));
+            known.ids().map(move |id| (id, device))
         };
         Devices {
             mounts: Arc::clone(&self.mounts),
-            by_id: self.mounts.iter().map(device).collect(),
+            by_id: self.mounts.iter().flat_map(device).collect(),
             numbers: self.filesystems.values().map(|facts| facts.number).collect(),
             near: self.near.clone(),
         }

@@ -1,10 +1,14 @@
 //! Probes what a local filesystem can do at once. May wait for its disk.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
+use flash_os::read_at;
 use flash_os::residency::{self, Residency};
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use flash_os::system_calls::{Call, has};
+use flash_os::walk::{self, Resolve};
+use rustix::fs::{Dir, FileType, OFlags};
+use rustix::io::Errno;
 
 use super::device_class::Capabilities;
 use crate::stat;
@@ -14,7 +18,7 @@ use crate::stat;
 const NAMES_MAX: usize = 256;
 
 pub(crate) fn probe(folder: impl AsFd) -> Capabilities {
-    let looks_now = !matches!(open(&folder, c".", OFlags::PATH, ResolveFlags::CACHED), Err(Errno::INVAL));
+    let looks_now = has(Call::Openat2) && has(Call::ResolveCached);
     let capabilities = Capabilities { looks_now, ..Capabilities::ALL };
     some_file(&folder).map_or(capabilities, |file| Capabilities {
         reads_now: reads_now(&file),
@@ -25,15 +29,15 @@ pub(crate) fn probe(folder: impl AsFd) -> Capabilities {
 
 /// A readable file in this folder that is not empty.
 fn some_file(folder: impl AsFd) -> Option<OwnedFd> {
-    let listed = open(&folder, c".", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty()).ok()?;
+    let listed = open(&folder, b".", OFlags::RDONLY | OFlags::DIRECTORY, Resolve::ANY).ok()?;
     let names = Dir::new(listed).ok()?.take(NAMES_MAX).filter_map(Result::ok);
     names.filter(|name| matches!(name.file_type(), FileType::RegularFile | FileType::Unknown)).find_map(
         |name| {
             let file = open(
                 &folder,
-                name.file_name(),
+                name.file_name().to_bytes(),
                 OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
-                ResolveFlags::empty(),
+                Resolve::ANY,
             )
             .ok()?;
             let examined = stat::examine(&file).ok()?;
@@ -43,35 +47,26 @@ fn some_file(folder: impl AsFd) -> Option<OwnedFd> {
 }
 
 fn reads_now(file: &OwnedFd) -> bool {
-    !matches!(read_byte(file, ReadWriteFlags::NOWAIT), Err(Errno::OPNOTSUPP))
+    !matches!(read_at::read_now(file, &mut [MaybeUninit::uninit()], 0), Err(Errno::OPNOTSUPP))
 }
 
 /// Whether the kernel reports a page that was just read as resident. Files that it does not report on to this process
 /// do not count.
 fn tells_residency(file: &OwnedFd) -> bool {
     let known = stat::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
-    let read = || read_byte(file, ReadWriteFlags::empty()).is_ok();
-    !known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1)
+    let read = || read_at::read(file, &mut [MaybeUninit::uninit()], 0).is_ok();
+    has(Call::Mincore)
+        && (!known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1))
 }
 
-fn read_byte(file: &OwnedFd, flags: ReadWriteFlags) -> Result<usize, Errno> {
-    preadv2(file, &mut [std::io::IoSliceMut::new(&mut [0])], 0, flags)
-}
-
-fn open(
-    folder: impl AsFd,
-    name: &std::ffi::CStr,
-    flags: OFlags,
-    resolve: ResolveFlags,
-) -> Result<OwnedFd, Errno> {
-    let resolve = resolve | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
-    openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+fn open(folder: impl AsFd, name: &[u8], flags: OFlags, resolve: Resolve) -> Result<OwnedFd, Errno> {
+    walk::open(folder.as_fd(), name, flags, resolve | Resolve::NO_XDEV | Resolve::NO_SYMLINKS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::open;
+    use rustix::fs::{Mode, open};
 
     fn folder(path: impl rustix::path::Arg) -> OwnedFd {
         open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()

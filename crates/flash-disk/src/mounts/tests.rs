@@ -409,7 +409,7 @@ fn a_mount_root_is_the_mounts_own() {
     with_own_mounts(|folder| {
         bound(folder, "near");
         let root = File::open(folder.root()).unwrap();
-        let mount = stat::mount_of(File::open(folder.path("near")).unwrap()).unwrap();
+        let mount = file_stat::mount_of(File::open(folder.path("near")).unwrap()).unwrap();
         assert!(mount_root::open(&root, b"near", mount).is_ok());
         tmpfs(folder, "near");
         assert!(mount_root::open(&root, b"near", mount).is_err());

@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
+use flash_os::file_stat;
+use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
 use super::table::{FolderState, Table, Term, marked};
@@ -68,7 +69,7 @@ impl OpenFolder {
             NameRule::Briefly => Some(Term::new(Duration::ZERO, briefly)),
             NameRule::WhileUnchanged => None,
         };
-        if before.is_encrypted {
+        if before.may_be_encrypted {
             // Its names depend on the encryption keys that the kernel has.
             return Reading::Never;
         }
@@ -165,10 +166,9 @@ impl Sample {
 
 /// The number of a name's inode, `None` if the name is missing.
 fn inode(folder: impl AsFd, name: &[u8]) -> Result<Option<u64>, Errno> {
-    let look = || statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO);
-    match timed(Stage::Walk, "statx", look) {
+    match timed(Stage::Walk, file_stat::call(), || file_stat::at(&folder, name, false)) {
         Err(Errno::NOENT) => Ok(None),
-        found => Ok(Some(found?.stx_ino)),
+        found => Ok(Some(found?.inode)),
     }
 }
 

@@ -83,7 +83,7 @@ fn what_follows_is_read_before_it_is_due() {
     }
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = stat::examine(&descriptor).unwrap().stamp;
-    let _ = fadvise(&descriptor, 0, None, Advice::Random);
+    file_hints::read_randomly(&descriptor);
     let open = OpenFile::new(descriptor, SendMode::Copy, false, None, None);
     assert!(open.lacks_ahead(&stamp, 0));
     let mebibyte = 1 << 20;

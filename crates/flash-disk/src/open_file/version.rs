@@ -19,11 +19,10 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::file::Stamp;
+use flash_os::file_hints;
 use flash_os::shared_heap::HeapBuf;
-use rustix::fs::{Advice, fadvise};
 
 use super::digests::{BLOCK_BYTES, Digests};
-use crate::blocking::Blocking;
 use crate::read::{AHEAD_BYTES, ReadResult, read_exact};
 use crate::stat::{self, RESTED_NS, unix_ns};
 
@@ -226,11 +225,11 @@ impl Version {
         let mut ahead = 0;
         for block in blocks {
             if block.start >= ahead {
-                let _ = fadvise(file, block.start, AHEAD_BYTES, Advice::WillNeed);
-                ahead = block.start + AHEAD_BYTES.map_or(0, |bytes| bytes.get());
+                file_hints::read_ahead(file, block.start, AHEAD_BYTES);
+                ahead = block.start + AHEAD_BYTES.get();
             }
             let bytes = &mut buffer[..(block.end - block.start) as usize];
-            match read_exact(file, bytes, block.start, Blocking::Anywhere) {
+            match read_exact(file, bytes, block.start) {
                 ReadResult::Whole(()) if self.digests.agree(&block, bytes) => {}
                 _ => return false,
             }

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use flash_os::file_hints;
+use rustix::fs::ftruncate;
 use rustix::io::retry_on_intr;
 
 /// The file, and which of its blocks are free.
@@ -51,9 +52,8 @@ impl Store {
     fn give_back(&self, numbers: &[u32]) {
         for &number in numbers {
             let start = u64::from(number) * BLOCK_BYTES;
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // If the filesystem cannot do that, the space is reused, or freed with the last body.
-            let _ = retry_on_intr(|| fallocate(&self.file, hole, start, BLOCK_BYTES));
+            file_hints::free(&self.file, start..start + BLOCK_BYTES);
         }
         let mut counts = self.counts();
         counts.free.extend_from_slice(numbers);

@@ -10,7 +10,8 @@ use flash_core::job::{Done, Failure, Find, Job, Worth};
 use flash_core::path::SitePath;
 use flash_core::site::id::SiteId;
 use flash_os::cachestat;
-use flash_os::residency::Residency;
+use flash_os::residency::{self, Residency};
+use flash_os::system_calls::{Call, has};
 
 use super::Daemon;
 use crate::answer::{Sent, choose, codings_of, kind_of, kind_of_failure, of_file, with_file, with_memory};
@@ -123,6 +124,9 @@ impl Daemon {
 
 /// Whether a window is in memory. Pages that are still being read count for the first look, and not for the second.
 pub(super) fn is_complete(file: BorrowedFd<'_>, window: Range<u64>) -> bool {
+    if !has(Call::Cachestat) {
+        return residency::holds(file, window);
+    }
     let bytes = window.end - window.start;
     cachestat::holds(file, window.clone()).is_ok_and(|held| held)
         && Residency::new(file, window.end).is_ok_and(|look| look.resident_bytes(window) == bytes)

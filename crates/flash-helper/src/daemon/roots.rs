@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use flash_core::site::id::SiteId;
 use flash_disk::SiteRoot;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use flash_os::walk::{self, Resolve};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Daemon;
@@ -51,8 +52,7 @@ impl Daemon {
 /// The sandbox lets the daemon read below folders that were there at its start. If a new root is outside of them, only a new
 /// process can read it, and the service manager starts one.
 fn check_reach(root: &Arc<SiteRoot>) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match openat2(root.as_fd(), ".", flags, Mode::empty(), ResolveFlags::CACHED) {
+    match walk::open(root.as_fd(), b".", OFlags::RDONLY | OFlags::DIRECTORY, Resolve::CACHED) {
         Err(Errno::ACCESS) => {
             let path = root.real_path().display();
             let why = format!("{path} is a new folder, which the sandbox does not reach: start me again");

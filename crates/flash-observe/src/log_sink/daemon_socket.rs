@@ -7,13 +7,13 @@ use std::fs;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv6Addr, ToSocketAddrs, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use flash_os::memory_file;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg_addr};
 
@@ -159,7 +159,7 @@ fn to_network(socket: &UdpSocket, message: &[u8]) -> io::Result<()> {
 fn to_journald(socket: &UnixDatagram, path: &Path, message: &[u8]) -> io::Result<()> {
     match socket.send_to(message, path) {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MSGSIZE | Errno::NOBUFS)) => {
-            let memory = sealed(message)?;
+            let memory = memory_file::of("flash-log", message)?;
             let descriptors = [memory.as_fd()];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = SendAncillaryBuffer::new(&mut space);
@@ -170,15 +170,4 @@ fn to_journald(socket: &UnixDatagram, path: &Path, message: &[u8]) -> io::Result
         }
         sent => sent.map(drop),
     }
-}
-
-fn sealed(message: &[u8]) -> io::Result<OwnedFd> {
-    let memory = rustix::fs::memfd_create("flash-log", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    let mut rest = message;
-    while !rest.is_empty() {
-        rest = &rest[rustix::io::write(&memory, rest)?..];
-    }
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&memory, seals)?;
-    Ok(memory)
 }

@@ -1,8 +1,14 @@
 //! What is Linux's own.
 
 pub(crate) mod descriptor_range;
+pub(crate) mod file_hints;
+pub(crate) mod file_stat;
+pub(crate) mod memory_file;
 pub(crate) mod pidfd;
 pub(crate) mod probe;
 pub(crate) mod process;
+pub(crate) mod read_at;
 pub(crate) mod sandbox;
+pub(crate) mod send_file;
 pub(crate) mod vfork;
+pub(crate) mod walk;

@@ -6,9 +6,7 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::fs::{
-    AtFlags, CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatxFlags, memfd_create, openat2, statx,
-};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create, openat2};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
@@ -23,7 +21,8 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Openat2 => walks(ResolveFlags::NO_MAGICLINKS).is_ok(),
         // Without the name in the cache it would have to wait, which is an answer too.
         Call::ResolveCached => matches!(walks(ResolveFlags::CACHED), Ok(_) | Err(Errno::AGAIN)),
-        Call::Statx => statx(CWD, "/", AtFlags::empty(), StatxFlags::BASIC_STATS).is_ok(),
+        // One that tells no mount is no better than fstat.
+        Call::Statx => super::file_stat::at(CWD, "/", true).is_ok_and(|stat| stat.mount.is_some()),
         Call::Preadv2 => reads(ReadWriteFlags::empty()).is_ok(),
         // A filesystem may refuse the flag where the kernel knows it.
         Call::ReadNow => {

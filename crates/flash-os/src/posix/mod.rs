@@ -1,3 +1,5 @@
 //! What takes the place of calls that a system does not have, in the words of POSIX.
 
 pub(crate) mod descriptor_range;
+pub(crate) mod file_stat;
+pub(crate) mod walk;

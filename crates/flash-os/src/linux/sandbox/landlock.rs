@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use flash_os::memory_file;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
@@ -26,6 +27,7 @@ pub(super) fn forbid_but_reading(folders: &[PathBuf]) -> Result<(), String> {
 
 fn restrict(folders: &[PathBuf]) -> Result<landlock::RestrictionStatus, RulesetError> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+    let making = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
     Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
@@ -33,5 +35,7 @@ fn restrict(folders: &[PathBuf]) -> Result<landlock::RestrictionStatus, RulesetE
         .create()?
         // A folder that is gone needs no rule.
         .add_rules(path_beneath_rules(folders, reading))?
+        // Where memory has no files of its own, they are made there.
+        .add_rules(path_beneath_rules(memory_file::folder(), making))?
         .restrict_self()
 }

@@ -1,0 +1,33 @@
+//! `preadv2`, which can be told not to wait.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+pub(crate) fn read(file: impl AsFd, bytes: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
+    call(file, bytes, offset, 0)
+}
+
+pub(crate) fn read_set(file: impl AsFd, bytes: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::empty())
+}
+
+pub(crate) fn read_now(file: impl AsFd, bytes: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
+    call(file, bytes, offset, libc::RWF_NOWAIT)
+}
+
+fn call(
+    file: impl AsFd,
+    bytes: &mut [MaybeUninit<u8>],
+    offset: u64,
+    flags: libc::c_int,
+) -> Result<usize, Errno> {
+    let part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: the kernel writes into the bytes only, which nobody else has.
+    let read =
+        unsafe { libc::preadv2(file.as_fd().as_raw_fd(), &raw const part, 1, offset as libc::off_t, flags) };
+    usize::try_from(read)
+        .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
