@@ -22,13 +22,13 @@ pub mod snapshot;
 pub(crate) mod thread;
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use flash_os::poller::{Event, Interest, Poller};
+use flash_os::waker::Waker;
+use rustix::event::PollFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, SocketFlags, shutdown};
@@ -54,6 +54,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How soon a browser asks again after the connection was lost.
 const RETRY: &str = "retry: 1000\n\n";
 const EVENTS_MAX: usize = 64;
+const WAKER: u64 = 0;
+const SOCKET: u64 = 1;
 
 /// Answers administrators. No call waits.
 pub(crate) struct AdminServer {
@@ -62,9 +64,10 @@ pub(crate) struct AdminServer {
     history: History,
     next_look: Instant,
     /// Watches all sockets. Its events only wake: a turn tries all sockets, which are few.
-    epoll: OwnedFd,
-    /// Readable when the outcome of a request is there.
-    waker: Arc<OwnedFd>,
+    poller: Poller,
+    events: Vec<Event>,
+    /// Woken when the outcome of a request is there.
+    waker: Arc<Waker>,
 }
 
 impl AdminServer {
@@ -76,23 +79,24 @@ impl AdminServer {
             clients: Vec::new(),
             history: History::default(),
             next_look: Instant::now(),
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            waker: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            poller: Poller::new()?,
+            events: Vec::with_capacity(EVENTS_MAX),
+            waker: Arc::new(Waker::new()?),
         };
-        watch(&server.epoll, &server.waker)?;
+        server.poller.add_waker(&server.waker, WAKER)?;
         for (listener, access) in [(socket, Access::Full), (read_only, Access::ReadOnly)] {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking()?;
-            watch(&server.epoll, &listener)?;
+            watch(&server.poller, &listener)?;
             let policy = Policy { access, hosts: Arc::clone(&hosts), upgrader: upgrader.clone() };
             server.listeners.push((listener, policy));
         }
         Ok(server)
     }
 
-    /// Readable when there is something to do.
-    pub(crate) fn events(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+    /// What tells when there is something to do.
+    pub(crate) fn polled(&self) -> Vec<PollFd<'_>> {
+        self.poller.polled()
     }
 
     /// When there is something to do without an event.
@@ -109,17 +113,15 @@ impl AdminServer {
     pub(crate) fn leave(&mut self) {
         for (listener, _) in self.listeners.drain(..) {
             // Another process may have the socket, so a close would not end the watch.
-            let _ = epoll::delete(&self.epoll, &listener);
+            let _ = self.poller.delete(&listener);
         }
         self.forget(AdminClient::is_watching);
     }
 
     /// Does what there is to do.
     pub(crate) fn turn(&mut self, server: &mut dyn Administered, now: Instant) {
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let events = epoll::wait(&self.epoll, &mut events[..], Some(&at_once));
-        let is_woken = events.is_ok_and(|(events, _)| !events.is_empty());
+        let waited = self.poller.wait(&mut self.events, Some(Duration::ZERO));
+        let is_woken = waited.is_ok() && !self.events.is_empty();
         let looks = now >= self.next_look && !self.is_over();
         if !is_woken && !looks {
             return;
@@ -135,6 +137,23 @@ impl AdminServer {
             self.clients[at].go_on(now);
         }
         self.forget(AdminClient::is_gone);
+        self.rearm();
+    }
+
+    /// Asks for the next event of each socket, where one is not told of all.
+    fn rearm(&self) {
+        // If it fails, the next look finds what has happened.
+        for (listener, _) in &self.listeners {
+            let _ = self.poller.rearm(listener, SOCKET, true, false);
+        }
+        for client in &self.clients {
+            let (input, room) = client.awaits();
+            if input || room {
+                let _ = self.poller.rearm(client, SOCKET, input, room);
+            } else {
+                self.poller.disarm(client);
+            }
+        }
     }
 
     fn accept(&mut self, now: Instant) {
@@ -160,7 +179,7 @@ impl AdminServer {
                 } else if alike >= CONNECTIONS_MAX {
                     client.respond(&Response::text(503, "too many connections to this listener\n"), now);
                 }
-                if watch(&self.epoll, &client).is_ok() {
+                if watch(&self.poller, &client).is_ok() {
                     self.clients.push(client);
                 }
             }
@@ -207,7 +226,7 @@ impl AdminServer {
     fn forget(&mut self, is_over: impl Fn(&AdminClient) -> bool) {
         for client in self.clients.extract_if(.., |client| is_over(client)) {
             // A worker of mp may have the socket too, so a close would end neither the watch nor the connection.
-            let _ = epoll::delete(&self.epoll, &client);
+            let _ = self.poller.delete(&client);
             let _ = shutdown(&client, Shutdown::Both);
         }
     }
@@ -218,9 +237,8 @@ fn event(subject: &Subject<'_>) -> String {
     format!("data: {}\n\n", subject.page().event())
 }
 
-fn watch(epoll: &OwnedFd, socket: impl AsFd) -> io::Result<()> {
-    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-    Ok(epoll::add(epoll, socket, EventData::new_u64(0), flags)?)
+fn watch(poller: &Poller, socket: impl AsFd) -> io::Result<()> {
+    Ok(poller.add(socket, SOCKET, Interest::BOTH.edge())?)
 }
 
 /// Whether the client is root or the server's user. The socket's mode says the same, but it can be changed.

@@ -210,7 +210,7 @@ impl<S: Source> Blocking<S> {
         // Until an upstream has opened, the completion queue is watched in its place.
         let completions = self.completions.clone();
         if let Some(completions) = &completions {
-            polled.push(PollFd::new(completions.eventfd(), PollFlags::IN));
+            polled.push(PollFd::new(completions.waker(), PollFlags::IN));
         }
         // After an interruption the worker looks at the sockets as usual.
         let has_happened =

@@ -1,7 +1,6 @@
 //! A loop's completion queue: finished jobs, opened upstreams, connections without a permit. Pushing wakes the loop.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::ExchangeId;
@@ -9,6 +8,7 @@ use flash_core::job::Outcome;
 use flash_core::upstream::Arriving;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
+use flash_os::waker::Waker;
 
 use crate::connections::permit::WaitingConnection;
 use crate::fair_queue::ClientNetwork;
@@ -53,9 +53,9 @@ impl CompletionQueue {
         Channel::new().map(Self)
     }
 
-    /// Becomes readable, as an edge, each time the loop is woken.
-    pub(crate) fn eventfd(&self) -> &OwnedFd {
-        self.0.eventfd()
+    /// Woken each time that the loop is to look.
+    pub(crate) fn waker(&self) -> &Waker {
+        self.0.waker()
     }
 
     pub(crate) fn push(&self, token: u64, completion: Completion) {

@@ -58,7 +58,7 @@ pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles, Site
 pub use crate::helpers::HelperLimits;
 pub use crate::helpers::file_service::FileService;
 pub use crate::limits::Limits;
-use crate::poller::epoll::Epoll;
+use crate::poller::readiness::ReadinessPoller;
 pub use crate::server_state::{ServerParts, ServerState};
 pub use crate::service::Startup;
 pub use crate::service::reload::{Configurator, Next, Present};
@@ -121,7 +121,7 @@ impl Arch {
 /// If it cannot serve, or has stopped because a needed process has ended.
 pub fn serve(arch: Arch, startup: Startup<'_>) -> io::Result<()> {
     match arch {
-        Arch::Amped { loops, helpers } => amped::serve::<Epoll>(loops, helpers, startup),
+        Arch::Amped { loops, helpers } => amped::serve::<ReadinessPoller>(loops, helpers, startup),
         Arch::Uring { loops, helpers } => amped::serve::<RingPoller>(loops, helpers, startup),
         Arch::Sped { loops } => sped::serve(loops, startup),
         Arch::Pipelined { pools, helpers } => pipelined::serve(pools, helpers, startup),

@@ -16,11 +16,12 @@ mod worker;
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use flash_observe::RateLimit;
 use flash_process::{Supervisor, UpgradeRequest, child};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::admin::AdminServer;
@@ -74,7 +75,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     let mut signals = Signals::new()?;
     let mut growth = Growth::default();
     generations.wait_for_first();
-    let watchdog = manager.watchdog().map(|interval| Ticks::every(interval / 2)).transpose()?;
+    let mut watchdog = manager.watchdog().map(|interval| Ticks::every(interval / 2));
     let mut is_reloading = false;
     let mut succession: Option<Succession> = None;
     let log = |line: &str| child::log(format_args!("{line}"));
@@ -88,8 +89,9 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         }
         generations.forget_ended();
         growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
-        let others = [Some(admin.events()), watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
-        let events = wait(&mut signals, &supervisor, &generations, &others)?;
+        let others = [admin.polled(), polled(upgrades.events())].concat();
+        let tick = watchdog.as_ref().map(Ticks::due);
+        let events = wait(&mut signals, &supervisor, &generations, (others, tick))?;
         for event in events {
             match event {
                 SignalEvent::Stop => break 'serving None,
@@ -124,7 +126,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
             is_reloading = false;
             manager.ready(format_args!("serves: {}", generations.shown()));
         }
-        if watchdog.as_ref().is_some_and(Ticks::take) {
+        if watchdog.as_mut().is_some_and(|ticks| ticks.take(Instant::now())) {
             manager.alive(format_args!("serves: {}", generations.shown()));
         }
         let idle_max = generations.present.limits.connections_max.saturating_sub(generations.busy());
@@ -168,12 +170,17 @@ fn wait(
     signals: &mut Signals,
     supervisor: &Supervisor<'_>,
     generations: &Generations,
-    others: &[Option<BorrowedFd<'_>>],
+    (mut others, tick): (Vec<PollFd<'_>>, Option<Instant>),
 ) -> io::Result<Vec<SignalEvent>> {
     let parking = generations.parking();
     let parking = parking.as_ref().expect("only workers drop it");
-    let own = [Some(parking.events()), generations.events()];
-    signals.wait(supervisor, &own.iter().chain(others).flatten().copied().collect::<Vec<_>>())
+    others.extend([parking.polled(), polled(generations.events())].into_iter().flatten());
+    signals.wait(supervisor, others, parking.due().into_iter().chain(tick).min())
+}
+
+/// What is only read.
+fn polled(readable: Option<BorrowedFd<'_>>) -> Vec<PollFd<'_>> {
+    readable.map(|readable| PollFd::from_borrowed_fd(readable, PollFlags::IN)).into_iter().collect()
 }
 
 /// The time after another server has taken this one's place, until the last connection has ended.

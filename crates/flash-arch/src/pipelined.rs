@@ -37,7 +37,7 @@ use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
-use crate::poller::epoll::Epoll;
+use crate::poller::readiness::ReadinessPoller;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::Startup;
 
@@ -125,7 +125,7 @@ impl Pool {
 struct Accept {
     shared: Arc<ServerState>,
     clock: Clock,
-    poller: Epoll,
+    poller: ReadinessPoller,
     acceptor: Acceptor,
     to_read: Arc<Queue<Item>>,
     /// Connections of the pool whose handshakes wait for their clients.
@@ -140,7 +140,7 @@ impl Accept {
         to_read: &Arc<Queue<Item>>,
         unfinished: &Arc<Gauge>,
     ) -> io::Result<JoinHandle<()>> {
-        let mut poller = Epoll::new(eventfd, NEW)?;
+        let mut poller = ReadinessPoller::new(eventfd, NEW)?;
         let mut acceptor = Acceptor::new(&shared, |listener| listener as u64)?;
         acceptor.open(&mut poller)?;
         let (to_read, unfinished) = (Arc::clone(to_read), Arc::clone(unfinished));

@@ -1,9 +1,9 @@
 //! The poller: how a loop learns of events, receives and sends.
 //!
-//! There are two, on [`epoll`](crate::poller::epoll) and on [io_uring](crate::uring).
+//! There are two, of [readiness](crate::poller::readiness) and on [io_uring](crate::uring).
 
-pub(crate) mod epoll;
-pub(crate) mod epoll_registration;
+pub(crate) mod readiness;
+pub(crate) mod registration;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// What an event says about a connection.
     type Readiness;
 
-    /// Makes a poller that watches the completion queue's eventfd, as an edge, under `token`.
+    /// Makes a poller that watches the completion queue's waker, as an edge, under `token`.
     fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self>;
 
     /// Called once, by the loop's thread.
@@ -76,6 +76,11 @@ pub(crate) trait Poller: Sized + Send + 'static {
 
     /// Watches an upstream's stream, under a token of its own, until [`Poller::forget`].
     fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Registered) -> io::Result<()>;
+
+    /// Asks for the next edge of a stream that is watched, where a poller reports each only once.
+    fn rearm(&mut self, _stream: &OwnedFd, _token: u64, _bytes: bool, _room: bool) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Whether more events of the stream may follow this one.
     fn goes_on(readiness: &Self::Readiness) -> bool;

@@ -12,7 +12,7 @@ use crate::blocking_call;
 use crate::dispatch::Dispatch;
 use crate::fair_queue::ClientNetwork;
 use crate::loops;
-use crate::poller::epoll::Epoll;
+use crate::poller::readiness::ReadinessPoller;
 use crate::server_state::ServerState;
 use crate::service::Startup;
 
@@ -35,5 +35,5 @@ pub(crate) fn serve(loops: usize, startup: Startup<'_>) -> io::Result<()> {
     let mut service = startup.begin(|_| Ok(()))?;
     service.warm_up();
     let shared = Arc::clone(&service.shared);
-    loops::serve::<Epoll, _>(loops, service, |_| Inline(Arc::clone(&shared)))
+    loops::serve::<ReadinessPoller, _>(loops, service, |_| Inline(Arc::clone(&shared)))
 }

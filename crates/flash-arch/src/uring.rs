@@ -114,7 +114,7 @@ impl Poller for RingPoller {
 
     fn begin(&mut self) -> io::Result<()> {
         self.ring.begin()?;
-        self.ring.poll(self.completions.eventfd().as_fd(), self.completions_token, ring::READABLE, true);
+        self.ring.poll(self.completions.waker().as_fd(), self.completions_token, ring::READABLE, true);
         Ok(())
     }
 
@@ -128,8 +128,11 @@ impl Poller for RingPoller {
         if matches!(outcome, Outcome::Received(Ok(1..))) {
             self.arrived = Arrived::Waiting;
         }
+        if tag == self.completions_token {
+            self.completions.waker().reset();
+        }
         if tag == self.completions_token && last {
-            self.ring.poll(self.completions.eventfd().as_fd(), tag, ring::READABLE, true);
+            self.ring.poll(self.completions.waker().as_fd(), tag, ring::READABLE, true);
         }
         Some(Event { token: tag, readiness: Readiness { outcome, last } })
     }

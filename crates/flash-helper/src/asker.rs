@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::epoll::EventFlags;
+use flash_os::poller::Interest;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -39,7 +39,7 @@ pub(crate) struct Asker {
     /// No more is read of it. It is disconnected when its answers are sent.
     pub(crate) is_leaving: bool,
     /// What the loop waits for on its connection.
-    pub(crate) watched: EventFlags,
+    pub(crate) watched: Interest,
 }
 
 /// While so many answers wait, no question is read.
@@ -69,7 +69,7 @@ impl Asker {
             stalled_ms: None,
             retries: false,
             is_leaving: false,
-            watched: EventFlags::IN,
+            watched: Interest::INPUT,
         }
     }
 

@@ -16,9 +16,7 @@ use flash_arch::FileService;
 use flash_core::cache::local::LocalCache;
 use flash_core::job::Outcome;
 use flash_observe::RateLimit;
-use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use flash_os::poller::{Interest, Poller, Ready};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, shutdown};
@@ -42,7 +40,7 @@ pub struct Daemon {
     settings: Settings,
     roots: Vec<Root>,
     listener: Listener,
-    epoll: OwnedFd,
+    poller: Poller,
     askers: Slab<Asker>,
     asker_number: u64,
     questions: Questions,
@@ -80,14 +78,13 @@ impl Daemon {
         roots: Vec<Root>,
         listener: Listener,
     ) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self {
             closings: Closings::start(&settings.users)?,
             service,
             settings,
             roots,
             listener,
-            epoll,
+            poller: Poller::new()?,
             askers: Slab::new(),
             asker_number: 0,
             questions: Questions::default(),
@@ -106,21 +103,15 @@ impl Daemon {
         let signals = Signals::new()?;
         // On Linux this sets the priority of this thread alone. If the kernel refuses, the daemon answers all the same.
         let _ = rustix::process::nice(NICE);
-        let level = EventFlags::IN;
-        epoll::add(&self.epoll, &self.listener, EventData::new_u64(LISTENER), level)?;
-        epoll::add(&self.epoll, self.service.eventfd(), EventData::new_u64(RESULTS), level | EventFlags::ET)?;
-        epoll::add(&self.epoll, signals.stop(), EventData::new_u64(STOP), level)?;
-        epoll::add(&self.epoll, signals.counters(), EventData::new_u64(COUNTERS), level)?;
+        self.poller.add(&self.listener, LISTENER, Interest::INPUT)?;
+        self.poller.add_waker(self.service.waker(), RESULTS)?;
+        self.poller.add(signals.stop(), STOP, Interest::INPUT)?;
+        self.poller.add(signals.counters(), COUNTERS, Interest::INPUT)?;
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut looked_ms = 0;
         loop {
             self.read_clock();
-            let timeout = self.timeout();
-            events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.poller.wait(&mut events, self.timeout())?;
             self.read_clock();
             if self.now_ms >= looked_ms + LOOK_MS {
                 looked_ms = self.now_ms;
@@ -128,7 +119,7 @@ impl Daemon {
             }
             self.look_at_roots()?;
             for event in &events {
-                match event.data.u64() {
+                match event.token {
                     LISTENER => self.accept(),
                     RESULTS => {}
                     STOP => {
@@ -139,7 +130,7 @@ impl Daemon {
                         signals.counters_logged();
                         self.service.log_metrics("answering");
                     }
-                    token => self.serve((token - ASKERS) as usize, event.flags),
+                    token => self.serve((token - ASKERS) as usize, event.ready),
                 }
             }
             for (token, outcome) in self.service.finished() {
@@ -156,7 +147,7 @@ impl Daemon {
         self.now_ms = now.ms();
     }
 
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self) -> Option<Duration> {
         if self.askers.is_empty() && self.accepts_from_ms.is_none() {
             return None;
         }
@@ -164,8 +155,7 @@ impl Daemon {
         let most = self.now_ms + if retries { RETRY_MS } else { LOOK_MS };
         let due = self.questions.next_due_ms().map_or(most, |due_ms| due_ms.min(most));
         // A millisecond more, because the clock counts whole ones.
-        let left = Duration::from_millis(due.saturating_sub(self.now_ms) + 1);
-        Timespec::try_from(left).ok()
+        Some(Duration::from_millis(due.saturating_sub(self.now_ms) + 1))
     }
 
     fn accept(&mut self) {
@@ -178,8 +168,7 @@ impl Daemon {
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                     let log = self.service.error_log();
                     log.log_limited(&NO_ROOM, format_args!("no asker can be accepted now: {error}"));
-                    let data = EventData::new_u64(LISTENER);
-                    let is_unwatched = epoll::modify(&self.epoll, &self.listener, data, EventFlags::empty());
+                    let is_unwatched = self.poller.modify(&self.listener, LISTENER, Interest::NONE);
                     self.accepts_from_ms = is_unwatched.is_ok().then_some(self.now_ms + RETRY_MS);
                     return;
                 }
@@ -207,8 +196,8 @@ impl Daemon {
                 continue;
             }
             let entry = self.askers.vacant_entry();
-            let data = EventData::new_u64(ASKERS + entry.key() as u64);
-            if epoll::add(&self.epoll, &asker, data, EventFlags::IN).is_err() {
+            let token = ASKERS + entry.key() as u64;
+            if self.poller.add(&asker, token, Interest::INPUT).is_err() {
                 closing.close(asker.into());
                 continue;
             }
@@ -221,8 +210,7 @@ impl Daemon {
     /// Watches the listener again, when descriptors may be free.
     fn listen_again(&mut self) -> io::Result<()> {
         if self.accepts_from_ms.take_if(|from_ms| *from_ms <= self.now_ms).is_some() {
-            let data = EventData::new_u64(LISTENER);
-            epoll::modify(&self.epoll, &self.listener, data, EventFlags::IN)?;
+            self.poller.modify(&self.listener, LISTENER, Interest::INPUT)?;
         }
         Ok(())
     }
@@ -237,8 +225,8 @@ impl Daemon {
     }
 
     /// Something has happened on an asker's connection.
-    fn serve(&mut self, key: usize, flags: EventFlags) {
-        if flags.contains(EventFlags::OUT) {
+    fn serve(&mut self, key: usize, ready: Ready) {
+        if ready.intersects(Ready::ROOM) {
             let now_ms = self.now_ms;
             let Some(asker) = self.askers.get_mut(key) else { return };
             let sent = asker.flush(now_ms);
@@ -273,7 +261,8 @@ impl Daemon {
                 }
             }
         }
-        if flags.contains(EventFlags::HUP) && self.askers.get(key).is_some_and(|asker| !asker.may_be_read()) {
+        if ready.intersects(Ready::HUNG_UP) && self.askers.get(key).is_some_and(|asker| !asker.may_be_read())
+        {
             self.disconnect(key);
         }
     }
@@ -405,21 +394,18 @@ impl Daemon {
         if sent.is_err() || (asker.is_leaving && !asker.has_waiting()) {
             return self.disconnect(key);
         }
-        let mut wanted = EventFlags::empty();
-        wanted.set(EventFlags::IN, asker.may_be_read());
-        wanted.set(EventFlags::OUT, asker.has_waiting() && !asker.retries);
+        let wanted = Interest::new(asker.may_be_read(), asker.has_waiting() && !asker.retries);
         if std::mem::replace(&mut asker.watched, wanted) == wanted {
             return;
         }
-        let data = EventData::new_u64(ASKERS + key as u64);
-        if epoll::modify(&self.epoll, &*asker, data, wanted).is_err() {
+        if self.poller.modify(&*asker, ASKERS + key as u64, wanted).is_err() {
             self.disconnect(key);
         }
     }
 
     fn disconnect(&mut self, key: usize) {
         let Some(asker) = self.askers.try_remove(key) else { return };
-        let _ = epoll::delete(&self.epoll, asker.as_fd());
+        let _ = self.poller.delete(asker.as_fd());
         for serial in self.questions.of_asker(asker.number) {
             self.questions.remove(serial);
         }

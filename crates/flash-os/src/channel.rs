@@ -1,29 +1,26 @@
-//! A queue whose consumer sleeps on an eventfd: the descriptor becomes readable when a value is sent.
+//! A queue whose consumer sleeps on a waker: its descriptor becomes readable when a value is sent.
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
-
-use rustix::event::EventfdFlags;
 
 use crate::mpsc::{Drain, Queue};
+use crate::waker::Waker;
 
 pub struct Channel<T> {
     queue: Queue<T>,
-    eventfd: OwnedFd,
+    waker: Waker,
 }
 
 impl<T> Channel<T> {
     /// # Errors
     /// When the process cannot have a descriptor more.
     pub fn new() -> io::Result<Self> {
-        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { queue: Queue::new(), eventfd })
+        Ok(Self { queue: Queue::new(), waker: Waker::new()? })
     }
 
-    /// Becomes readable, as an edge, each time the consumer is woken.
-    pub fn eventfd(&self) -> &OwnedFd {
-        &self.eventfd
+    /// Woken each time that the consumer is to look.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
     }
 
     /// Never waits.
@@ -34,8 +31,7 @@ impl<T> Channel<T> {
     }
 
     pub fn wake(&self) {
-        // The write fails only when the counter is at its maximum, and then the descriptor is readable.
-        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+        self.waker.wake();
     }
 
     pub fn drain(&self) -> Drain<T> {

@@ -1,9 +1,9 @@
 //! Putting something else in the place of a descriptor: of one that other threads still refer to, and of standard error.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, eventfd};
+use crate::waker::Waker;
 
 /// Closes what the descriptor leads to, and keeps its number for an event that nobody waits for. So threads that still use
 /// the number never meet another file.
@@ -11,9 +11,9 @@ use rustix::event::{EventfdFlags, eventfd};
 /// # Errors
 /// If there is no descriptor left. Nothing is closed then.
 pub fn close_in_place(descriptor: &OwnedFd) -> io::Result<()> {
-    let placeholder = eventfd(0, EventfdFlags::CLOEXEC)?;
+    let placeholder = Waker::new()?;
     // SAFETY: both numbers are open. The first one stays open, so its owner goes on owning it; no memory is involved.
-    match unsafe { libc::dup3(placeholder.as_raw_fd(), descriptor.as_raw_fd(), libc::O_CLOEXEC) } {
+    match unsafe { libc::dup3(placeholder.as_fd().as_raw_fd(), descriptor.as_raw_fd(), libc::O_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

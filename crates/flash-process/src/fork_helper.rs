@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
+use flash_os::poller::{self, Interest, Poller};
 use flash_os::spawn::SpawnMethod;
 use flash_os::{pidfd, signals};
-use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use self::children::{Children, ProgramId};
@@ -42,7 +42,7 @@ pub(crate) enum HelperMode {
 
 struct Helper {
     setup: Arc<Setup>,
-    epoll: Rc<OwnedFd>,
+    poller: Rc<Poller>,
     /// `None` when no server process is left that could register.
     rendezvous: Option<OwnedFd>,
     children: Children,
@@ -101,28 +101,27 @@ pub(crate) fn open_scripts(setup: &Setup) -> io::Result<Vec<Scripts>> {
 /// # Errors
 /// When the kernel has no room for the few things that this needs.
 pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> io::Result<()> {
-    let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+    let poller = Rc::new(Poller::new()?);
     let outcomes = Arc::new(Channel::new()?);
-    epoll::add(&*epoll, &rendezvous, epoll::EventData::new_u64(RENDEZVOUS), epoll::EventFlags::IN)?;
-    let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&*epoll, outcomes.eventfd(), epoll::EventData::new_u64(OUTCOMES), edge)?;
+    poller.add(&rendezvous, RENDEZVOUS, Interest::INPUT)?;
+    poller.add_waker(outcomes.waker(), OUTCOMES)?;
     // Pidfds tell of the ends of their processes.
     let child_ends = match mode {
         HelperMode::Process if !pidfd::are_there() => Some(signals::child_ends()?),
         HelperMode::Process | HelperMode::Thread => None,
     };
     if let Some(ends) = &child_ends {
-        epoll::add(&*epoll, ends, epoll::EventData::new_u64(CHILD_ENDS), epoll::EventFlags::IN)?;
+        poller.add(ends, CHILD_ENDS, Interest::INPUT)?;
     }
     let (method, is_subreaper) = match mode {
         HelperMode::Process => (SpawnMethod::Vfork, true),
         HelperMode::Thread => (SpawnMethod::Fork, false),
     };
     let mut helper = Helper {
-        children: Children::new(Rc::clone(&epoll), is_subreaper, setup.grace),
+        children: Children::new(Rc::clone(&poller), is_subreaper, setup.grace),
         threads: SpawnThreads::new(Arc::clone(&setup), method, Arc::clone(&outcomes))?,
         setup,
-        epoll,
+        poller,
         rendezvous: Some(rendezvous),
         outcomes,
         child_ends,
@@ -133,22 +132,15 @@ pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> i
     let mut events = Vec::with_capacity(EVENTS_MAX);
     let mut buffer = ipc::buffer();
     while helper.is_needed() {
-        let timeout = helper.due_at().map(|at| {
-            let left = at.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-        });
-        events.clear();
-        match epoll::wait(&*helper.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-            Err(Errno::INTR) => continue,
-            result => result?,
-        };
+        let timeout = helper.due_at().map(|at| at.saturating_duration_since(Instant::now()));
+        helper.poller.wait(&mut events, timeout)?;
         helper.handle_events(&events, &mut buffer);
     }
     Ok(())
 }
 
-fn has_event(events: &[epoll::Event], token: u64) -> bool {
-    events.iter().any(|event| event.data.u64() == token)
+fn has_event(events: &[poller::Event], token: u64) -> bool {
+    events.iter().any(|event| event.token == token)
 }
 
 impl Helper {
@@ -171,7 +163,7 @@ impl Helper {
         self.children.due_at().into_iter().chain(queued).chain(starting).chain(left).min()
     }
 
-    fn handle_events(&mut self, events: &[epoll::Event], buffer: &mut [u8]) {
+    fn handle_events(&mut self, events: &[poller::Event], buffer: &mut [u8]) {
         let now = Instant::now();
         if let Some(ends) = self.child_ends.as_ref().filter(|_| has_event(events, CHILD_ENDS)) {
             // Before the look at children, so that none ends unnoticed.
@@ -183,7 +175,7 @@ impl Helper {
         }
         // Those that ended make room for others.
         for event in events {
-            if let Some((id, how)) = self.children.ended(event.data.u64(), now) {
+            if let Some((id, how)) = self.children.ended(event.token, now) {
                 self.send_event(id.server, Event::Exited { number: id.number, how }, Vec::new());
             }
         }
@@ -194,7 +186,7 @@ impl Helper {
         }
         self.refuse_late(now);
         for event in events {
-            match event.data.u64() {
+            match event.token {
                 RENDEZVOUS => self.accept_server(buffer),
                 OUTCOMES | CHILD_ENDS => {}
                 token => self.receive(token, buffer, now),
@@ -218,16 +210,18 @@ impl Helper {
                 // A socket that came without its record is closed, which the server process sees.
                 let Ok([socket, record]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
                 self.tokens += 1;
-                let data = epoll::EventData::new_u64(self.tokens);
                 // Without memory for it the socket closes, and the server tries again.
-                if epoll::add(&*self.epoll, &socket, data, epoll::EventFlags::IN).is_ok() {
+                if self.poller.add(&socket, self.tokens, Interest::INPUT).is_ok() {
                     let record = Arc::new(StartRecord::from_server(record));
                     let server = Server { socket, record, unsent: VecDeque::new(), is_full: false };
                     self.servers.insert(self.tokens, server);
                 }
             }
             Ok(Received::Nothing) => {}
-            Ok(Received::Gone) | Err(_) => self.rendezvous = None,
+            Ok(Received::Gone) | Err(_) => {
+                self.poller.disarm(rendezvous);
+                self.rendezvous = None;
+            }
         }
     }
 
@@ -266,7 +260,9 @@ impl Helper {
 
     /// A server process has gone: no process has a use for its programs any more.
     fn disconnect(&mut self, token: u64, now: Instant) {
-        self.servers.remove(&token);
+        if let Some(server) = self.servers.remove(&token) {
+            self.poller.disarm(&server.socket);
+        }
         self.queue.retain(|queued| queued.start.id.server != token);
         self.children.terminate(|id| id.server == token, now);
     }
@@ -409,10 +405,8 @@ impl Helper {
             }
         }
         if server.is_full != was_full {
-            let out = if server.is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-            let data = epoll::EventData::new_u64(token);
             // It can only fail for a socket that was never added.
-            let _ = epoll::modify(&*self.epoll, &server.socket, data, epoll::EventFlags::IN | out);
+            let _ = self.poller.modify(&server.socket, token, Interest::new(true, server.is_full));
         }
     }
 }

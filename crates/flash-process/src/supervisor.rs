@@ -141,13 +141,21 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// When the kernel has no room for the few things that this needs.
     pub fn wait(&self, events: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut readable: Vec<_> =
-            events.iter().map(|event| PollFd::from_borrowed_fd(*event, PollFlags::IN)).collect();
-        let timeout = self.pending.iter().map(|(at, _)| *at).min().map(|at| {
+        let readable = events.iter().map(|event| PollFd::from_borrowed_fd(*event, PollFlags::IN));
+        self.wait_until(&mut readable.collect::<Vec<_>>(), None)
+    }
+
+    /// As [`Self::wait`], with other events too, and until a time.
+    ///
+    /// # Errors
+    /// As those of [`Self::wait`].
+    pub fn wait_until(&self, polled: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<()> {
+        let due = self.pending.iter().map(|(at, _)| *at).chain(until).min();
+        let timeout = due.map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
-        match poll(&mut readable, timeout.as_ref()) {
+        match poll(polled, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -11,9 +11,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use flash_os::channel::Channel;
+use flash_os::poller::{Interest, Poller};
 use flash_process::Reporter;
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
 
 use crate::address::Address;
 
@@ -41,7 +40,7 @@ pub(crate) enum Command {
 /// I/O that takes time. The thread waits for its stream's events.
 pub(crate) trait PendingIo: Send {
     fn stream(&self) -> &OwnedFd;
-    fn interest(&self) -> epoll::EventFlags;
+    fn interest(&self) -> Interest;
     fn give_up_at(&self) -> Instant;
 
     /// How late [`PendingIo::give_up`] may come.
@@ -85,11 +84,11 @@ pub(crate) trait Maintained: Send + Sync {
 
 pub(crate) struct BackgroundThread {
     commands: Arc<CommandChannel>,
-    epoll: OwnedFd,
+    poller: Poller,
     maintained: Vec<Weak<dyn Maintained>>,
     reporter: Arc<Reporter>,
     tokens: u64,
-    /// I/O whose next event is pending, by its token in the epoll set.
+    /// I/O whose next event is pending, by its token in the poller.
     pending: HashMap<u64, Box<dyn PendingIo>>,
     /// Connection attempts to Unix sockets with a full listen queue, oldest first.
     waiting: VecDeque<Box<dyn FullSocket>>,
@@ -123,12 +122,11 @@ impl CommandChannel {
 
 impl BackgroundThread {
     pub(crate) fn new(commands: Arc<CommandChannel>, reporter: Arc<Reporter>) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, commands.channel.eventfd(), epoll::EventData::new_u64(COMMANDS), flags)?;
+        let poller = Poller::new()?;
+        poller.add_waker(commands.channel.waker(), COMMANDS)?;
         Ok(Self {
             commands,
-            epoll,
+            poller,
             maintained: Vec::new(),
             reporter,
             tokens: COMMANDS,
@@ -141,19 +139,13 @@ impl BackgroundThread {
     pub(crate) fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
-            events.clear();
-            let timeout = self.timeout();
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => {
-                    self.reporter.log(format_args!("the background thread for upstreams ended: {error}"));
-                    break;
-                }
+            if let Err(error) = self.poller.wait(&mut events, self.timeout()) {
+                self.reporter.log(format_args!("the background thread for upstreams ended: {error}"));
+                break;
             }
             let now = Instant::now();
             for event in &events {
-                self.on_ready(event.data.u64());
+                self.on_ready(event.token);
             }
             let commands = Arc::clone(&self.commands);
             let mut queued = commands.channel.drain();
@@ -180,12 +172,11 @@ impl BackgroundThread {
         self.close(commands.channel.drain());
     }
 
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self) -> Option<Duration> {
         let slack = self.pending.values().map(|pending| pending.deadline_slack()).min();
         let full = (!self.waiting.is_empty()).then_some(FULL_PAUSE);
         let tick = self.commands.is_ticking.load(Ordering::Relaxed).then_some(TICK);
-        let pause = slack.into_iter().chain(full).chain(tick).min();
-        pause.map(|pause| Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() })
+        slack.into_iter().chain(full).chain(tick).min()
     }
 
     /// No upstream can be opened any more: what is not done is rejected.
@@ -204,9 +195,8 @@ impl BackgroundThread {
 
     fn wait_for(&mut self, pending: Box<dyn PendingIo>) {
         self.tokens += 1;
-        let data = epoll::EventData::new_u64(self.tokens);
         // Without the kernel's memory for it, time decides.
-        let _ = epoll::add(&self.epoll, pending.stream(), data, pending.interest());
+        let _ = self.poller.add(pending.stream(), self.tokens, pending.interest());
         self.pending.insert(self.tokens, pending);
     }
 
@@ -215,7 +205,7 @@ impl BackgroundThread {
             && let Some(pending) = self.pending.remove(&token)
         {
             // From now on it belongs to others.
-            let _ = epoll::delete(&self.epoll, pending.stream());
+            let _ = self.poller.delete(pending.stream());
             pending.finish();
         }
     }
@@ -233,7 +223,10 @@ impl BackgroundThread {
     /// Ends what has taken too long.
     fn expire(&mut self, now: Instant) {
         let late = self.pending.extract_if(|_, pending| now >= pending.give_up_at());
-        late.for_each(|(_, pending)| pending.give_up());
+        for (_, pending) in late {
+            self.poller.disarm(pending.stream());
+            pending.give_up();
+        }
     }
 
     fn tick(&mut self, now: Instant) {

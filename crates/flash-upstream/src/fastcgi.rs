@@ -15,8 +15,8 @@ use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
+use flash_os::poller::Interest;
 use flash_process::{LineLimiter, Reporter};
-use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -260,8 +260,8 @@ impl PendingIo for Connecting {
         &self.stream
     }
 
-    fn interest(&self) -> epoll::EventFlags {
-        epoll::EventFlags::OUT
+    fn interest(&self) -> Interest {
+        Interest::ROOM
     }
 
     fn give_up_at(&self) -> Instant {

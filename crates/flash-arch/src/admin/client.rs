@@ -134,6 +134,17 @@ impl AdminClient {
         }
     }
 
+    /// Whether it waits for input, and for room.
+    pub(super) fn awaits(&self) -> (bool, bool) {
+        match &self.state {
+            ClientState::Asks(_) | ClientState::Lingers => (true, false),
+            ClientState::Takes(unsent) | ClientState::Watches(unsent) => {
+                (false, unsent.sent < unsent.bytes.len())
+            }
+            ClientState::Waits(_) | ClientState::Gone => (false, false),
+        }
+    }
+
     /// Whether it has closed the connection, or sends too much to wait for that.
     fn has_left(&mut self) -> io::Result<bool> {
         for _ in 0..LINGER_READS_MAX {

@@ -1,7 +1,6 @@
 //! What a request at the admin socket asks for.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -11,6 +10,7 @@ use flash_http::Fields;
 use flash_http::head::{self, Limits, Parsed, Target};
 use flash_http::method::Method;
 
+use flash_os::waker::Waker;
 use flash_process::UpgradeRequest;
 
 use super::administered::Administered;
@@ -29,7 +29,7 @@ pub(super) struct Subject<'a> {
     pub(super) server: &'a mut dyn Administered,
     pub(super) history: &'a History,
     /// Readable when an outcome is there.
-    pub(super) waker: &'a Arc<OwnedFd>,
+    pub(super) waker: &'a Arc<Waker>,
     /// A client waits for another reload.
     pub(super) is_reloading: bool,
 }

@@ -67,7 +67,7 @@ fn client(admin: &mut AdminServer, bytes: &str, now: Instant) -> UnixStream {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(bytes.as_bytes()).unwrap();
     [&ours, &theirs].iter().for_each(|end| end.set_nonblocking(true).unwrap());
-    watch(&admin.epoll, &theirs).unwrap();
+    watch(&admin.poller, &theirs).unwrap();
     let policy = Policy { access: Access::Full, ..admin.listeners[0].1.clone() };
     admin.clients.push(AdminClient::new(theirs.into(), policy, now));
     ours

@@ -1,14 +1,14 @@
 //! The thread of the admin socket, in servers that have threads.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use flash_os::waker::Waker;
 use flash_process::UpgradeRequest;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::admin::history::Sample;
 use crate::admin::listeners::AdminListeners;
@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// The thread that answers. When this is dropped, it accepts no more.
 #[must_use]
 pub(crate) struct AdminThread {
-    stop: Arc<OwnedFd>,
+    stop: Arc<Waker>,
     /// Disconnected once it has left its listeners.
     leaves: Receiver<()>,
     thread: JoinHandle<()>,
@@ -35,7 +35,7 @@ pub(crate) struct AdminThread {
 impl AdminThread {
     pub(crate) fn start(listeners: AdminListeners, server: &Arc<ServerState>) -> io::Result<Self> {
         let admin = AdminServer::new(listeners)?;
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let stop = Arc::new(Waker::new()?);
         let (leaving, leaves) = channel();
         let (server, stopping) = (Arc::clone(server), Arc::clone(&stop));
         let thread = thread::Builder::new()
@@ -47,8 +47,7 @@ impl AdminThread {
 
     /// Accepts no more. What has been asked is answered.
     pub(crate) fn stop(&self) {
-        // It fails only if it is readable already.
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        self.stop.wake();
         // One that panicked has left its listeners too.
         let _ = self.leaves.recv();
     }
@@ -68,16 +67,19 @@ impl Drop for AdminThread {
     }
 }
 
-fn run(mut admin: AdminServer, mut server: Arc<ServerState>, stop: &OwnedFd, leaving: Sender<()>) {
+fn run(mut admin: AdminServer, mut server: Arc<ServerState>, stop: &Waker, leaving: Sender<()>) {
     let mut leaving = Some(leaving);
     while !admin.is_over() {
         admin.turn(&mut server, Instant::now());
         let until = admin.due().saturating_duration_since(Instant::now());
-        let mut events = vec![PollFd::from_borrowed_fd(admin.events(), PollFlags::IN)];
+        let mut events = admin.polled();
+        let own = events.len();
         events.extend(leaving.as_ref().map(|_| PollFd::new(stop, PollFlags::IN)));
         // If it fails, the next turn tries again.
         let _ = poll(&mut events, Timespec::try_from(until).ok().as_ref());
-        if events.get(1).is_some_and(|stop| !stop.revents().is_empty()) {
+        let is_stopped = events.get(own).is_some_and(|stop| !stop.revents().is_empty());
+        drop(events);
+        if is_stopped {
             admin.leave();
             leaving = None;
         }

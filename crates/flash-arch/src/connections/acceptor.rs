@@ -10,7 +10,7 @@ use std::time::Duration;
 use flash_core::TransportInfo;
 use flash_core::record::counters::Count;
 use flash_observe::RateLimit;
-use rustix::event::{EventfdFlags, eventfd};
+use flash_os::waker::Waker;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -31,7 +31,7 @@ pub(crate) struct Acceptor {
     state: AcceptState,
     /// A spare descriptor. When descriptors run out, it is closed for a moment, so that one connection can be
     /// accepted and get a 503.
-    reserve: Option<OwnedFd>,
+    reserve: Option<Waker>,
     /// Until it has left the listeners for good.
     watching: Option<Arc<()>>,
 }
@@ -221,7 +221,7 @@ fn has(listeners: &Listeners, number: usize, listener: &Arc<Listener>) -> bool {
     matches!(listeners.get(number), Some(Some(there)) if Arc::ptr_eq(there, listener))
 }
 
-/// Any descriptor will do. An eventfd needs no file.
-fn reserve() -> io::Result<OwnedFd> {
-    Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
+/// Any descriptor will do. This needs no file.
+fn reserve() -> io::Result<Waker> {
+    Waker::new()
 }

@@ -9,7 +9,7 @@ use flash_core::record::Peer;
 use tempfile::TempDir;
 
 use super::*;
-use crate::poller::epoll::Epoll;
+use crate::poller::readiness::ReadinessPoller;
 use crate::service::upgrade::UpgradeQueue;
 use crate::{Limits, testing};
 
@@ -36,7 +36,8 @@ fn a_loop_that_panics_stops_its_server_and_closes_its_connections() {
     let shared = testing::shared(folder.path(), limits, 1_000);
     let _ = shared.upgrades.set(UpgradeQueue::new().unwrap());
     let completions = Arc::new(CompletionQueue::new().unwrap());
-    let mut event_loop = EventLoop::<_, Epoll>::new(Arc::clone(&shared), completions, Panics).unwrap();
+    let mut event_loop =
+        EventLoop::<_, ReadinessPoller>::new(Arc::clone(&shared), completions, Panics).unwrap();
     let (socket, mut client) = UnixStream::pair().unwrap();
     socket.set_nonblocking(true).unwrap();
     let permit = shared.permit().unwrap();
@@ -53,5 +54,5 @@ fn a_loop_that_panics_stops_its_server_and_closes_its_connections() {
     assert_eq!(shared.failure(), Some("loop-0 has ended (internal error: a fault), so the server stops"));
     // What waits for signals is woken.
     let upgrades = shared.upgrades.get().unwrap();
-    assert_eq!(rustix::io::read(upgrades.eventfd(), &mut [0; 8][..]), Ok(8));
+    assert_eq!(rustix::io::read(upgrades.waker(), &mut [0; 8][..]), Ok(8));
 }

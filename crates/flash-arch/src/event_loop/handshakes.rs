@@ -16,13 +16,13 @@ use tempfile::TempDir;
 use super::*;
 use crate::sped::Inline;
 use crate::testing;
-use crate::{Epoll, Limits};
+use crate::{Limits, ReadinessPoller};
 
 const HANDSHAKES_MAX: usize = 3;
 
 /// A loop, and clients whose first messages it has received.
 struct Handshakes {
-    event_loop: EventLoop<Inline, Epoll>,
+    event_loop: EventLoop<Inline, ReadinessPoller>,
     clients: Vec<UnixStream>,
     shared: Arc<ServerState>,
     _folder: TempDir,

@@ -115,7 +115,7 @@ impl Streams {
         while let Some(index) = next {
             let generation = self.next_generation();
             let entry = &mut self.entries[index];
-            let (_, room) = connection.interest_of(entry.exchange);
+            let (bytes, room) = connection.interest_of(entry.exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
             if entry.registered != Registered::Room && entry.registered != needed {
                 if entry.registered != Registered::No {
@@ -126,6 +126,7 @@ impl Streams {
                 poller.watch(&entry.stream, stream_token(entry.generation, index), needed)?;
                 entry.registered = needed;
             }
+            poller.rearm(&entry.stream, stream_token(entry.generation, index), bytes, room)?;
             next = entry.next.first();
         }
         Ok(())

@@ -3,7 +3,6 @@
 //! The driver has one thread that must not wait. What is asked, and by whom, is not known here.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use flash_core::{ExchangeId, Now, Server};
 use flash_disk::Disk;
 use flash_observe::ErrorLog;
 use flash_observe::metrics::LoopMetrics;
+use flash_os::waker::Waker;
 
 use crate::amped::Asymmetric;
 use crate::clock::Clock;
@@ -98,8 +98,8 @@ impl FileService {
     }
 
     /// Becomes readable, as an edge, each time a result has come.
-    pub fn eventfd(&self) -> BorrowedFd<'_> {
-        self.dispatch.completions.eventfd().as_fd()
+    pub fn waker(&self) -> &Waker {
+        self.dispatch.completions.waker()
     }
 
     /// The results that have come, with their tokens.

@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_observe::metrics::MetricsMemory;
+use flash_os::waker::Waker;
 use flash_process::ipc::{self, Received};
 use flash_process::{OnEnd, Role, Supervisor, child};
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock;
 use crate::connections::gates::{ProcessGates, steps_at_once};
@@ -303,7 +303,7 @@ impl Generations {
     /// Begins another generation, and retires the present one.
     fn begin(
         &mut self,
-        (scoreboard, reports, waker): (Scoreboard, Reports, OwnedFd),
+        (scoreboard, reports, waker): (Scoreboard, Reports, Waker),
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
         has_successor: bool,
         supervisor: &mut Supervisor<'_>,
@@ -352,9 +352,8 @@ impl Generations {
 }
 
 /// What the workers of a generation share with the parent.
-fn shared(workers_max: usize) -> io::Result<(Scoreboard, Reports, OwnedFd)> {
-    let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    Ok((Scoreboard::new(workers_max)?, Reports::new(workers_max)?, waker))
+fn shared(workers_max: usize) -> io::Result<(Scoreboard, Reports, Waker)> {
+    Ok((Scoreboard::new(workers_max)?, Reports::new(workers_max)?, Waker::new()?))
 }
 
 fn wait_while(patience: Duration, condition: impl Fn() -> bool) {

@@ -6,36 +6,35 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::mem;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flash_core::clients::Clients;
 use flash_core::{Evictable, IdleState};
+use flash_os::poller::{Event, Interest, Poller};
 use flash_process::ipc::{self, Received};
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags as Flag};
+use rustix::event::PollFd;
 use rustix::io::Errno;
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::clock::server_us;
 use crate::connections::parked::Parked;
 use crate::fair_queue::ClientNetwork;
 
 pub(super) struct Parking {
-    epoll: OwnedFd,
+    poller: Poller,
+    events: Vec<Event>,
     from_workers: OwnedFd,
     to_workers: OwnedFd,
     ends: Rc<WorkerEnds>,
     parked: Parked<ParkedConnection>,
     /// Connections that `to_workers` had no room for.
     ready: VecDeque<ParkedConnection>,
-    /// Whether the epoll tells when `to_workers` has room.
+    /// Whether the poller tells when `to_workers` has room.
     awaits_room: bool,
-    /// Readable every [`TICK`], while it is set.
-    timer: OwnedFd,
-    ticks: bool,
+    /// When the next turn is to come in any case.
+    due: Option<Instant>,
     buffer: [u8; MESSAGE_BYTES],
     /// Where connections are counted.
     clients: Clients,
@@ -60,33 +59,26 @@ pub(super) const MESSAGE_BYTES: usize = 64;
 pub(super) const SHORT: &[u8] = b"short";
 const FROM_WORKERS: u64 = 0;
 const TO_WORKERS: u64 = 1;
-const TIMER: u64 = 2;
 const TICK: Duration = Duration::from_millis(250);
 const EVENTS_MAX: usize = 256;
-const CLIENT: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
 
 impl Parking {
     pub(super) fn new(clients: Clients) -> io::Result<Self> {
         let (from_workers, to_parent) = ipc::pair()?;
         let (to_workers, ready) = ipc::pair()?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = rustix::time::timerfd_create(
-            TimerfdClockId::Monotonic,
-            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
-        )?;
-        epoll::add(&epoll, &from_workers, EventData::new_u64(FROM_WORKERS), Flag::IN)?;
-        epoll::add(&epoll, &to_workers, EventData::new_u64(TO_WORKERS), Flag::empty())?;
-        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), Flag::IN)?;
+        let poller = Poller::new()?;
+        poller.add(&from_workers, FROM_WORKERS, Interest::INPUT)?;
+        poller.add(&to_workers, TO_WORKERS, Interest::NONE)?;
         Ok(Self {
-            epoll,
+            poller,
+            events: Vec::with_capacity(EVENTS_MAX),
             from_workers,
             to_workers,
             ends: Rc::new(WorkerEnds { to_parent, ready }),
             parked: Parked::new(now_ms()),
             ready: VecDeque::new(),
             awaits_room: false,
-            timer,
-            ticks: false,
+            due: None,
             buffer: [0; MESSAGE_BYTES],
             clients,
         })
@@ -96,9 +88,14 @@ impl Parking {
         Rc::clone(&self.ends)
     }
 
-    /// Readable when there is work for [`Parking::turn`].
-    pub(super) fn events(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+    /// What tells when there is work for [`Parking::turn`].
+    pub(super) fn polled(&self) -> Vec<PollFd<'_>> {
+        self.poller.polled()
+    }
+
+    /// When there is work without an event.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
     }
 
     /// How many connections are idle, or wait for a worker.
@@ -110,22 +107,17 @@ impl Parking {
     /// has the next turn come within a tick in any case. Returns whether a worker was the last idle one.
     pub(super) fn turn(&mut self, idle_max: usize, keep_ticking: bool) -> bool {
         let mut is_short = false;
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let events = match epoll::wait(&self.epoll, &mut events[..], Some(&at_once)) {
-            Ok((events, _)) => &*events,
-            Err(_) => &[],
-        };
-        for event in events {
-            match event.data.u64() {
+        let mut events = mem::take(&mut self.events);
+        // If it fails, the next turn tries again.
+        let _ = self.poller.wait(&mut events, Some(Duration::ZERO));
+        for event in &events {
+            match event.token {
                 FROM_WORKERS => is_short |= self.receive(),
                 TO_WORKERS => {}
-                TIMER => {
-                    let _ = rustix::io::read(&self.timer, &mut self.buffer);
-                }
                 token => self.unpark(token),
             }
         }
+        self.events = events;
         for token in self.parked.due(now_ms()) {
             self.unpark(token);
         }
@@ -134,12 +126,15 @@ impl Parking {
                 (Some(Evictable::Idle(idle.since_ms)), ClientNetwork::of(idle.state.peer()))
             };
             match self.parked.take_victim(now_ms(), look) {
-                Some(idle) => self.close(&idle.state),
+                Some(idle) => {
+                    self.poller.disarm(&idle.socket);
+                    self.close(&idle.state);
+                }
                 None => break,
             }
         }
         self.pass_on();
-        self.tick(keep_ticking || !self.parked.is_empty());
+        self.due = (keep_ticking || !self.parked.is_empty()).then(|| Instant::now() + TICK);
         is_short
     }
 
@@ -169,7 +164,7 @@ impl Parking {
         let deadline_ms = idle.state.deadline_ms();
         let token = self.parked.park(idle, deadline_ms);
         let Some(idle) = self.parked.get(token) else { return };
-        if epoll::add(&self.epoll, &idle.socket, EventData::new_u64(token), CLIENT).is_err()
+        if self.poller.add(&idle.socket, token, Interest::INPUT.once()).is_err()
             && let Some(idle) = self.parked.take(token)
         {
             self.close(&idle.state);
@@ -185,7 +180,7 @@ impl Parking {
     fn unpark(&mut self, token: u64) {
         let Some(idle) = self.parked.take(token) else { return };
         // A worker will have a descriptor of the same socket, so a close would not end the watch.
-        let _ = epoll::delete(&self.epoll, &idle.socket);
+        let _ = self.poller.delete(&idle.socket);
         self.ready.push_back(idle);
     }
 
@@ -205,19 +200,8 @@ impl Parking {
         }
         if self.awaits_room == self.ready.is_empty() {
             self.awaits_room = !self.awaits_room;
-            let flags = if self.awaits_room { Flag::OUT } else { Flag::empty() };
-            let _ = epoll::modify(&self.epoll, &self.to_workers, EventData::new_u64(TO_WORKERS), flags);
-        }
-    }
-
-    /// Sets the timer, or ends it.
-    fn tick(&mut self, ticks: bool) {
-        if mem::replace(&mut self.ticks, ticks) != ticks {
-            let interval = if ticks { TICK } else { Duration::ZERO };
-            let every = Timespec { tv_sec: 0, tv_nsec: interval.subsec_nanos().into() };
-            let setting = Itimerspec { it_interval: every, it_value: every };
-            // It fails only for what is no timer.
-            let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting);
+            let interest = Interest::new(false, self.awaits_room);
+            let _ = self.poller.modify(&self.to_workers, TO_WORKERS, interest);
         }
     }
 }

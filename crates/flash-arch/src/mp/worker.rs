@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -13,9 +13,10 @@ use std::time::Duration;
 use flash_core::job::{Job, Outcome};
 use flash_core::{Connection, Drain, Evictable, IdleState};
 use flash_observe::metrics::MetricsMemory;
+use flash_os::poller::{Interest, Poller};
+use flash_os::waker::Waker;
 use flash_process::ipc::{self, Received};
-use rustix::event::epoll::{self, EventData, EventFlags as Flag};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -56,7 +57,7 @@ pub(super) struct Workers {
     pub(super) handshake_gates: ProcessGates,
     pub(super) ends: Rc<WorkerEnds>,
     /// Wakes all workers when the generation is retired.
-    pub(super) waker: OwnedFd,
+    pub(super) waker: Waker,
     /// Another server accepts. The workers have no listeners, and only end the connections that there are.
     pub(super) has_successor: bool,
 }
@@ -70,8 +71,7 @@ impl Workers {
     /// Has the workers end, each after its connection.
     pub(super) fn retire(&self) {
         self.scoreboard.retire_all();
-        // It fails only if it is readable already.
-        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+        self.waker.wake();
     }
 }
 
@@ -113,14 +113,13 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
     }
     let listening = Arc::clone(&shared);
-    let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let stop = Arc::new(Waker::new()?);
     let (stopping, listeners) = (Arc::clone(&stop), workers.listeners.borrow().clone());
     thread::Builder::new().name("signals".into()).spawn(move || {
         // The parent watches the needed processes.
         let _ = signals.wait_for_stop(&listening, &[], &mut Upgrades::default(), None);
         listening.drain_at_once();
-        // It fails only if it is readable already.
-        let _ = rustix::io::write(&*stopping, &1_u64.to_ne_bytes());
+        stopping.wake();
         listeners.iter().for_each(|listener| listener.close());
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
@@ -138,9 +137,9 @@ struct Connections<'a> {
     workers: &'a Workers,
     listeners: Vec<Arc<Listener>>,
     shared: Arc<ServerState>,
-    epoll: OwnedFd,
-    /// Readable once this process shall stop.
-    _stop: Arc<OwnedFd>,
+    poller: Poller,
+    /// Woken once this process shall stop.
+    _stop: Arc<Waker>,
     /// Where this worker tells what it does.
     report: &'a OwnReport,
     is_idle: bool,
@@ -153,25 +152,25 @@ impl<'a> Connections<'a> {
         number: usize,
         workers: &'a Workers,
         shared: Arc<ServerState>,
-        (stop, report): (Arc<OwnedFd>, &'a OwnReport),
+        (stop, report): (Arc<Waker>, &'a OwnReport),
     ) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = Poller::new()?;
         // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
-        let flags = Flag::IN | Flag::EXCLUSIVE;
+        let one = Interest::INPUT.exclusive();
         let listeners = workers.listeners.borrow().clone();
         for (listener, token) in listeners.iter().zip(0..) {
-            epoll::add(&epoll, listener, EventData::new_u64(token), flags)?;
+            poller.add(listener, token, one)?;
         }
         // Not exclusive: it wakes all.
-        epoll::add(&epoll, &workers.waker, EventData::new_u64(RETIRED), Flag::IN)?;
-        epoll::add(&epoll, &stop, EventData::new_u64(STOPPED), Flag::IN)?;
-        epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
+        poller.add(&workers.waker, RETIRED, Interest::INPUT)?;
+        poller.add(&*stop, STOPPED, Interest::INPUT)?;
+        poller.add(&workers.ends.ready, READY, one)?;
         Ok(Self {
             number,
             workers,
             listeners,
             shared,
-            epoll,
+            poller,
             _stop: stop,
             report,
             is_idle: false,
@@ -181,10 +180,7 @@ impl<'a> Connections<'a> {
 
     /// Waits for an event. Returns its token, or `None` after the timeout.
     fn wait(&self, timeout: Option<Duration>) -> Result<Option<u64>, Errno> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut event = [const { MaybeUninit::uninit() }; 1];
-        let (events, _) = epoll::wait(&self.epoll, &mut event[..], timeout.as_ref())?;
-        Ok(events.first().map(|event| event.data.u64()))
+        Ok(self.poller.wait_for_one(timeout)?.map(|event| event.token))
     }
 
     /// Whether a connection waits for a worker.

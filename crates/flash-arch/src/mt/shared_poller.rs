@@ -1,4 +1,4 @@
-//! The epoll that all threads of mt wait in. It reports new connections, and parked ones whose clients have sent something.
+//! The poller that all threads of mt wait in. It reports new connections, and parked ones whose clients have sent something.
 //!
 //! Each event wakes one thread: the one that began to wait last, so that threads beyond the load stay idle and retire. A
 //! parked connection belongs to no thread. The thread that its event wakes takes it out and serves it.
@@ -6,16 +6,15 @@
 //! If a deadline passes, or the server drains, a thread gets the connection in the same way, and closes it.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use flash_core::{Drain, Evictable, TransportInfo};
+use flash_os::poller::{Interest, Poller};
+use flash_os::waker::Waker;
 use parking_lot::{Condvar, Mutex};
-use rustix::event::epoll::{self, EventData, EventFlags as Flag};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -28,14 +27,14 @@ use crate::fair_queue::ClientNetwork;
 use crate::server_state::ServerState;
 
 pub(super) struct SharedPoller {
-    epoll: OwnedFd,
+    poller: Poller,
     /// Those that are watched.
     listeners: ArcSwap<Listeners>,
     state: Mutex<PollerState>,
     /// Wakes [`SharedPoller::watch_deadlines`].
     first_parked: Condvar,
     /// Always readable. It is armed while connections are due.
-    due_event: OwnedFd,
+    due_event: Waker,
 }
 
 struct PollerState {
@@ -56,8 +55,8 @@ pub(super) enum Event {
 }
 
 /// What is reported once stays silent until it is armed again.
-const ONCE: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
-const SILENT: Flag = Flag::ONESHOT;
+const ONCE: Interest = Interest::INPUT.once();
+const SILENT: Interest = Interest::NONE.once();
 const DUE: u64 = u64::MAX;
 /// Tokens below are numbers of listeners, because no parked connection has generation 0.
 const PARKED_MIN: u64 = 1 << 32;
@@ -68,12 +67,12 @@ const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 impl SharedPoller {
     pub(super) fn new() -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let due_event = eventfd(1, EventfdFlags::CLOEXEC)?;
-        epoll::add(&epoll, &due_event, EventData::new_u64(DUE), SILENT)?;
+        let (poller, due_event) = (Poller::new()?, Waker::new()?);
+        due_event.wake();
+        poller.add(&due_event, DUE, SILENT)?;
         let state = Mutex::new(PollerState { parked: Parked::new(now_ms()), due: Vec::new() });
         let listeners = ArcSwap::default();
-        Ok(Self { epoll, listeners, state, first_parked: Condvar::new(), due_event })
+        Ok(Self { poller, listeners, state, first_parked: Condvar::new(), due_event })
     }
 
     /// Watches these listeners from now on, and leaves those that are not among them. To be called by one thread.
@@ -87,10 +86,10 @@ impl SharedPoller {
                 continue;
             }
             if let Some(old) = old {
-                let _ = epoll::delete(&self.epoll, old);
+                let _ = self.poller.delete(old);
             }
             if let Some(new) = new {
-                epoll::add(&self.epoll, new, EventData::new_u64(number as u64), ONCE)?;
+                self.poller.add(new, number as u64, ONCE)?;
             }
         }
         Ok(())
@@ -98,10 +97,8 @@ impl SharedPoller {
 
     /// Waits for an event, for this long at most.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Event {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut event = [const { MaybeUninit::uninit() }; 1];
-        let token = match epoll::wait(&self.epoll, &mut event[..], timeout.as_ref()) {
-            Ok((events, _)) => events.first().map(|event| event.data.u64()),
+        let token = match self.poller.wait_for_one(timeout) {
+            Ok(event) => event.map(|event| event.token),
             Err(_) => return Event::Nothing,
         };
         match token {
@@ -114,14 +111,14 @@ impl SharedPoller {
 
     /// Whether a connection waits for a thread.
     pub(super) fn has_event(&self) -> bool {
-        let mut polled = [PollFd::new(&self.epoll, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+        self.poller.has_event()
     }
 
     fn take_due(&self) -> Option<Box<ServedClient>> {
         let mut state = self.state.lock();
         let PollerState { parked, due } = &mut *state;
         let client = std::iter::from_fn(|| due.pop()).find_map(|token| parked.take(token));
+        self.disarm(client.as_deref());
         if !due.is_empty() {
             self.arm(&self.due_event, DUE);
         }
@@ -135,15 +132,14 @@ impl SharedPoller {
         let Some(Some(watched)) = listeners.get(listener) else { return Err(Errno::AGAIN) };
         let accepted = watched.accept(SocketFlags::empty());
         if !matches!(accepted, Err(Errno::INVAL)) {
-            let _ = epoll::modify(&self.epoll, watched, EventData::new_u64(listener as u64), ONCE);
+            let _ = self.poller.modify(watched, listener as u64, ONCE);
         }
         accepted
     }
 
-    /// Has something reported again that the epoll knows.
+    /// Has something reported again that the poller knows.
     fn arm(&self, what: impl AsFd, token: u64) {
-        epoll::modify(&self.epoll, what, EventData::new_u64(token), ONCE)
-            .expect("a change of what is known takes no memory");
+        self.poller.modify(what, token, ONCE).expect("a change of what is known takes no memory");
     }
 
     /// Parks a connection until its client sends something.
@@ -153,10 +149,9 @@ impl SharedPoller {
         let is_first = state.parked.is_empty();
         let token = state.parked.park(client, deadline_ms);
         let Some(client) = state.parked.get(token) else { return };
-        let data = EventData::new_u64(token);
-        let armed = match epoll::modify(&self.epoll, &client.socket, data, ONCE) {
+        let armed = match self.poller.modify(&client.socket, token, ONCE) {
             // It is parked for the first time.
-            Err(Errno::NOENT) => epoll::add(&self.epoll, &client.socket, data, ONCE),
+            Err(Errno::NOENT) => self.poller.add(&client.socket, token, ONCE),
             armed => armed,
         };
         // If the kernel has no room for another one, it could never be served again, and is closed.
@@ -172,16 +167,26 @@ impl SharedPoller {
     pub(super) fn take_victim(&self, shared: &ServerState) -> Option<Box<ServedClient>> {
         let (now_ms, configuration) = (now_ms(), shared.configuration());
         let settings = &configuration.server.settings;
-        self.state.lock().parked.take_victim(now_ms, |client| {
+        let victim = self.state.lock().parked.take_victim(now_ms, |client| {
             let ServedClient { connection, transport, socket, .. } = &**client;
             (victims::evictable(connection, transport, socket, now_ms, settings), of(client))
-        })
+        });
+        self.disarm(victim.as_deref());
+        victim
     }
 
     /// Takes out a parked connection whose handshake has waited for its client for longest.
     pub(super) fn take_oldest_handshake(&self) -> Option<Box<ServedClient>> {
         let since = |client: &ServedClient| client.transport.unfinished_since_ms().map(Evictable::Unfinished);
-        self.state.lock().parked.take_oldest_handshake(now_ms(), |client| (since(client), of(client)))
+        let oldest =
+            self.state.lock().parked.take_oldest_handshake(now_ms(), |client| (since(client), of(client)));
+        self.disarm(oldest.as_deref());
+        oldest
+    }
+
+    /// A thread has the connection without an event of its own.
+    fn disarm(&self, client: Option<&ServedClient>) {
+        client.into_iter().for_each(|client| self.poller.disarm(&client.socket));
     }
 
     /// Gives threads the connections whose deadline has passed. While the server drains, all of them. Runs until the
@@ -211,7 +216,7 @@ impl SharedPoller {
     pub(super) fn drain(&self) {
         for listener in self.listeners.load().iter().flatten() {
             // A successor may have the same socket, and its connections must wake no thread here.
-            let _ = epoll::delete(&self.epoll, listener);
+            let _ = self.poller.delete(listener);
         }
         // With the lock, because the other thread may be about to wait.
         let _state = self.state.lock();

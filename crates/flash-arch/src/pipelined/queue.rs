@@ -38,7 +38,7 @@ pub(super) type Queues = [Arc<Queue<Item>>; 4];
 pub(super) struct Queue<T> {
     state: Mutex<QueueState<T>>,
     room: Condvar,
-    /// Its eventfd wakes the stage. The results of the stage's helper come here.
+    /// Its waker wakes the stage. The results of the stage's helper come here.
     completions: Arc<CompletionQueue>,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     /// How often the stage was woken since the last time.
     fn wakes(queue: &Queue<usize>) -> u64 {
         let mut count = [0; 8];
-        match read(queue.completions().eventfd(), &mut count) {
+        match read(queue.completions().waker(), &mut count) {
             Ok(_) => u64::from_ne_bytes(count),
             Err(Errno::AGAIN) => 0,
             Err(error) => panic!("{error}"),

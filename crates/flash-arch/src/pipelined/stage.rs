@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,8 +10,7 @@ use std::time::Duration;
 
 use flash_core::Context;
 use flash_observe::metrics::{Gauge, LoopMetrics};
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
+use flash_os::poller::{Event, Poller, Ready};
 
 use crate::completion_queue::Completion;
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
@@ -33,7 +31,7 @@ pub(super) struct Stage<W> {
     queue: Arc<Queue<Item>>,
     /// Connections for each queue, until the end of this round.
     outgoing: [Vec<Item>; 4],
-    epoll: OwnedFd,
+    poller: Poller,
     parked: ParkedConnections,
     /// Connections that have had their share of a round, and could go on at once.
     unfinished: Vec<Item>,
@@ -70,21 +68,15 @@ impl<W: Work + Send + 'static> Stage<W> {
         queue: &Arc<Queue<Item>>,
         unfinished_handshakes: &Arc<Gauge>,
     ) -> io::Result<JoinHandle<()>> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(
-            &epoll,
-            queue.completions().eventfd(),
-            epoll::EventData::new_u64(COMPLETIONS_TOKEN),
-            wakes,
-        )?;
+        let poller = Poller::new()?;
+        poller.add_waker(queue.completions().waker(), COMPLETIONS_TOKEN)?;
         let worker = Worker::new(Arc::clone(shared), None);
         let mut stage = Self {
             work,
             queues: Arc::clone(queues),
             queue: Arc::clone(queue),
             outgoing: Default::default(),
-            epoll,
+            poller,
             parked: ParkedConnections::new(worker.clock.now.ms()),
             metrics: Arc::clone(worker.metrics()),
             worker,
@@ -109,12 +101,8 @@ impl<W: Work + Send + 'static> Stage<W> {
             let sleeps = batch.is_empty() && then_sleep == ThenSleep::Yes;
             events.clear();
             if sleeps || W::SOCKETS {
-                let timeout = if sleeps { self.timeout() } else { Timespec::try_from(Duration::ZERO).ok() };
-                match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
-                {
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
+                let timeout = if sleeps { self.timeout() } else { Some(Duration::ZERO) };
+                self.poller.wait(&mut events, timeout)?;
             }
             if sleeps {
                 open = self.queue.take(&mut batch, ThenSleep::No);
@@ -131,10 +119,10 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    fn round(&mut self, events: &[epoll::Event], batch: &mut Vec<Item>) {
+    fn round(&mut self, events: &[Event], batch: &mut Vec<Item>) {
         // Events come before the batch, because sockets of the batch may be ready again already.
         for event in events {
-            self.handle(event.data.u64(), event.flags);
+            self.handle(event.token, event.ready);
         }
         for (token, completion) in self.queue.completions().drain() {
             let with = match completion {
@@ -229,18 +217,18 @@ impl<W: Work + Send + 'static> Stage<W> {
     fn take_oldest_handshake(&mut self) -> Option<Box<Slot>> {
         let mut oldest = self.parked.take_oldest_handshake(self.worker.clock.now.ms())?;
         self.work.forget(&oldest);
+        oldest.disarm(&self.poller);
         oldest.transport.shed();
         Some(oldest)
     }
 
-    fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
+    fn handle(&mut self, token: u64, ready: Ready) {
         if token != COMPLETIONS_TOKEN && token & OF_STREAM != 0 {
             return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.streams_ready());
         }
-        self.work.notice(token, flags);
-        let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        self.work.notice(token, ready);
         self.resume(token, With::Nothing, |slot, cx| {
-            if gone {
+            if ready.is_gone() {
                 // Both directions are shut, so no answer can be sent.
                 slot.connection.abort(cx);
             }
@@ -288,7 +276,8 @@ impl<W: Work + Send + 'static> Stage<W> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.worker.cx();
             what(&mut slot, cx);
-            let at = At { epoll: &self.epoll, metrics: &self.metrics, completions: self.queue.completions() };
+            let at =
+                At { poller: &self.poller, metrics: &self.metrics, completions: self.queue.completions() };
             let next = self.work.turn(&mut slot, with, &at, cx);
             slot.release(&at, cx);
             next
@@ -303,7 +292,7 @@ impl<W: Work + Send + 'static> Stage<W> {
                 self.parked.park(slot);
             }
             Ok(Next::Unfinished) => self.unfinished.push(Item { slot, with: With::Nothing }),
-            Ok(Next::Ends) => {}
+            Ok(Next::Ends) => slot.disarm(&self.poller),
             Err(panic) => {
                 self.worker.shared.panicked(&*panic);
                 self.outgoing[0].push(Item { slot, with: With::Poisoned });
@@ -319,7 +308,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self) -> Option<Duration> {
         let now_ms = self.worker.clock.now.ms();
         let give_up = match self.give_up {
             GiveUp::Never => None,
@@ -329,7 +318,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let unreported = self.worker.has_unreported().then_some(0);
         let ms = [unreported, self.parked.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
         // One millisecond more, so that rounding never wakes the stage too early.
-        Timespec::try_from(Duration::from_millis(ms + 1)).ok()
+        Some(Duration::from_millis(ms + 1))
     }
 
     /// Whether the stage may end, once its queue is closed.

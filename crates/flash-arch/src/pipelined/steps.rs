@@ -2,7 +2,6 @@
 
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::cache::local::LocalCache;
@@ -11,7 +10,7 @@ use flash_core::record::counters::Count;
 use flash_core::upstream::Arriving;
 use flash_core::{Context, ExchangeId, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
-use rustix::event::epoll::{self, EventFlags};
+use flash_os::poller::{Interest as Watched, Poller, Ready};
 use slab::Slab;
 
 use crate::amped::Asymmetric;
@@ -23,7 +22,7 @@ use crate::fair_queue::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
-use crate::poller::epoll_registration::register;
+use crate::poller::registration::register;
 use crate::poller::{Registered, WakeOn};
 use crate::upstream_io::{UpstreamIo, takes_long, tell_opened};
 
@@ -48,7 +47,7 @@ pub(super) enum Next {
 
 /// What a stage lends to its step.
 pub(super) struct At<'a> {
-    pub(super) epoll: &'a OwnedFd,
+    pub(super) poller: &'a Poller,
     pub(super) metrics: &'a LoopMetrics,
     pub(super) completions: &'a Arc<CompletionQueue>,
 }
@@ -59,7 +58,7 @@ pub(super) trait Work {
     const SOCKETS: bool;
 
     /// Notes an event of a connection's socket. The connection may be at any step.
-    fn notice(&mut self, _token: u64, _flags: EventFlags) {}
+    fn notice(&mut self, _token: u64, _ready: Ready) {}
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
 
@@ -216,13 +215,14 @@ impl Driver for Reading<'_, '_> {
     }
 
     fn wait(&mut self, until: WakeOn) -> ControlFlow<Next> {
+        // What a registration does not know anyway is told, if that costs no call.
         let needed = match until {
             WakeOn::Received => Registered::Bytes,
             WakeOn::Writable | WakeOn::Sent => Registered::Room,
-            WakeOn::Completed | WakeOn::NextTurn => return Break(Next::Waits),
+            WakeOn::Completed | WakeOn::NextTurn => Registered::No,
         };
-        let registered = &mut self.work.sockets[self.slot.number()].registered;
-        let watched = register(self.at.epoll, registered, needed, &self.slot.socket, self.slot.token);
+        let socket = &mut self.work.sockets[self.slot.number()];
+        let watched = self.slot.watch(socket, needed, self.at);
         Break(if watched.is_ok() { Next::Waits } else { Next::Ends })
     }
 
@@ -234,7 +234,7 @@ impl Driver for Reading<'_, '_> {
     }
 
     fn forget(&mut self) {
-        let _ = epoll::delete(self.at.epoll, &self.slot.socket);
+        let _ = self.at.poller.delete(&self.slot.socket);
     }
 }
 
@@ -246,11 +246,26 @@ impl Slot {
 
     fn register_streams(&mut self, at: &At<'_>) -> io::Result<()> {
         for Stream { exchange, stream, registered } in &mut self.streams {
-            let (_, room) = self.connection.interest_of(*exchange);
+            let (bytes, room) = self.connection.interest_of(*exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
-            register(at.epoll, registered, needed, stream, self.token | OF_STREAM)?;
+            register(at.poller, registered, needed, stream, self.token | OF_STREAM)?;
+            at.poller.rearm(stream, self.token | OF_STREAM, bytes, room)?;
         }
         Ok(())
+    }
+
+    fn watch(&self, socket: &mut Socket, needed: Registered, at: &At<'_>) -> io::Result<()> {
+        register(at.poller, &mut socket.registered, needed, &self.socket, self.token)?;
+        if !socket.gone {
+            at.poller.rearm(&self.socket, self.token, !socket.readable, needed == Registered::Room)?;
+        }
+        Ok(())
+    }
+
+    /// No event of it is awaited here any more.
+    pub(super) fn disarm(&self, poller: &Poller) {
+        poller.disarm(&self.socket);
+        self.streams.iter().for_each(|stream| poller.disarm(&stream.stream));
     }
 
     /// Gives the streams of finished exchanges back to their upstreams.
@@ -260,7 +275,7 @@ impl Slot {
             let stream = place.map(|place| self.streams.swap_remove(place));
             if let Some(Stream { stream, registered: Registered::Bytes | Registered::Room, .. }) = &stream {
                 // A stream that is not registered any more needs no deletion.
-                let _ = epoll::delete(at.epoll, stream);
+                let _ = at.poller.delete(stream);
             }
             release.finish(stream.map(|stream| stream.stream));
         }
@@ -270,13 +285,12 @@ impl Slot {
 impl Work for ReadRequest {
     const SOCKETS: bool = true;
 
-    fn notice(&mut self, token: u64, flags: EventFlags) {
+    fn notice(&mut self, token: u64, ready: Ready) {
         let socket = self.sockets.get_mut(token as u32 as usize);
         if let Some(socket) = socket.filter(|socket| socket.token == token) {
-            let ended = EventFlags::RDHUP | EventFlags::HUP;
-            socket.readable |= flags.intersects(EventFlags::IN | EventFlags::ERR | ended);
-            socket.hung_up |= flags.intersects(ended);
-            socket.gone |= flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            socket.readable |= ready.may_be_read();
+            socket.hung_up |= ready.has_ended();
+            socket.gone |= ready.is_gone();
         }
     }
 
@@ -402,26 +416,15 @@ impl SendData {
             slot.connection.completed(id, outcome, cx);
         }
     }
-}
 
-impl Work for SendData {
-    const SOCKETS: bool = true;
-
-    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
-        match with {
-            With::Job(id, job) => self.read(id, job, slot, at, cx),
-            With::Done(id, outcome) => slot.connection.completed(id, outcome, cx),
-            With::Nothing | With::Opened(..) | With::Poisoned => {}
-        }
+    fn go_on(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
                 Want::Send => {
                     let sent = slot.served(cx).send_now(Some(at.metrics));
                     // A program may be heard meanwhile, which is another step's.
                     if !slot.served(cx).sent(Some(sent)) {
-                        slot.registered =
-                            slot.registered || at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
-                        if slot.registered {
+                        if at.watch_room(slot).is_ok() {
                             return Next::Waits;
                         }
                         slot.connection.abort(cx);
@@ -434,6 +437,23 @@ impl Work for SendData {
             }
         }
         Next::Unfinished
+    }
+}
+
+impl Work for SendData {
+    const SOCKETS: bool = true;
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        match with {
+            With::Job(id, job) => self.read(id, job, slot, at, cx),
+            With::Done(id, outcome) => slot.connection.completed(id, outcome, cx),
+            With::Nothing | With::Opened(..) | With::Poisoned => {}
+        }
+        let next = self.go_on(slot, at, cx);
+        if matches!(next, Next::To(..)) {
+            at.poller.disarm(&slot.socket);
+        }
+        next
     }
 }
 
@@ -464,8 +484,13 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
 }
 
 impl At<'_> {
-    fn watch(&self, slot: &Slot, flags: EventFlags) -> io::Result<()> {
-        Ok(epoll::add(self.epoll, &slot.socket, epoll::EventData::new_u64(slot.token), flags)?)
+    /// Watches for room to send. The registration stays while other steps have the connection.
+    fn watch_room(&self, slot: &mut Slot) -> io::Result<()> {
+        if !slot.registered {
+            self.poller.add(&slot.socket, slot.token, Watched::ROOM.edge())?;
+            slot.registered = true;
+        }
+        Ok(self.poller.rearm(&slot.socket, slot.token, false, true)?)
     }
 
     /// Does the job now, or leaves it to the step's helper.

@@ -1,8 +1,9 @@
 //! The outcome of what a server does in its own time, for the administrator who has asked for it.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+use flash_os::waker::Waker;
 
 /// A number, such as that of the new configuration, or everything that is wrong.
 pub(crate) type Outcome = Result<u64, String>;
@@ -12,12 +13,12 @@ pub(crate) const STOPPING: &str = "the server is stopping";
 /// Where the outcome goes. If it is dropped, the server has no time for the request any more.
 pub(crate) struct Reply {
     sender: Option<Sender<Outcome>>,
-    waker: Arc<OwnedFd>,
+    waker: Arc<Waker>,
 }
 
 impl Reply {
-    /// Makes this eventfd readable when the outcome is there.
-    pub(crate) fn new(waker: &Arc<OwnedFd>) -> (Self, Receiver<Outcome>) {
+    /// Wakes when the outcome is there.
+    pub(crate) fn new(waker: &Arc<Waker>) -> (Self, Receiver<Outcome>) {
         let (sender, outcome) = channel();
         (Self { sender: Some(sender), waker: Arc::clone(waker) }, outcome)
     }
@@ -32,7 +33,6 @@ impl Drop for Reply {
     fn drop(&mut self) {
         // Whoever is woken sees the outcome, or that there is none.
         drop(self.sender.take());
-        // It fails only if it is readable already.
-        let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+        self.waker.wake();
     }
 }

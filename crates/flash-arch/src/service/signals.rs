@@ -4,15 +4,16 @@
 //! closed it stops the server in order, so that a preview does not outlive its window.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::raw::c_int;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_process::{Child, Supervisor, UpgradeRequest, ipc};
+use rustix::event::{PollFd, PollFlags};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag::{self, register_conditional_shutdown};
@@ -71,16 +72,20 @@ impl Signals {
         Self { parent: Some(parent), ..self }
     }
 
-    /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read. Then there may be no signal.
+    /// Waits for signals, or until the supervisor has work to do, one of `others` has an event, or `until`. Then there may be no signal.
     ///
     /// # Errors
     /// If the wait itself fails.
     pub(crate) fn wait(
         &mut self,
         supervisor: &Supervisor<'_>,
-        others: &[BorrowedFd<'_>],
+        others: Vec<PollFd<'_>>,
+        until: Option<Instant>,
     ) -> io::Result<Vec<SignalEvent>> {
-        supervisor.wait(&[&[self.delivery.get_read().as_fd()], others].concat())?;
+        let mut polled = vec![PollFd::new(self.delivery.get_read(), PollFlags::IN)];
+        polled.extend(others);
+        supervisor.wait_until(&mut polled, until)?;
+        drop(polled);
         let pending = self.delivery.pending();
         Ok(pending.filter_map(|signal| self.event_of(signal)).collect())
     }
@@ -138,9 +143,10 @@ impl Signals {
             }
             let queue = shared.upgrades.get();
             let parent = parent.as_ref().map(AsFd::as_fd);
-            let others = [queue.map(|queue| queue.eventfd()), upgrades.events(), parent];
-            let others: Vec<_> = others.into_iter().flatten().collect();
-            let events = self.wait(&supervisor, &others)?;
+            let others =
+                [queue.map(|queue| queue.waker().as_fd()), upgrades.events(), parent].into_iter().flatten();
+            let others = others.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)).collect();
+            let events = self.wait(&supervisor, others, None)?;
             if parent.is_some_and(|parent| !ipc::is_idle(parent)) {
                 return Ok(());
             }

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flash_os::channel::Channel;
+use flash_os::waker::Waker;
 use flash_process::hot_paths::{self, HOT_PATHS};
 use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader};
 
@@ -42,9 +43,9 @@ impl UpgradeQueue {
         Channel::new().map(Self)
     }
 
-    /// Readable when there is something to [take](Self::take).
-    pub(crate) fn eventfd(&self) -> BorrowedFd<'_> {
-        self.0.eventfd().as_fd()
+    /// Woken when there is something to [take](Self::take).
+    pub(crate) fn waker(&self) -> &Waker {
+        self.0.waker()
     }
 
     /// Wakes the thread that upgrades for another reason.
@@ -58,7 +59,7 @@ impl UpgradeQueue {
 
     pub(crate) fn take(&self) -> impl Iterator<Item = Asked> {
         // Before the queue is looked at, so that no request is missed.
-        let _ = rustix::io::read(self.0.eventfd(), &mut [0; 8][..]);
+        self.0.waker().drain();
         self.0.drain()
     }
 }

@@ -46,10 +46,10 @@ pub(crate) fn with_helpers(shared: &ServerState, helpers: &Helpers, hot: Vec<Hot
         if under_way == 0 || left.is_zero() {
             return;
         }
-        let mut polled = [PollFd::new(completions.eventfd(), PollFlags::IN)];
+        let mut polled = [PollFd::new(completions.waker(), PollFlags::IN)];
         let _ = poll(&mut polled, Timespec::try_from(left).ok().as_ref());
         // Before the queue is looked at, so that no result is missed.
-        let _ = rustix::io::read(completions.eventfd(), &mut [0; 8][..]);
+        completions.waker().drain();
         under_way -= completions.drain().count();
     }
 }

@@ -3,15 +3,9 @@
 //! A thread of its own looks twice in each interval of the manager. A loop that waits for events lives, and is not woken.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-
-use rustix::event::Timespec;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
+use std::time::{Duration, Instant};
 
 use crate::server_state::ServerState;
 
@@ -40,27 +34,28 @@ pub(crate) fn start(shared: &Arc<ServerState>) -> io::Result<()> {
     thread::Builder::new().name("watchdog".into()).spawn(life).map(drop)
 }
 
-/// Moments for those that wait for other events too.
-pub(crate) struct Ticks(OwnedFd);
+/// Moments for those that wait for events too.
+pub(crate) struct Ticks {
+    interval: Duration,
+    due: Instant,
+}
 
 impl Ticks {
-    pub(crate) fn every(interval: Duration) -> io::Result<Self> {
-        let timer =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let interval = Timespec::try_from(interval).map_err(io::Error::other)?;
-        let times = Itimerspec { it_interval: interval, it_value: interval };
-        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
-        Ok(Self(timer))
+    pub(crate) fn every(interval: Duration) -> Self {
+        Self { interval, due: Instant::now() + interval }
+    }
+
+    /// The next one.
+    pub(crate) fn due(&self) -> Instant {
+        self.due
     }
 
     /// Whether a moment has come since the last call.
-    pub(crate) fn take(&self) -> bool {
-        rustix::io::read(&self.0, &mut [0; 8][..]).is_ok()
-    }
-}
-
-impl AsFd for Ticks {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let has_come = self.due <= now;
+        if has_come {
+            self.due = now + self.interval;
+        }
+        has_come
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn at(folder: impl AsFd, path: impl Arg, follows: bool) -> Result<Fil
     statat(folder, path, flags).map(|stat| told(&stat))
 }
 
-/// Systems differ in the widths of these numbers.
+#[allow(clippy::unnecessary_cast, reason = "systems differ in the widths of these numbers")]
 fn told(stat: &Stat) -> FileStat {
     let device = stat.st_dev as u64;
     FileStat {

@@ -2,4 +2,6 @@
 
 pub(crate) mod descriptor_range;
 pub(crate) mod file_stat;
+pub(crate) mod pipe;
+pub(crate) mod poller;
 pub(crate) mod walk;

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flash_os::pidfd;
+use flash_os::poller::{Interest, Poller};
 use flash_os::spawn::Spawned;
-use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid, waitpid};
 
@@ -55,11 +55,11 @@ struct ProcessGroup {
 
 #[derive(Debug)]
 pub(super) struct Children {
-    epoll: Rc<OwnedFd>,
+    poller: Rc<Poller>,
     /// Whether children of programs that have ended become this process's.
     is_subreaper: bool,
     grace: Duration,
-    /// By their tokens in the epoll set.
+    /// By their tokens in the poller.
     programs: HashMap<u64, Child>,
     counted: usize,
     /// Programs that are being ended, by when SIGKILL follows.
@@ -79,9 +79,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const STRANGERS_MAX: usize = 64;
 
 impl Children {
-    pub(super) fn new(epoll: Rc<OwnedFd>, is_subreaper: bool, grace: Duration) -> Self {
+    pub(super) fn new(poller: Rc<Poller>, is_subreaper: bool, grace: Duration) -> Self {
         Self {
-            epoll,
+            poller,
             is_subreaper,
             grace,
             programs: HashMap::new(),
@@ -133,12 +133,10 @@ impl Children {
     }
 
     fn watch(&mut self, token: u64, child: Child) {
-        let data = epoll::EventData::new_u64(token);
-        // Once: the server has it too, so that closing it here does not take it out of the set.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         if let Some(pidfd) = &child.pidfd {
-            // Should the kernel have no memory for it, the next sweep finds its end.
-            let _ = epoll::add(&*self.epoll, pidfd.as_fd(), data, flags);
+            // Once: the server has it too, so that closing it here does not end the watch. Should the kernel have no memory for it,
+            // the next sweep finds its end.
+            let _ = self.poller.add(pidfd.as_fd(), token, Interest::INPUT.once());
         }
         self.counted += usize::from(child.is_counted);
         self.programs.insert(token, child);
@@ -181,6 +179,9 @@ impl Children {
 
     fn remove(&mut self, token: u64, how: ExitStatus, now: Instant) -> (ProgramId, ExitStatus) {
         let program = self.programs.remove(&token).expect("callers have just found it");
+        if let Some(pidfd) = &program.pidfd {
+            self.poller.disarm(pidfd);
+        }
         self.counted -= usize::from(program.is_counted);
         if program.state != ChildState::Adopted && self.has_members(program.pid) {
             let next = if program.state == ChildState::Terminating { Signal::KILL } else { Signal::TERM };
@@ -328,8 +329,8 @@ mod tests {
         let start = || Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let pidfd =
             |child: &std::process::Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
-        let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
-        let mut children = Children::new(epoll, false, Duration::from_secs(1));
+        let poller = Rc::new(Poller::new().unwrap());
+        let mut children = Children::new(poller, false, Duration::from_secs(1));
         let now = Instant::now();
         let (mut gone, mut other) = (start(), start());
         let id = |number| ProgramId { server: 1, number };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_core::upstream::OpenError;
-use rustix::event::{Timespec, epoll};
+use flash_os::poller::{Interest, Poller};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -27,7 +27,7 @@ pub(super) struct MonitorThread {
     rendezvous: OwnedFd,
     limits: Limits,
     reporter: Arc<Reporter>,
-    epoll: OwnedFd,
+    poller: Poller,
     helper: Option<Helper>,
     /// Without a fork helper: what the last one started last, and when this process registers with the next one.
     lost: Option<(Option<LastStarted>, Instant)>,
@@ -92,16 +92,15 @@ impl MonitorThread {
         limits: Limits,
         reporter: Arc<Reporter>,
     ) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, commands.channel.eventfd(), epoll::EventData::new_u64(COMMANDS), flags)?;
-        let helper = Some(Helper::connect(&rendezvous, &epoll)?);
+        let poller = Poller::new()?;
+        poller.add_waker(commands.channel.waker(), COMMANDS)?;
+        let helper = Some(Helper::connect(&rendezvous, &poller)?);
         Ok(Self {
             commands,
             rendezvous,
             limits,
             reporter,
-            epoll,
+            poller,
             helper,
             lost: None,
             numbers: HELPER,
@@ -117,20 +116,13 @@ impl MonitorThread {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut buffer = ipc::buffer();
         loop {
-            let timeout = self.due_at().map(|at| {
-                let left = at.saturating_duration_since(Instant::now());
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-            });
-            events.clear();
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            if let Err(error) = epoll::wait(&self.epoll, spare, timeout.as_ref())
-                && error != Errno::INTR
-            {
+            let timeout = self.due_at().map(|at| at.saturating_duration_since(Instant::now()));
+            if let Err(error) = self.poller.wait(&mut events, timeout) {
                 self.reporter.log(format_args!("the process monitor ended: {error}"));
                 break;
             }
             for event in &events {
-                match event.data.u64() {
+                match event.token {
                     COMMANDS => {}
                     HELPER => self.receive(&mut buffer),
                     number => self.read_stderr(number, &mut buffer[..STDERR_BYTES]),
@@ -197,7 +189,7 @@ impl MonitorThread {
     }
 
     fn flush(&mut self) {
-        while let Some(number) = self.helper.as_mut().and_then(|helper| helper.flush(&self.epoll)) {
+        while let Some(number) = self.helper.as_mut().and_then(|helper| helper.flush(&self.poller)) {
             self.rejected(number, OpenError::Broken, "its variables are too long");
         }
     }
@@ -273,7 +265,7 @@ impl MonitorThread {
     fn exited(&mut self, number: u64, how: ExitStatus) {
         let Some(mut process) = self.processes.remove(&number) else { return };
         if let Some(stderr) = &mut process.stderr {
-            stderr.ignore(&self.epoll);
+            stderr.ignore(&self.poller);
             let say = |line: &[u8]| self.reporter.stderr_line(&process.name, line);
             let mut buffer = vec![0; STDERR_BYTES];
             if stderr.read(&mut buffer, say) != ReadOutcome::Eof {
@@ -292,11 +284,11 @@ impl MonitorThread {
             ReadOutcome::Drained => {}
             ReadOutcome::More => {
                 // A program that writes faster than it is read waits; this thread has others to look after.
-                stderr.ignore(&self.epoll);
+                stderr.ignore(&self.poller);
                 self.unread.push_back((Instant::now() + STDERR_PAUSE, number));
             }
             ReadOutcome::Eof => {
-                stderr.ignore(&self.epoll);
+                stderr.ignore(&self.poller);
                 process.stderr = None;
             }
         }
@@ -306,7 +298,7 @@ impl MonitorThread {
         while let Some(number) = pop_due(&mut self.unread, now) {
             let process = self.processes.get_mut(&number);
             if let Some(stderr) = process.and_then(|process| process.stderr.as_mut()) {
-                stderr.watch(&self.epoll, number);
+                stderr.watch(&self.poller, number);
             }
         }
         while let Some(number) = pop_due(&mut self.finished, now) {
@@ -333,7 +325,10 @@ impl MonitorThread {
     }
 
     fn lose_helper(&mut self) {
-        let last_started = self.helper.take().map(|helper| helper.record.read());
+        let last_started = self.helper.take().map(|helper| {
+            self.poller.disarm(&helper.socket);
+            helper.record.read()
+        });
         self.lost = Some((last_started, Instant::now()));
         if !self.register() && self.lost.is_some() {
             self.reporter
@@ -343,7 +338,7 @@ impl MonitorThread {
 
     /// Registers with the next fork helper. Without memory or a descriptor for that, it is tried again after a moment.
     fn register(&mut self) -> bool {
-        match Helper::connect(&self.rendezvous, &self.epoll) {
+        match Helper::connect(&self.rendezvous, &self.poller) {
             Ok(helper) => {
                 self.helper = Some(helper);
                 let last_started = self.lost.take().and_then(|(last_started, _)| last_started);
@@ -460,16 +455,16 @@ fn send_request(socket: &OwnedFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) 
 }
 
 impl Helper {
-    fn connect(rendezvous: &OwnedFd, epoll: &OwnedFd) -> io::Result<Self> {
+    fn connect(rendezvous: &OwnedFd, poller: &Poller) -> io::Result<Self> {
         let (socket, theirs) = ipc::pair()?;
         let record = StartRecord::new()?;
-        epoll::add(epoll, &socket, epoll::EventData::new_u64(HELPER), epoll::EventFlags::IN)?;
+        poller.add(&socket, HELPER, Interest::INPUT)?;
         ipc::try_send(rendezvous, b"server", &[theirs.as_fd(), record.as_fd()])?;
         Ok(Self { socket, record, unsent: VecDeque::new(), is_full: false })
     }
 
     /// Sends messages until the socket is full. Returns the number of a request that is too long to be sent.
-    fn flush(&mut self, epoll: &OwnedFd) -> Option<u64> {
+    fn flush(&mut self, poller: &Poller) -> Option<u64> {
         let was_full = std::mem::take(&mut self.is_full);
         let mut too_long = None;
         while let Some((number, bytes, descriptors)) = self.unsent.front() {
@@ -489,10 +484,8 @@ impl Helper {
             }
         }
         if self.is_full != was_full {
-            let out = if self.is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-            let data = epoll::EventData::new_u64(HELPER);
             // It can only fail for a socket that was never added.
-            let _ = epoll::modify(epoll, &self.socket, data, epoll::EventFlags::IN | out);
+            let _ = poller.modify(&self.socket, HELPER, Interest::new(true, self.is_full));
         }
         too_long
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::event::epoll;
+use flash_os::poller::{Interest, Poller};
 use rustix::io::Errno;
 
 use crate::line_limiter::LineLimiter;
@@ -31,16 +31,15 @@ impl StderrPipe {
     }
 
     /// Wants an event of that token when there is more.
-    pub(super) fn watch(&mut self, epoll: &OwnedFd, token: u64) {
-        let data = epoll::EventData::new_u64(token);
+    pub(super) fn watch(&mut self, poller: &Poller, token: u64) {
         // Without memory for it the pipe is read at the program's end.
-        self.is_watched = epoll::add(epoll, &self.pipe, data, epoll::EventFlags::IN).is_ok();
+        self.is_watched = poller.add(&self.pipe, token, Interest::INPUT).is_ok();
     }
 
     /// Wants none any more. Closing the pipe is not enough where a child has a copy that is about to become a program.
-    pub(super) fn ignore(&mut self, epoll: &OwnedFd) {
+    pub(super) fn ignore(&mut self, poller: &Poller) {
         if std::mem::take(&mut self.is_watched) {
-            let _ = epoll::delete(epoll, &self.pipe);
+            let _ = poller.delete(&self.pipe);
         }
     }
 

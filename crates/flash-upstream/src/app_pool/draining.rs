@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
+use flash_os::poller::Interest;
 use rustix::io::Errno;
 
 use crate::background::PendingIo;
@@ -33,8 +33,8 @@ impl PendingIo for Draining {
         &self.stream
     }
 
-    fn interest(&self) -> epoll::EventFlags {
-        epoll::EventFlags::IN
+    fn interest(&self) -> Interest {
+        Interest::INPUT
     }
 
     fn give_up_at(&self) -> Instant {

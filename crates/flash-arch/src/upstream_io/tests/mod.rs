@@ -29,7 +29,7 @@ use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::poller::Poller;
-use crate::poller::epoll::Epoll;
+use crate::poller::readiness::ReadinessPoller;
 use crate::server_state::ServerState;
 use crate::uring::{self, RingPoller};
 use crate::{Limits, pipelined, sped, testing};
@@ -41,7 +41,7 @@ const FLOOD_BYTES: usize = 24 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// A loop that does jobs itself.
-    Epoll,
+    ReadinessPoller,
     /// Loops with helpers.
     Helped,
     Ring,
@@ -149,11 +149,11 @@ impl Server {
         let mut threads = Vec::new();
         let mut pool = None;
         match way {
-            Way::Epoll => {
+            Way::ReadinessPoller => {
                 let dispatch = sped::Inline(Arc::clone(&shared));
-                threads.push(spawn_with::<Epoll, _>(&shared, &completions, dispatch));
+                threads.push(spawn_with::<ReadinessPoller, _>(&shared, &completions, dispatch));
             }
-            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &completions)),
+            Way::Helped => threads.push(spawn_helped::<ReadinessPoller>(&shared, &completions)),
             Way::Ring => threads.push(spawn_helped::<RingPoller>(&shared, &completions)),
             Way::Blocking => {
                 for _ in 0..3 {
@@ -256,7 +256,7 @@ fn get(path: &str) -> String {
 }
 
 fn everywhere(test: impl Fn(Way, &Server)) {
-    for way in [Way::Epoll, Way::Helped, Way::Ring, Way::Blocking, Way::Pipelined] {
+    for way in [Way::ReadinessPoller, Way::Helped, Way::Ring, Way::Blocking, Way::Pipelined] {
         match (way, uring::probe()) {
             (Way::Ring, Err(why)) => eprintln!("not tried with a ring: {why}"),
             _ => {

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use flash_os::memory_file;
+use crate::memory_file;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,

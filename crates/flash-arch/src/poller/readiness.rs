@@ -1,29 +1,25 @@
-//! The poller on epoll. The kernel reports as edges which sockets can be read or written, and the loop makes the
-//! calls.
+//! The poller of readiness: epoll, or what takes its place. The kernel reports as edges which sockets can be read or written, and the
+//! loop makes the calls.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flash_core::connection::output::Output;
 use flash_observe::metrics::LoopMetrics;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags as Flag};
-use rustix::io::Errno;
+use flash_os::poller::{self, Interest, Ready};
 
 use crate::completion_queue::CompletionQueue;
 use crate::connections::listener::Listener;
 use crate::connections::socket::{self, Received, Sent};
-use crate::poller::epoll_registration::register;
+use crate::poller::registration::register;
 use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
 
-pub(crate) struct Epoll {
-    epoll: OwnedFd,
-    /// Tokens and flags of the kernel's events. The kernel's own form cannot move to another thread.
-    events: Vec<(u64, Flag)>,
+pub(crate) struct ReadinessPoller {
+    poller: poller::Poller,
+    events: Vec<poller::Event>,
     next: usize,
     buffer: Box<[u8]>,
 }
@@ -34,19 +30,21 @@ pub(crate) struct SocketState {
     readable: bool,
     /// The client has shut its side, so reads go on until they see the end.
     hung_up: bool,
+    /// Both directions are shut.
+    gone: bool,
 }
 
 const EVENTS_MAX: usize = 256;
 
-impl Poller for Epoll {
+impl Poller for ReadinessPoller {
     type SocketState = SocketState;
-    type Readiness = Flag;
+    type Readiness = Ready;
 
     fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, completions.eventfd(), EventData::new_u64(token), Flag::IN | Flag::ET)?;
+        let poller = poller::Poller::new()?;
+        poller.add_waker(completions.waker(), token)?;
         let buffer = receive_buffer();
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX), next: 0, buffer })
+        Ok(Self { poller, events: Vec::with_capacity(EVENTS_MAX), next: 0, buffer })
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -54,30 +52,20 @@ impl Poller for Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        self.events.clear();
         self.next = 0;
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
-            Ok((events, _)) => {
-                self.events.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
-                Ok(self.events.len())
-            }
-            Err(Errno::INTR) => Ok(0),
-            Err(error) => Err(error.into()),
-        }
+        self.poller.wait(&mut self.events, timeout)?;
+        Ok(self.events.len())
     }
 
-    fn next(&mut self) -> Option<Event<Flag>> {
-        let &(token, readiness) = self.events.get(self.next)?;
+    fn next(&mut self) -> Option<Event<Ready>> {
+        let &poller::Event { token, ready } = self.events.get(self.next)?;
         self.next += 1;
-        Some(Event { token, readiness })
+        Some(Event { token, readiness: ready })
     }
 
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
         // Exclusive: one connection wakes one loop.
-        let flags = Flag::IN | Flag::EXCLUSIVE;
-        epoll::add(&self.epoll, listener.as_fd(), EventData::new_u64(token), flags)?;
+        self.poller.add(listener, token, Interest::INPUT.exclusive())?;
         listener.loops.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -93,20 +81,21 @@ impl Poller for Epoll {
     }
 
     fn ignore(&mut self, listener: &Listener, _token: u64) {
-        if epoll::delete(&self.epoll, listener.as_fd()).is_ok() {
+        if self.poller.delete(listener).is_ok() {
             listener.loops.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn socket_state() -> SocketState {
         // The request may have arrived with the connection.
-        SocketState { registered: Registered::No, readable: true, hung_up: false }
+        SocketState { registered: Registered::No, readable: true, hung_up: false, gone: false }
     }
 
-    fn note(&mut self, socket_state: &mut SocketState, readiness: Flag) -> bool {
-        socket_state.readable |= readiness.intersects(Flag::IN | Flag::RDHUP | Flag::HUP | Flag::ERR);
-        socket_state.hung_up |= readiness.intersects(Flag::RDHUP | Flag::HUP);
-        !readiness.intersects(Flag::ERR | Flag::HUP)
+    fn note(&mut self, socket_state: &mut SocketState, readiness: Ready) -> bool {
+        socket_state.readable |= readiness.may_be_read();
+        socket_state.hung_up |= readiness.has_ended();
+        socket_state.gone |= readiness.is_gone();
+        !readiness.is_gone()
     }
 
     fn receive(&mut self, socket_state: &mut SocketState, socket: &OwnedFd) -> Received {
@@ -152,24 +141,34 @@ impl Poller for Epoll {
             WakeOn::Writable => Registered::Room,
             WakeOn::NextTurn => return Ok(()),
         };
-        register(&self.epoll, &mut socket_state.registered, needed, socket, token)
+        register(&self.poller, &mut socket_state.registered, needed, socket, token)?;
+        match socket_state.gone {
+            true => Ok(()),
+            false => {
+                let room = needed == Registered::Room;
+                Ok(self.poller.rearm(socket, token, !socket_state.readable, room)?)
+            }
+        }
     }
 
     fn watch(&mut self, stream: &OwnedFd, token: u64, needed: Registered) -> io::Result<()> {
-        register(&self.epoll, &mut { Registered::No }, needed, stream, token)
+        register(&self.poller, &mut { Registered::No }, needed, stream, token)
     }
 
-    fn goes_on(_: &Flag) -> bool {
+    fn rearm(&mut self, stream: &OwnedFd, token: u64, bytes: bool, room: bool) -> io::Result<()> {
+        Ok(self.poller.rearm(stream, token, bytes, room)?)
+    }
+
+    fn goes_on(_: &Ready) -> bool {
         true
     }
 
     fn forget(&mut self, stream: &OwnedFd, _token: u64) {
         // A stream that is not registered any more needs no deletion.
-        let _ = epoll::delete(&self.epoll, stream);
+        let _ = self.poller.delete(stream);
     }
 
     fn close(&mut self, _socket_state: SocketState, socket: OwnedFd, _token: u64) {
-        // Closing removes it from the epoll too.
-        drop(socket);
+        self.poller.disarm(&socket);
     }
 }
