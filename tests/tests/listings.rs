@@ -404,3 +404,45 @@ fn programs_that_mirror_a_folder_get_every_file_with_its_time() {
     }
     server.stop();
 }
+
+/// What nginx's autoindex_format json has, over many pages, sorted, and for a HEAD.
+#[test]
+fn a_listing_as_json_is_one_array_of_all_names() {
+    let folder = short_names();
+    fs::create_dir(folder.path().join("big/a folder")).unwrap();
+    site::write(&folder.path().join("cold/odd \"\u{e4}\".txt"), b"12345");
+    for arch in ARCHITECTURES {
+        let server = serve(arch, &folder, &[]);
+        let get = |path: &str| {
+            let reply = server.get(path);
+            assert_eq!(
+                (reply.status, reply.field("Content-Type")),
+                (200, Some("application/json")),
+                "{arch}: {path}"
+            );
+            let json: serde_json::Value = serde_json::from_slice(&reply.body).expect("it is JSON");
+            json.as_array().expect("it is an array").clone()
+        };
+        let all = get("/big/?format=json");
+        assert_eq!(all.len(), NAMES + 1, "{arch}");
+        assert_eq!(
+            (&all[0]["name"], &all[0]["type"], &all[0]["href"]),
+            (&"a folder".into(), &"directory".into(), &"a%20folder/".into()),
+            "{arch}"
+        );
+        assert_eq!(
+            (&all[1]["name"], &all[1]["type"], &all[1]["size"]),
+            (&"file-000000.txt".into(), &"file".into(), &0.into()),
+            "{arch}"
+        );
+        let largest = &get("/cold/?format=json&sort=size&order=desc")[0];
+        assert_eq!((&largest["name"], &largest["size"]), (&"odd \"\u{e4}\".txt".into(), &5.into()), "{arch}");
+        let time = largest["mtime"].as_str().expect("a time");
+        let file = server.get(&format!("/cold/{}", largest["href"].as_str().expect("a reference")));
+        assert_eq!((file.field("Last-Modified"), &*file.body), (Some(time), &b"12345"[..]), "{arch}");
+        let head = server.raw(b"HEAD /cold/?format=json HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert!(String::from_utf8_lossy(&head).contains("Content-Type: application/json\r\n"), "{arch}");
+    }
+    let empty = TempDir::new().unwrap();
+    assert_eq!(serve("amped", &empty, &[]).get("/?format=json").body, b"[\n]\n");
+}

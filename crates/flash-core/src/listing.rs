@@ -1,6 +1,6 @@
 //! Folder listings: one object in memory for all requests that read it.
 //!
-//! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps. Each step is a
+//! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML or JSON. It is made in short steps. Each step is a
 //! job that a waiting connection asks for, so a listing without readers makes no progress. A listing reads no folder, and
 //! knows no job: it asks its [`Maker`]. The [listing cache](crate::listing::cache) joins requests for the same listing.
 
@@ -8,6 +8,7 @@ mod batch;
 pub mod cache;
 mod folder;
 mod html;
+mod json;
 mod made;
 mod name;
 mod names;
@@ -18,4 +19,4 @@ pub use self::folder::{Folder, FolderRead, OpenFolder, Part};
 pub use self::made::{Listing, Maker, Step};
 pub use self::name::{Details, Kind, NAME_BYTES_MAX, Name, Seen};
 pub use self::names::{Names, OverBudget};
-pub use self::order::{Column, Order};
+pub use self::order::{Column, Format, Order};

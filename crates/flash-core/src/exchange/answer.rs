@@ -373,7 +373,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     pub(crate) fn answer(&mut self, head: &RequestHead<'_>, answer: Answer) -> Response {
         match answer {
             Answer::Entry(entry) => self.respond(head, &entry),
-            Answer::Listing(listing, page) => self.listing(Some((&listing, page))),
+            Answer::Listing(listing, page) => self.listing(listing.order().format, Some((&listing, page))),
             Answer::Error(status) => self.error(status),
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),

@@ -21,7 +21,7 @@ use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::entry::{self, Entry, Variants};
 use crate::file::header::{HeaderBlock, HeaderTemplate};
 use crate::file::{Content, File};
-use crate::listing::Listing;
+use crate::listing::{Format, Listing, Order};
 use crate::path::SitePath;
 use crate::record::refusal::{Refusal, RefusalLog};
 use crate::site::hosts;
@@ -65,7 +65,9 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         match &entry.resource {
             entry::Resource::File(variants) => self.file(head, variants),
             entry::Resource::FolderWithoutSlash => self.add_slash(head),
-            entry::Resource::Folder if self.site.settings.list => self.listing(None),
+            entry::Resource::Folder if self.site.settings.list => {
+                self.listing(Order::of_query(head.target.query()).format, None)
+            }
             entry::Resource::Folder => self.forbidden(head, Refusal::FolderWithoutIndex),
             entry::Resource::Script(_) => self.forbidden(head, Refusal::Program),
             entry::Resource::Forbidden(refusal) => self.forbidden(head, *refusal),
@@ -271,7 +273,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     }
 
     /// Writes a listing with its first page. HEAD gets no page, and reads no folder.
-    pub(crate) fn listing(&mut self, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
+    pub(crate) fn listing(&mut self, format: Format, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
         let pages = listing.as_ref().and_then(|(listing, _)| listing.whole_now());
         // Otherwise the length is not known before the last page.
         let length = pages.as_ref().map_or(BodyLength::Unknown, |pages| {
@@ -281,7 +283,7 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         let head_bytes = self
             .head(Status::OK)
             .lines(&site.template.fields)
-            .field(b"Content-Type", b"text/html; charset=utf-8")
+            .field(b"Content-Type", format.content_type())
             .length(length)
             .end();
         let rest = match (pages, listing) {

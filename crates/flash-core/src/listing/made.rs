@@ -13,10 +13,10 @@ use bytes::Bytes;
 
 use super::batch::Batch;
 use super::folder::{Folder, FolderRead, OpenFolder, Part};
-use super::html;
 use super::name::{Kind, Name, Seen};
 use super::names::{Names, OverBudget};
-use super::order::{Column, Order};
+use super::order::{Column, Format, Order};
+use super::{html, json};
 use crate::cache::memory_budget::{Budget, BudgetedBytes};
 use crate::file::entry::STALE_AFTER;
 use crate::job::failure::Failure;
@@ -366,14 +366,15 @@ impl Listing {
             None => return Err(Step::Failed(Failure::Broken)),
         };
         let seen = self.looked(ready, number, seen, maker)?;
-        let html = self.html(ready, number, seen);
+        let written = self.write(ready, number, seen);
         let before = self.before.upgrade().and_then(|before| before.page_now(number as u32));
-        let page = match (before.filter(|before| *before == html), self.budget.reserve(html.len() as u64)) {
-            (Some(before), _) => before,
-            (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(&html), room)),
-            // Only the requests that wait for this page now get it.
-            (None, None) => return Ok(maker.hold(&html)),
-        };
+        let page =
+            match (before.filter(|before| *before == written), self.budget.reserve(written.len() as u64)) {
+                (Some(before), _) => before,
+                (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(&written), room)),
+                // Only the requests that wait for this page now get it.
+                (None, None) => return Ok(maker.hold(&written)),
+            };
         let place = &mut lock(&ready.pages)[number];
         if let Page::Written(page) = place {
             // Another helper was faster.
@@ -420,12 +421,15 @@ impl Listing {
         step
     }
 
-    fn html(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>) -> Vec<u8> {
-        let mut seen = seen.into_iter();
+    fn write(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>) -> Vec<u8> {
+        let (mut seen, format) = (seen.into_iter(), self.order.format);
         let mut out = Vec::with_capacity(PAGE_BYTES_MAX / 2);
-        if number == 0 {
-            html::write_start(self.path.as_bytes(), self.order, &mut out);
+        match format {
+            _ if number > 0 => {}
+            Format::Html => html::write_start(self.path.as_bytes(), self.order, &mut out),
+            Format::Json => json::write_start(&mut out),
         }
+        let mut is_empty = number == 0;
         for name in ready.rows(number).map(|row| ready.names.get(row)) {
             let seen = match name.details {
                 Some(details) => Some(Seen { details, folder: name.folder }),
@@ -433,11 +437,20 @@ impl Listing {
             };
             // A name that has vanished since, or that leads out of the root, has no row.
             if let Some(Seen { details, folder }) = seen {
-                html::row(&Name { folder, ..name }, details, &mut out);
+                let name = Name { folder, ..name };
+                match format {
+                    Format::Html => html::row(&name, details, &mut out),
+                    Format::Json => json::row(&name, details, is_empty, &mut out),
+                }
+                is_empty = false;
             }
         }
-        if number + 1 == ready.starts.len() {
-            html::write_end(&ready.names, &mut out);
+        let is_last = number + 1 == ready.starts.len();
+        match format {
+            Format::Html if is_last => html::write_end(&ready.names, &mut out),
+            Format::Json if is_last => json::write_end(&ready.names, is_empty, &mut out),
+            Format::Json if is_empty => json::write_nothing(&mut out),
+            Format::Html | Format::Json => {}
         }
         out
     }

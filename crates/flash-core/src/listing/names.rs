@@ -168,7 +168,7 @@ mod tests {
             let details = (number % 3 == 0).then_some(Details { size: number as u64, modified: -1 });
             assert_eq!(found.details, details);
         }
-        let order = Order { by: Column::Name, descending: true };
+        let order = Order::new(Column::Name, true);
         names.sort(order);
         assert!(names.iter().is_sorted_by(|a, b| order.compare(a, b).is_le()));
     }

@@ -1,4 +1,4 @@
-//! The order of a listing's rows. The query chooses it.
+//! The order of a listing's rows, and their format. The query chooses both.
 
 use std::cmp::Ordering;
 
@@ -9,6 +9,25 @@ use super::name::{Details, Name};
 pub struct Order {
     pub by: Column,
     pub descending: bool,
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Html,
+    /// For programs: `?format=json`.
+    Json,
+}
+
+impl Format {
+    pub(crate) fn content_type(self) -> &'static [u8] {
+        match self {
+            Self::Html => b"text/html; charset=utf-8",
+            Self::Json => b"application/json",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +39,11 @@ pub enum Column {
 }
 
 impl Order {
+    /// For people.
+    pub const fn new(by: Column, descending: bool) -> Self {
+        Self { by, descending, format: Format::Html }
+    }
+
     pub(crate) fn of_query(query: Option<&[u8]>) -> Self {
         let mut order = Self::default();
         for pair in query.unwrap_or_default().split(|byte| b"&;".contains(byte)) {
@@ -27,6 +51,7 @@ impl Order {
                 b"sort=size" => order.by = Column::Size,
                 b"sort=time" => order.by = Column::Time,
                 b"order=desc" => order.descending = true,
+                b"format=json" => order.format = Format::Json,
                 _ => {}
             }
         }

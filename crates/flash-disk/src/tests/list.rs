@@ -11,7 +11,7 @@ use flash_core::listing::{Column, Listing, Order};
 
 use super::*;
 
-const BY_NAME: Order = Order { by: Column::Name, descending: false };
+const BY_NAME: Order = Order::new(Column::Name, false);
 
 pub(crate) fn list_job(folder: &str, order: Order, asked_ms: u64) -> List {
     List { site: SiteId(0), path: path(folder), order, asked_ms, listing: None, page: 0 }
@@ -68,7 +68,7 @@ fn folders_come_first_and_columns_order_the_rest() {
     }
     fs::create_dir(folder.path("z")).unwrap();
     let disk = folder.disk();
-    let order = |by, descending| list(&disk, "/", Order { by, descending }).concat().join(" ");
+    let order = |by, descending| list(&disk, "/", Order::new(by, descending)).concat().join(" ");
     assert_eq!(order(Column::Name, false), "z/ a.txt b.txt c.txt");
     assert_eq!(order(Column::Name, true), "z/ c.txt b.txt a.txt");
     assert_eq!(order(Column::Size, false), "z/ b.txt c.txt a.txt");
@@ -88,7 +88,7 @@ fn a_large_folder_has_several_pages() {
     for step in [Duration::ZERO, Duration::from_secs(60)] {
         disk.list_step = step;
         for by in [Column::Name, Column::Size, Column::Time] {
-            let pages = list(&disk, "/", Order { by, descending: false });
+            let pages = list(&disk, "/", Order::new(by, false));
             assert_eq!(pages.len(), 8);
             let mut all = pages.concat();
             if by == Column::Time {
@@ -170,7 +170,7 @@ fn threads_that_list_at_the_same_time_share_the_work() {
     }
     let mut disk = folder.disk_with(|settings| settings.revalidate_ms = 3_600_000);
     disk.list_step = Duration::from_millis(1);
-    let by_size = Order { by: Column::Size, descending: false };
+    let by_size = Order::new(Column::Size, false);
     let found: Vec<_> = thread::scope(|scope| {
         let run = || list_page(&list_job("/", by_size, 0), |list| disk.run(&Job::List(list.clone()))).0;
         let threads = [(); 8].map(|()| scope.spawn(run));
@@ -215,7 +215,7 @@ fn only_what_would_be_served_is_shown() {
     rustix::fs::mknodat(rustix::fs::CWD, fifo, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
     let shown = "real/ to-folder/ plain.txt to-file";
     for by in [Column::Name, Column::Size] {
-        let mut all = list(&folder.disk(), "/", Order { by, descending: false }).concat();
+        let mut all = list(&folder.disk(), "/", Order::new(by, false)).concat();
         all[2..].sort();
         all[..2].sort();
         assert_eq!(all.join(" "), shown);
@@ -247,7 +247,7 @@ fn a_folder_within_a_folder() {
     folder.put("a/b/x.txt", "x");
     let disk = folder.disk();
     assert_eq!(list(&disk, "/a/", BY_NAME), [["b/"]]);
-    assert_eq!(list(&disk, "/a/b/", Order { by: Column::Size, descending: false }), [["x.txt"]]);
+    assert_eq!(list(&disk, "/a/b/", Order::new(Column::Size, false)), [["x.txt"]]);
 }
 
 #[test]

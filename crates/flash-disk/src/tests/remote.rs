@@ -257,7 +257,7 @@ fn listings_are_the_same_in_all_their_pages() {
     let mut pair = Pair::of(&folder);
     pair.here.list_step = Duration::ZERO;
     for by in [Column::Name, Column::Size] {
-        let job = list_job("/", Order { by, descending: true }, 0);
+        let job = list_job("/", Order::new(by, true), 0);
         let far = list_pages(&job, |list| pair.list(list));
         let near = list_pages(&job, |list| help(&pair.there, &Job::List(list.clone())));
         assert!(far == near && far.len() > 11, "{} pages", far.len());

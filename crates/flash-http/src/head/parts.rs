@@ -66,6 +66,14 @@ impl<'b> Target<'b> {
             Self::Authority(authority) => authority,
         }
     }
+
+    /// What stands behind the path's question mark.
+    pub fn query(self) -> Option<&'b [u8]> {
+        match self {
+            Self::Origin { query, .. } => query,
+            Self::Asterisk | Self::Authority(_) => None,
+        }
+    }
 }
 
 /// What the head says about the length of the request's body (RFC 9112 §6.3).

@@ -141,7 +141,7 @@ fn at(asked_ms: u64) -> List {
 }
 
 fn by_size(asked_ms: u64) -> List {
-    List { order: Order { by: Column::Size, descending: false }, ..at(asked_ms) }
+    List { order: Order::new(Column::Size, false), ..at(asked_ms) }
 }
 
 #[test]
