@@ -61,6 +61,18 @@ fn the_bytes_are_the_same_with_every_switch() {
         "--offload always --file-cache mapped",
         "--offload not-opening",
         "--path-cache 0 --header-cache off --file-cache off",
+        "--system-calls portable",
+        "--system-calls portable --file-cache descriptor",
+        "--system-calls portable --file-cache off",
+        "--system-calls portable --helpers process",
+        "--system-calls portable+mincore --file-cache descriptor",
+        "--system-calls portable+mincore --file-cache mapped",
+        "--system-calls portable+mincore+sendfile --file-cache descriptor --helpers process",
+        "--system-calls portable+cachestat --file-cache descriptor",
+        "--system-calls portable+memfd+statx",
+        "--system-calls portable+openat2",
+        "--system-calls portable+openat2+resolve-cached --helpers process",
+        "--system-calls portable+preadv2+read-now",
     ];
     for switch in switches {
         let flags: Vec<&str> = switch.split_whitespace().collect();

@@ -9,7 +9,6 @@
 
 mod device_class;
 mod mount_root;
-mod mountinfo;
 mod namespace;
 mod path;
 mod probe;
@@ -17,7 +16,6 @@ mod registry;
 mod table;
 mod watch;
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -27,9 +25,9 @@ use std::thread;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_os::file_stat;
+use flash_os::mounts::{MountInfo, MountList};
 
 use self::mount_root::MountRoot;
-use self::mountinfo::MountInfo;
 use self::namespace::{Devices, Namespace};
 use self::registry::Registry;
 use self::watch::Watch;
@@ -38,9 +36,6 @@ use crate::closer::Closer;
 pub use self::device_class::{Capabilities, DeviceClass, NameRule};
 pub use self::table::Device;
 pub(crate) use self::table::Table;
-
-/// The mounts that this thread and its children can see.
-const LIST: &str = "/proc/thread-self/mountinfo";
 
 const STACK_BYTES: usize = 64 << 10;
 
@@ -51,14 +46,14 @@ pub(crate) struct Mounts {
     table: ArcSwap<Table>,
     /// Locked after the state of the list.
     known: Mutex<Registry>,
-    list: Arc<MountList>,
+    list: Arc<SeenMounts>,
 }
 
 /// The kernel's list, which all roots share: a process in a sandbox could not open it again.
 #[derive(Debug)]
-struct MountList {
+struct SeenMounts {
     /// The list, until somebody watches it.
-    file: Mutex<Option<File>>,
+    list: Mutex<Option<MountList>>,
     watch: OnceLock<Watch>,
     closer: Arc<OnceLock<Arc<Closer>>>,
     devices: ArcSwap<Devices>,
@@ -76,7 +71,7 @@ struct MountsState {
 impl Mounts {
     /// Reads the mounts as they are now, and probes the root's own. `base` is the real path of the root's folder.
     pub(crate) fn new(folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
-        Self::of(MountList::read(), folder, base)
+        Self::of(SeenMounts::read(), folder, base)
     }
 
     /// The mounts of a root that comes after, or lies beside.
@@ -84,7 +79,7 @@ impl Mounts {
         Self::of(Arc::clone(&self.list), folder, base)
     }
 
-    fn of(list: Arc<MountList>, folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
+    fn of(list: Arc<SeenMounts>, folder: Arc<OwnedFd>, base: &Path) -> Arc<Self> {
         let mut known = Registry::new(file_stat::mount_of(&*folder), base.as_os_str().as_bytes());
         let own = {
             let namespace = &list.state().namespace;
@@ -121,15 +116,15 @@ impl Mounts {
             let _ = self.list.closer.set(closer);
         }
         // A second watch would do the same. Without a list there is nothing to watch.
-        let file = self.list.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(file) = file {
-            let list = Arc::downgrade(&self.list);
+        let list = self.list.list.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(list) = list {
+            let seen = Arc::downgrade(&self.list);
             let update = move |lines| {
-                if let Some(list) = list.upgrade() {
-                    list.update(lines);
+                if let Some(seen) = seen.upgrade() {
+                    seen.update(lines);
                 }
             };
-            let _ = self.list.watch.set(Watch::start(file, update)?);
+            let _ = self.list.watch.set(Watch::start(list, update)?);
         }
         Ok(())
     }
@@ -185,14 +180,14 @@ impl Mounts {
     }
 }
 
-impl MountList {
+impl SeenMounts {
     fn read() -> Arc<Self> {
         // Without a list nothing is certain, and all jobs go to helpers.
-        let mut file = File::open(LIST).ok();
-        let lines = file.as_mut().and_then(|file| mountinfo::read(file).ok()).unwrap_or_default();
+        let mut list = MountList::open();
+        let lines = list.as_mut().and_then(|list| list.read().ok()).unwrap_or_default();
         let namespace = Namespace::new(lines);
         Arc::new(Self {
-            file: Mutex::new(file),
+            list: Mutex::new(list),
             watch: OnceLock::new(),
             closer: Arc::default(),
             devices: ArcSwap::from_pointee(namespace.devices()),

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
-use flash_os::residency::Residency;
+use flash_os::residency::{self, Residency};
 use flash_os::system_calls::{Call, has};
 use flash_os::{cachestat, file_hints};
 
@@ -93,6 +93,7 @@ impl OpenFile {
     fn wait_for(&self, window: &Range<u64>) {
         let last = window.start + length(window, READ_BYTES_MAX).saturating_sub(1) as u64;
         let _ = read_exact(self.as_fd(), &mut [0], last);
+        residency::note(self, &(window.start..last + 1));
     }
 
     /// Whether the open file still holds the bytes of `stamp`. It is asked after a copy was taken, because a write

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::site::root::{Generation, OpenRoot};
+use flash_os::file_stat::notes_access;
 use rustix::io::Errno;
 
 use crate::closer::Closer;
@@ -29,7 +30,6 @@ use crate::open_roots::OpenRoots;
 use crate::root::Root;
 use crate::settings::SiteSettings;
 use crate::users::Users;
-use flash_os::file_stat::notes_access;
 
 /// A root at which the site was, or is.
 #[derive(Debug)]

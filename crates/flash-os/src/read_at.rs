@@ -13,10 +13,12 @@ use crate::{residency, system};
 /// # Errors
 /// Those of pread(2).
 pub fn read(file: impl AsFd, bytes: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
-    match has(Call::Preadv2) {
-        true => system::read_at::read(file, bytes, offset),
-        false => rustix::io::pread(file, bytes, offset).map(|(read, _)| read.len()),
+    if has(Call::Preadv2) {
+        return system::read_at::read(file, bytes, offset);
     }
+    let (read, _) = rustix::io::pread(&file, bytes, offset)?;
+    residency::note(file, &(offset..offset + read.len() as u64));
+    Ok(read.len())
 }
 
 /// The same into bytes that are set.
@@ -39,7 +41,7 @@ pub fn read_now(file: impl AsFd, bytes: &mut [MaybeUninit<u8>], offset: u64) -> 
         return system::read_at::read_now(file, bytes, offset);
     }
     match residency::holds(&file, offset..offset.saturating_add(bytes.len() as u64)) {
-        true => read(file, bytes, offset),
+        true => residency::relying(|| read(file, bytes, offset)),
         false => Err(Errno::AGAIN),
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{self, NonNull};
 
+use crate::clock::{self, FileKey};
 use crate::system_calls::{Call, has};
 use crate::{cachestat, file_stat, page};
 
@@ -22,6 +23,8 @@ const PAGES_MAX: usize = (LOOK_BYTES_MAX / page::LEAST_BYTES) as usize + 1;
 pub struct Residency {
     start: NonNull<libc::c_void>,
     bytes: usize,
+    /// If nobody tells.
+    guessed: Option<FileKey>,
 }
 
 // SAFETY: the mapping is never written or read through, only named to mincore, send and munmap, which any thread may call.
@@ -44,7 +47,8 @@ impl Residency {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, bytes })
+        let guessed = if is_guessed() { Some(FileKey::of(&file_stat::of(&file)?)) } else { None };
+        Ok(Self { start, bytes, guessed })
     }
 
     /// How many bytes from the start of `range` are in memory and complete. None when in doubt, and for ranges that
@@ -56,6 +60,9 @@ impl Residency {
         let first = range.start / page_bytes * page_bytes;
         if range.is_empty() || range.end > self.bytes as u64 || range.end - first > LOOK_BYTES_MAX {
             return 0;
+        }
+        if !has(Call::Mincore) {
+            return self.guessed.map_or(0, |file| clock::get().leading_bytes(file, &range));
         }
         let mut pages = [0u8; PAGES_MAX];
         let length = (range.end - first) as usize;
@@ -114,8 +121,32 @@ pub fn can_tell(owner: u32) -> bool {
     user == 0 || user == owner
 }
 
-/// Whether all of the range is in memory and complete. False where nobody tells.
+/// Whether nobody tells what is in memory, and [`clock`] guesses it.
+pub fn is_guessed() -> bool {
+    !has(Call::Mincore) && !has(Call::Cachestat) && !has(Call::ReadNow)
+}
+
+/// The range was read: a guess counts with it from now on.
+pub fn note(file: impl AsFd, range: &Range<u64>) {
+    if is_guessed()
+        && let Ok(stat) = file_stat::of(file)
+    {
+        clock::get().note(FileKey::of(&stat), range);
+    }
+}
+
+/// Makes a call that must not wait, and relies on what is in memory. If that was guessed, the guess is judged by it.
+pub fn relying<T>(call: impl FnOnce() -> T) -> T {
+    if is_guessed() { clock::get().watch(call) } else { call() }
+}
+
+/// Whether all of the range is in memory and complete, as far as is known.
 pub fn holds(file: impl AsFd, range: Range<u64>) -> bool {
+    if is_guessed() {
+        let Ok(stat) = file_stat::of(file) else { return false };
+        let bytes = range.end.saturating_sub(range.start);
+        return clock::get().leading_bytes(FileKey::of(&stat), &range) == bytes;
+    }
     if !has(Call::Mincore) {
         // It counts pages that are on their way: a read may wait for these.
         return has(Call::Cachestat) && cachestat::holds(file, range).unwrap_or(false);

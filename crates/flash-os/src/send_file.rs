@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use crate::system_calls::{Call, has};
-use crate::{read_at, system};
+use crate::{read_at, residency, system};
 
 /// How much is copied at a time.
 const COPIED_BYTES: usize = 64 << 10;
@@ -22,8 +22,8 @@ thread_local! {
 /// Those of sendfile(2).
 pub fn send(socket: impl AsFd, file: impl AsFd, offset: u64, bytes: usize) -> Result<usize, Errno> {
     match has(Call::Sendfile) {
-        true => system::send_file::send(socket, file, offset, bytes),
-        false => copy(socket, file, offset, bytes),
+        true => residency::relying(|| system::send_file::send(socket, file, offset, bytes)),
+        false => residency::relying(|| copy(socket, file, offset, bytes)),
     }
 }
 

@@ -44,15 +44,23 @@ pub const ROWS: [Row; 16] = [
         "names are walked part by part: several calls for each, and only by helpers",
     ),
     row(Call::ResolveCached, "resolve-cached", "helpers look up each name that is not cached"),
-    row(Call::Statx, "statx", "fstat: a file's mount is found through /proc or by its device"),
-    row(Call::Preadv2, "preadv2", "preadv: helpers read what is not known to be in memory"),
-    row(Call::ReadNow, "read-now", "helpers read what is not known to be in memory (RWF_NOWAIT is missing)"),
+    row(
+        Call::Statx,
+        "statx",
+        "fstat: files are known by their devices, and the names of folders are not kept",
+    ),
+    row(Call::Preadv2, "preadv2", "pread: loops read what mincore finds in memory, and helpers the rest"),
+    row(Call::ReadNow, "read-now", "loops read what mincore finds in memory, and helpers the rest"),
     row(
         Call::Cachestat,
         "cachestat",
         "mincore tells what is in memory: a map for each file that is looked at",
     ),
-    row(Call::Mincore, "mincore", "a clock over what was sent guesses what is in memory, and may be wrong"),
+    row(
+        Call::Mincore,
+        "mincore",
+        "where cachestat is missing too, a clock over what was read guesses what is in memory",
+    ),
     row(
         Call::MemfdCreate,
         "memfd",

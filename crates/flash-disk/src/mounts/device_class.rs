@@ -2,7 +2,8 @@
 //!
 //! The type of the filesystem decides most. The rest is [probed](super::probe).
 
-use super::mountinfo::MountInfo;
+use flash_os::mounts::MountInfo;
+
 use super::path::below;
 
 /// What holds for all files of a device.

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flash_os::file_stat;
+use flash_os::mounts::MountInfo;
 
 use super::device_class::{self, Capabilities, DeviceClass, NameRule};
-use super::mountinfo::MountInfo;
 use super::table::{Device, Reached};
 
 #[derive(Debug)]

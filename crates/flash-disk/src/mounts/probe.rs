@@ -50,13 +50,14 @@ fn reads_now(file: &OwnedFd) -> bool {
     !matches!(read_at::read_now(file, &mut [MaybeUninit::uninit()], 0), Err(Errno::OPNOTSUPP))
 }
 
-/// Whether the kernel reports a page that was just read as resident. Files that it does not report on to this process
-/// do not count.
+/// Whether residency is guessed, or the kernel reports a page that was just read as resident. Files that it does not report
+/// on to this process do not count.
 fn tells_residency(file: &OwnedFd) -> bool {
     let known = stat::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
     let read = || read_at::read(file, &mut [MaybeUninit::uninit()], 0).is_ok();
-    has(Call::Mincore)
-        && (!known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1))
+    residency::is_guessed()
+        || has(Call::Mincore)
+            && (!known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1))
 }
 
 fn open(folder: impl AsFd, name: &[u8], flags: OFlags, resolve: Resolve) -> Result<OwnedFd, Errno> {

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use flash_os::mounts::MountInfo;
+
 use super::mount_root::MountRoot;
-use super::mountinfo::MountInfo;
 use super::namespace::Namespace;
 use super::path::below;
 use super::table::{Reached, Table};

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use flash_os::mounts::MountInfo;
+
 use super::device_class::DeviceClass;
 use super::mount_root::MountRoot;
-use super::mountinfo::MountInfo;
 use super::path::below;
 
 /// A device that jobs wait for: a filesystem, which may be mounted several times.

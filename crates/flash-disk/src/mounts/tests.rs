@@ -1,7 +1,7 @@
 //! Real mounts, in a list of this test's own. A tmpfs is the most local mount; a FUSE mount whose program never answers is the
 //! most remote.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 

@@ -3,15 +3,13 @@
 //! No promise depends on how soon that is. Loops and helpers cannot look themselves: they would notice a new device
 //! only by waiting for it.
 
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
 use std::thread;
 use std::time::Duration;
 
 use flash_os::allocator;
+use flash_os::mounts::{MountInfo, MountList};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use super::mountinfo::{self, MountInfo};
 
 /// Ends the thread when it is dropped.
 #[derive(Debug)]
@@ -26,7 +24,10 @@ const REST: Duration = Duration::from_millis(50);
 
 impl Watch {
     /// Calls `update` with the list as it is now, and again after each change.
-    pub(crate) fn start(list: File, update: impl Fn(Vec<MountInfo>) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(
+        list: MountList,
+        update: impl Fn(Vec<MountInfo>) + Send + 'static,
+    ) -> io::Result<Self> {
         let (over, alive) = io::pipe()?;
         thread::Builder::new()
             .name("mounts".into())
@@ -36,18 +37,16 @@ impl Watch {
     }
 }
 
-fn watch(mut list: File, over: &PipeReader, update: impl Fn(Vec<MountInfo>)) {
+fn watch(mut list: MountList, over: &PipeReader, update: impl Fn(Vec<MountInfo>)) {
     let rest = Timespec { tv_sec: 0, tv_nsec: REST.as_nanos() as i64 };
     loop {
-        if let Ok(lines) = mountinfo::read(&mut list) {
+        if let Ok(lines) = list.read() {
             update(lines);
         }
         allocator::collect();
         // Only the end of the watch ends this rest early. A change is reported by the next poll.
         let _ = poll(&mut [PollFd::new(over, PollFlags::empty())], Some(&rest));
-        let waited = &mut [PollFd::new(&list, PollFlags::PRI), PollFd::new(over, PollFlags::empty())];
-        let _ = poll(waited, None);
-        if waited[1].revents().contains(PollFlags::HUP) {
+        if !list.wait(over) {
             return;
         }
     }
@@ -62,7 +61,7 @@ mod tests {
     #[test]
     fn the_thread_reads_the_list_at_once_and_ends_with_its_handle() {
         let (told, updates) = mpsc::channel();
-        let list = File::open("/proc/thread-self/mountinfo").unwrap();
+        let list = MountList::open().unwrap();
         let watch = Watch::start(list, move |lines| told.send(lines.len()).unwrap()).unwrap();
         assert!(updates.recv_timeout(Duration::from_secs(10)).unwrap() > 0);
         drop(watch);

@@ -4,6 +4,7 @@ pub(crate) mod descriptor_range;
 pub(crate) mod file_hints;
 pub(crate) mod file_stat;
 pub(crate) mod memory_file;
+pub(crate) mod mounts;
 pub(crate) mod pidfd;
 pub(crate) mod poller;
 pub(crate) mod probe;

@@ -17,20 +17,28 @@ pub(crate) fn at(folder: impl AsFd, path: impl Arg, follows: bool) -> Result<Fil
     statat(folder, path, flags).map(|stat| told(&stat))
 }
 
-#[allow(clippy::unnecessary_cast, reason = "systems differ in the widths of these numbers")]
 fn told(stat: &Stat) -> FileStat {
-    let device = stat.st_dev as u64;
+    let device = wide(stat.st_dev);
     FileStat {
-        mode: stat.st_mode as u32,
+        mode: wide(stat.st_mode) as u32,
         device,
-        inode: stat.st_ino as u64,
-        size: stat.st_size as u64,
-        links: stat.st_nlink as u64,
+        inode: wide(stat.st_ino),
+        size: wide(stat.st_size),
+        links: wide(stat.st_nlink),
         owner: stat.st_uid,
-        accessed_ns: nanoseconds(stat.st_atime as i64, stat.st_atime_nsec as i64),
-        modified_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-        changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        accessed_ns: nanoseconds(signed(stat.st_atime), signed(stat.st_atime_nsec)),
+        modified_ns: nanoseconds(signed(stat.st_mtime), signed(stat.st_mtime_nsec)),
+        changed_ns: nanoseconds(signed(stat.st_ctime), signed(stat.st_ctime_nsec)),
         mount: Some(mount_of_device(device)),
         may_be_encrypted: true,
     }
+}
+
+/// A number of any width: systems differ in these.
+fn wide(number: impl Into<i128>) -> u64 {
+    number.into() as u64
+}
+
+fn signed(number: impl Into<i128>) -> i64 {
+    number.into() as i64
 }

@@ -118,7 +118,7 @@ impl Walk<'_> {
     }
 
     fn go_to_top(&mut self) -> Result<(), Errno> {
-        // The top may be on another mount, and Linux does not look whether it is.
+        // The top may be on another mount, and Linux seldom looks whether it is.
         if self.is_beneath() || self.mount.is_some() {
             return Err(Errno::XDEV);
         }

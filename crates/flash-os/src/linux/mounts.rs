@@ -2,34 +2,38 @@
 //! never waits for a filesystem.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, PipeReader, Read, Seek};
 
-/// One mount, as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct MountInfo {
-    /// What `statx` calls `stx_mnt_id`.
-    pub(crate) id: u64,
-    /// The mount that this one is mounted upon.
-    pub(crate) parent: u64,
-    /// The filesystem's own number, the same for all its mounts. On btrfs and overlay `stat` has others for some files.
-    pub(crate) major: u32,
-    pub(crate) minor: u32,
-    /// Absolute, without symbolic links.
-    pub(crate) point: Vec<u8>,
-    pub(crate) kind: Vec<u8>,
-    /// The filesystem's own options, such as the layers of an overlay.
-    pub(crate) options: Vec<u8>,
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::mounts::MountInfo;
+
+/// The mounts that this thread and its children can see.
+const LIST: &str = "/proc/thread-self/mountinfo";
+
+#[derive(Debug)]
+pub(crate) struct List(File);
+
+impl List {
+    pub(crate) fn open() -> Option<Self> {
+        File::open(LIST).map(Self).ok()
+    }
+
+    pub(crate) fn read(&mut self) -> io::Result<Vec<MountInfo>> {
+        let mut text = Vec::new();
+        self.0.rewind()?;
+        self.0.read_to_end(&mut text)?;
+        Ok(parse(&text))
+    }
+
+    pub(crate) fn wait(&self, over: &PipeReader) -> bool {
+        let waited = &mut [PollFd::new(&self.0, PollFlags::PRI), PollFd::new(over, PollFlags::empty())];
+        // If it fails, the list is read again.
+        let _ = poll(waited, None);
+        !waited[1].revents().contains(PollFlags::HUP)
+    }
 }
 
-/// Reads the list again from an open file, which a sandbox leaves open.
-pub(crate) fn read(list: &mut File) -> io::Result<Vec<MountInfo>> {
-    let mut text = Vec::new();
-    list.rewind()?;
-    list.read_to_end(&mut text)?;
-    Ok(parse(&text))
-}
-
-/// All mounts, in the kernel's order. A line that makes no sense is left out.
 fn parse(text: &[u8]) -> Vec<MountInfo> {
     text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
