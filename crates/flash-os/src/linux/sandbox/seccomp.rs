@@ -173,12 +173,12 @@ const fn flag(value: libc::c_int) -> u64 {
 
 pub(super) fn forbid_but(allowed: Result<Rules, BackendError>) -> Result<(), String> {
     let programs = || -> Result<[BpfProgram; 2], BackendError> {
-        let arch = TargetArch::try_from(ARCH)?;
-        let keep = SeccompFilter::new(allowed?, Errno(libc::EPERM as u32), Allow, arch)?;
+        let machine = TargetArch::try_from(ARCH)?;
+        let keep = SeccompFilter::new(allowed?, Errno(libc::EPERM as u32), Allow, machine)?;
         // Its flags lie in memory that no filter can read. Where it seems not to exist, clone is used, whose flags can
         // be read. This filter comes first, because the other one leaves no way to add another.
         let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
-        let hide = SeccompFilter::new(clone3, Allow, Errno(libc::ENOSYS as u32), arch)?;
+        let hide = SeccompFilter::new(clone3, Allow, Errno(libc::ENOSYS as u32), machine)?;
         Ok([hide.try_into()?, keep.try_into()?])
     };
     for program in programs().map_err(|error| format!("seccomp fails: {error}"))? {
