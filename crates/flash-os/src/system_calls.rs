@@ -72,7 +72,11 @@ pub const ROWS: [Row; 16] = [
         "close-range-cloexec",
         "descriptors are marked one by one when a program starts",
     ),
-    row(Call::PidfdOpen, "pidfd", "processes are known by number, and watched through SIGCHLD"),
+    row(
+        Call::PidfdOpen,
+        "pidfd",
+        "programs are known by number to their fork helper alone, and end with it if it is killed",
+    ),
     row(Call::Sendfile, "sendfile", "bytes of large files are copied through the server"),
     row(Call::Epoll, "epoll", "poll(2): each wait costs the kernel a look at each connection"),
     row(Call::Eventfd, "eventfd", "pipes: two descriptors for each queue"),
