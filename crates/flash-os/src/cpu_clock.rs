@@ -1,8 +1,8 @@
 //! The processor time of a thread or a process, as others can read it: it tells one that runs from one that waits.
 
-use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::system;
 
 /// The clock of a thread of this process, or of another process. It may outlive both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,7 @@ impl CpuClock {
 
     /// The clock of all threads of a process together.
     pub fn of_process(pid: u32) -> Self {
-        // The kernel's form of it (linux/posix-timers.h): the number's complement, and 2 for the scheduler's time.
-        const SCHED: u32 = 2;
-        Self((!pid << 3 | SCHED) as libc::clockid_t)
+        Self(system::cpu_clock::of_process(pid))
     }
 
     /// Nanoseconds of processor time since the start. `None` if the thread or the process has ended.
@@ -53,23 +51,8 @@ impl CpuClock {
     /// Whether the thread, or a thread of the process, runs or waits for a processor. It is not in a call that sleeps
     /// then. False if /proc cannot be read, as in a sandbox.
     pub fn is_runnable(self) -> bool {
-        // The kernel's form of a clock has the number's complement above three bits.
-        let number = !(self.0 >> 3);
-        if self.0 & OF_THREAD != 0 {
-            return is_runnable(Path::new(&format!("/proc/{number}")));
-        }
-        let threads = fs::read_dir(format!("/proc/{number}/task"));
-        threads.is_ok_and(|mut threads| threads.any(|thread| thread.is_ok_and(|it| is_runnable(&it.path()))))
+        system::cpu_clock::is_runnable(self.0)
     }
-}
-
-/// The bit of clocks of threads (linux/posix-timers.h).
-const OF_THREAD: libc::clockid_t = 4;
-
-fn is_runnable(folder: &Path) -> bool {
-    let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-    // The name before it is in parentheses, and may contain anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 #[cfg(test)]

@@ -18,9 +18,7 @@ pub mod fork;
 pub mod memory_file;
 pub mod mounts;
 pub mod mpsc;
-pub mod namespace;
 pub mod page;
-pub mod perf_event;
 pub mod pidfd;
 pub mod poller;
 pub mod preload;
@@ -48,6 +46,7 @@ pub mod waker;
 pub mod walk;
 
 mod linux;
+pub use linux::{namespace, perf_event};
 mod posix;
 /// The system that this is built for.
 use linux as system;

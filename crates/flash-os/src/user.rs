@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::Mutex;
 
-use rustix::process::{self, Gid, Uid};
-use rustix::thread::{self, CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use crate::system;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -137,12 +136,8 @@ impl Identity {
         check(unsafe { libc::setresgid(*group, *group, *group) })?;
         // SAFETY: numbers only.
         check(unsafe { libc::setresuid(*user, *user, *user) })?;
-        // The kernel takes root's rights, unless it was told not to (SECBIT_NO_SETUID_FIXUP).
-        if *user != 0 && !capabilities(None)?.permitted.is_empty() {
-            let none = CapabilitySet::empty();
-            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
-        }
-        Ok(())
+        // The kernel takes root's rights, unless it was told not to.
+        if *user == 0 { Ok(()) } else { system::user::give_up_rights() }
     }
 }
 
@@ -176,31 +171,17 @@ pub fn become_user(name: Option<&[u8]>, user: &User) -> io::Result<()> {
 /// When the process is not root's.
 pub fn as_user<T>(name: Option<&[u8]>, user: &User, work: impl FnOnce() -> T) -> io::Result<T> {
     let Identity { user, group, groups } = Identity::new(name, user)?;
-    let groups: Vec<Gid> = groups.into_iter().map(Gid::from_raw).collect();
-    let before = OwnRights { groups: process::getgroups()?, group: process::getegid() };
-    thread::set_thread_groups(&groups)?;
-    // From here on it is undone, whatever happens.
-    let _own = before;
-    thread::set_thread_res_gid(None, Gid::from_raw(group), None)?;
-    // The real and the saved user stay root, so that nobody else can send signals or look in.
-    thread::set_thread_res_uid(None, Uid::from_raw(user), None)?;
+    // It is undone even if the work panics.
+    let _own = system::user::take_for_this_thread(user, group, &groups)?;
     Ok(work())
 }
 
-/// What a thread has back in the end.
-struct OwnRights {
-    groups: Vec<Gid>,
-    group: Gid,
-}
-
-impl Drop for OwnRights {
-    fn drop(&mut self) {
-        let restored = thread::set_thread_res_uid(None, Uid::ROOT, None)
-            .and_then(|()| thread::set_thread_res_gid(None, self.group, None))
-            .and_then(|()| thread::set_thread_groups(&self.groups));
-        // What would follow is not meant to be done with half of the rights.
-        restored.expect("a saved user can be taken again");
-    }
+/// Gives up all of root's rights but the one to become another user.
+///
+/// # Errors
+/// When the system refuses.
+pub fn keep_right_to_users() -> io::Result<()> {
+    system::user::keep_right_to_users()
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -209,6 +190,8 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{self, Gid};
+
     use super::*;
 
     #[test]

@@ -1,17 +1,23 @@
 //! What is Linux's own.
 
+pub(crate) mod cpu_clock;
 pub(crate) mod descriptor_range;
 pub(crate) mod file_hints;
 pub(crate) mod file_stat;
 pub(crate) mod memory_file;
 pub(crate) mod mounts;
+pub mod namespace;
+pub mod perf_event;
 pub(crate) mod pidfd;
 pub(crate) mod poller;
+pub(crate) mod preload;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod read_at;
 pub(crate) mod sandbox;
 pub(crate) mod send_file;
+pub(crate) mod sched;
+pub(crate) mod user;
 pub(crate) mod vfork;
 pub(crate) mod waker;
 pub(crate) mod walk;

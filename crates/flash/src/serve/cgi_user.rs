@@ -7,9 +7,8 @@
 use std::fs;
 use std::io;
 
-use flash_os::user::Identity;
+use flash_os::user::{self, Identity};
 use flash_process::{Folder, ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup, child};
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use super::privileges;
 use crate::failure::Failure;
@@ -62,7 +61,7 @@ pub(super) fn start(
             .and_then(|()| setup.folders.iter().try_for_each(enter))
             .map_err(|error| io::Error::other(format!("cannot run programs as user {text}: {error}")))
     };
-    let prepare = || child::run_apart(NAME, try_it).and_then(|()| keep_right_to_users());
+    let prepare = || child::run_apart(NAME, try_it).and_then(|()| user::keep_right_to_users());
     SupervisorProcess::start(SupervisorSetup {
         title: c"flash-programs",
         name: NAME,
@@ -78,11 +77,4 @@ fn enter(folder: &Folder) -> io::Result<()> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.path.display()));
     fs::metadata(folder.path.join(".")).map(drop).map_err(named)
-}
-
-/// Gives up all capabilities but those to become another user.
-fn keep_right_to_users() -> io::Result<()> {
-    let kept = capabilities(None)?.permitted & (CapabilitySet::SETUID | CapabilitySet::SETGID);
-    let inheritable = CapabilitySet::empty();
-    Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?)
 }
