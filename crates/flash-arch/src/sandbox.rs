@@ -13,7 +13,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use flash_os::sandbox::{Work, forbid_calls_but, forbid_names_but};
+use flash_os::sandbox::{Work, confine};
 
 /// The rights that this kernel could not take away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Unenforced(Vec<String>);
 /// # Errors
 /// If a part was not possible. All other parts hold.
 pub fn confine_server() -> Result<(), Unenforced> {
-    report([forbid_names_but(&[]), forbid_calls_but(Work::Serve)])
+    report(confine(Work::Serve, &[]))
 }
 
 /// Confines a helper process to reading below these folders.
@@ -32,7 +32,7 @@ pub fn confine_server() -> Result<(), Unenforced> {
 /// # Errors
 /// As above.
 pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
-    report([forbid_names_but(readable), forbid_calls_but(Work::Read)])
+    report(confine(Work::Read, readable))
 }
 
 /// Confines the daemon of `flash helper`, which accepts askers, and reads below these folders with threads of its own.
@@ -40,7 +40,7 @@ pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
 /// # Errors
 /// As above.
 pub fn confine_daemon(readable: &[PathBuf]) -> Result<(), Unenforced> {
-    report([forbid_names_but(readable), forbid_calls_but(Work::Both)])
+    report(confine(Work::Both, readable))
 }
 
 fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::system;
+use crate::{memory_file, system};
 
 /// What a process does once it is confined. It keeps the system calls of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +17,14 @@ pub enum Work {
     Both,
 }
 
-/// Forbids all names of the filesystem, except for reading below these folders. Where the system can, also connections, and other
-/// processes' sockets.
-///
-/// # Errors
-/// What the system lacks.
-pub fn forbid_names_but(readable: &[PathBuf]) -> Result<(), String> {
-    system::sandbox::forbid_names_but(readable)
-}
-
-/// Forbids all system calls but those of this work. One that is refused is an error, and ends no process.
-///
-/// # Errors
-/// What the system lacks.
-pub fn forbid_calls_but(work: Work) -> Result<(), String> {
-    system::sandbox::forbid_calls_but(work != Work::Read, work != Work::Serve)
+/// Forbids all names of the filesystem, except for reading below these folders; where the system can, also connections, and other
+/// processes' sockets. Then forbids all system calls but those of this work: one that is refused is an error, and ends no process.
+/// Tells of both what the system lacks.
+pub fn confine(work: Work, readable: &[PathBuf]) -> [Result<(), String>; 2] {
+    let (serves, reads) = (work != Work::Read, work != Work::Serve);
+    let memory = memory_file::folder();
+    let names = system::sandbox::forbid_names_but(readable, memory);
+    // Files in memory that have names at first are made by a call that opens others, too. Without the first wall it stays forbidden.
+    let opens = reads || (memory.is_some() && names.is_ok());
+    [names, system::sandbox::forbid_calls_but(serves, reads, opens)]
 }

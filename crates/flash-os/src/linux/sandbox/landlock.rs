@@ -3,9 +3,8 @@
 //!
 //! Open files stay open, and a file that another process passes on can be used. Helpers rely on that.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::memory_file;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
@@ -14,8 +13,8 @@ use landlock::{
 /// The newest version that is asked for. Older kernels take away what they know.
 const NEWEST: ABI = ABI::V6;
 
-pub(super) fn forbid_but_reading(folders: &[PathBuf]) -> Result<(), String> {
-    let status = restrict(folders).map_err(|error| format!("Landlock fails: {error}"))?;
+pub(super) fn forbid_but_reading(folders: &[PathBuf], memory: Option<&Path>) -> Result<(), String> {
+    let status = restrict(folders, memory).map_err(|error| format!("Landlock fails: {error}"))?;
     match (status.ruleset, status.landlock) {
         (RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced, _) => Ok(()),
         (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => {
@@ -25,7 +24,7 @@ pub(super) fn forbid_but_reading(folders: &[PathBuf]) -> Result<(), String> {
     }
 }
 
-fn restrict(folders: &[PathBuf]) -> Result<landlock::RestrictionStatus, RulesetError> {
+fn restrict(folders: &[PathBuf], memory: Option<&Path>) -> Result<landlock::RestrictionStatus, RulesetError> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let making = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
     Ruleset::default()
@@ -36,6 +35,6 @@ fn restrict(folders: &[PathBuf]) -> Result<landlock::RestrictionStatus, RulesetE
         // A folder that is gone needs no rule.
         .add_rules(path_beneath_rules(folders, reading))?
         // Where memory has no files of its own, they are made there.
-        .add_rules(path_beneath_rules(memory_file::folder(), making))?
+        .add_rules(path_beneath_rules(memory, making))?
         .restrict_self()
 }

@@ -3,17 +3,18 @@
 mod landlock;
 mod seccomp;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-pub(crate) fn forbid_names_but(readable: &[PathBuf]) -> Result<(), String> {
-    landlock::forbid_but_reading(readable)
+/// Files in memory are made in the last folder.
+pub(crate) fn forbid_names_but(readable: &[PathBuf], memory: Option<&Path>) -> Result<(), String> {
+    landlock::forbid_but_reading(readable, memory)
 }
 
-/// The process serves, or reads, or does both.
-pub(crate) fn forbid_calls_but(serves: bool, reads: bool) -> Result<(), String> {
+/// The process serves, or reads, or does both. It opens names, of files in memory at least.
+pub(crate) fn forbid_calls_but(serves: bool, reads: bool, opens: bool) -> Result<(), String> {
     seccomp::forbid_but(match (serves, reads) {
         (true, true) => seccomp::both(),
-        (true, false) => seccomp::serving(),
+        (true, false) => seccomp::serving(opens),
         (false, _) => seccomp::reading(),
     })
 }

@@ -110,11 +110,19 @@ const HELPER: &[c_long] = &[
     libc::SYS_getcwd,
 ];
 
+/// What making a file in memory takes that has a name at first. Landlock decides where.
+const MAKER: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_unlinkat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+];
+
 /// The type of a socket, without its flags.
 const SOCKET_TYPE: u64 = 0xf;
 
-pub(super) fn serving() -> Result<Rules, BackendError> {
-    let mut rules = of(&[EVERYBODY, THREADS, SERVER])?;
+pub(super) fn serving(opens: bool) -> Result<Rules, BackendError> {
+    let mut rules = of(&[EVERYBODY, THREADS, SERVER, if opens { MAKER } else { &[] }])?;
     threads_only(&mut rules)?;
     // The last one tells whether the terminal is still there.
     let ioctls = [libc::FIONBIO, libc::TIOCOUTQ, libc::TCGETS];
@@ -148,7 +156,7 @@ fn threads_only(rules: &mut Rules) -> Result<(), BackendError> {
 
 /// The daemon does what both do: it accepts, and its threads walk and read.
 pub(super) fn both() -> Result<Rules, BackendError> {
-    let mut rules = serving()?;
+    let mut rules = serving(true)?;
     // Askers of other users open files themselves, if their access rules are in memory.
     rules.extend(of(&[HELPER, &[libc::SYS_fgetxattr]])?);
     Ok(rules)
