@@ -1,6 +1,6 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -241,9 +241,9 @@ fn serve(
     if let Some(privileged_opener) = privileged_opener {
         privileged_opener.tidy_up();
     }
-    served.map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::Unsupported => cannot(format_args!("serve"), &error),
-        _ => Failure::Run(error.to_string()),
+    served.map_err(|error| match error.raw_os_error() {
+        Some(_) => cannot(format_args!("serve"), &error),
+        None => Failure::Run(error.to_string()),
     })
 }
 

@@ -61,6 +61,7 @@ const EVERYBODY: &[c_long] = &[
 
 /// What the server does: accepted connections, events, threads.
 const SERVER: &[c_long] = &[
+    libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_recvfrom,
     libc::SYS_sendto,
@@ -79,6 +80,8 @@ const SERVER: &[c_long] = &[
     libc::SYS_ppoll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_pipe,
     libc::SYS_pipe2,
     libc::SYS_sched_getattr,
     libc::SYS_sched_setattr,
