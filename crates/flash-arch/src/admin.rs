@@ -27,11 +27,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_os::poller::{Event, Interest, Poller};
+use flash_os::socket::{self, Waits};
 use flash_os::waker::Waker;
 use rustix::event::PollFd;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{Shutdown, SocketFlags, shutdown};
+use rustix::net::{Shutdown, shutdown};
 
 pub(crate) use self::administered::Administered;
 use self::client::AdminClient;
@@ -159,7 +159,7 @@ impl AdminServer {
     fn accept(&mut self, now: Instant) {
         for (listener, policy) in &self.listeners {
             loop {
-                let socket = match listener.accept(SocketFlags::NONBLOCK) {
+                let socket = match listener.accept(Waits::No) {
                     Ok((socket, _)) => socket,
                     Err(Errno::INTR | Errno::CONNABORTED) => continue,
                     // There is no connection, or what is missing is there at another look.
@@ -243,8 +243,8 @@ fn watch(poller: &Poller, socket: impl AsFd) -> io::Result<()> {
 
 /// Whether the client is root or the server's user. The socket's mode says the same, but it can be changed.
 fn may_ask(client: &OwnedFd) -> bool {
-    let own = rustix::process::geteuid();
-    socket_peercred(client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+    let own = rustix::process::geteuid().as_raw();
+    socket::peer(client).is_ok_and(|peer| peer.user == 0 || peer.user == own)
 }
 
 #[cfg(test)]

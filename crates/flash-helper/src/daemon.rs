@@ -17,8 +17,8 @@ use flash_core::cache::local::LocalCache;
 use flash_core::job::Outcome;
 use flash_observe::RateLimit;
 use flash_os::poller::{Interest, Poller, Ready};
+use flash_os::socket::peer;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, shutdown};
 use slab::Slab;
 
@@ -174,8 +174,8 @@ impl Daemon {
                 }
                 Err(_) => return,
             };
-            let Ok(peer) = socket_peercred(&socket) else { continue };
-            let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+            let Ok(peer) = peer(&socket) else { continue };
+            let (user, process) = (peer.user, peer.process.unwrap_or_default());
             let log = self.service.error_log();
             let is_allowed = self.settings.users.contains(&user);
             let closing = Arc::clone(self.closings.of(user));

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use flash_os::activation::{self, Passed};
+use flash_os::socket::{self, Waits};
 use flash_trust::SocketAccess;
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 /// A listening socket, and its name.
 #[derive(Debug)]
@@ -28,8 +29,7 @@ impl Listener {
     /// # Errors
     /// If there is another file, or the folder is missing.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let socket = socket::new(AddressFamily::UNIX, SocketType::SEQPACKET, None, Waits::No)?;
         flash_trust::bind(&socket, path, SocketAccess { mode: Some(MODE), ..SocketAccess::default() })?;
         net::listen(&socket, BACKLOG)?;
         let place: PathBuf = path.into();
@@ -58,7 +58,7 @@ impl Listener {
     }
 
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
-        net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        Ok(socket::accept(&self.socket, Waits::No)?.0)
     }
 }
 

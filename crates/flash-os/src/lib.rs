@@ -36,6 +36,8 @@ pub mod send_file;
 pub mod shared_array;
 pub mod shared_heap;
 pub mod signals;
+pub mod socket;
+mod socket_kind;
 pub mod spawn;
 pub mod system_calls;
 pub mod tcp;
@@ -45,8 +47,14 @@ pub mod user;
 pub mod waker;
 pub mod walk;
 
+#[cfg(any(not(target_os = "linux"), all(test, feature = "libkqueue")))]
+mod bsd;
+#[cfg(target_os = "linux")]
 mod linux;
 pub use linux::{namespace, perf_event};
 mod posix;
+#[cfg(not(target_os = "linux"))]
+use bsd as system;
 /// The system that this is built for.
+#[cfg(target_os = "linux")]
 use linux as system;

@@ -13,8 +13,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, Result};
 
+#[cfg(all(test, feature = "libkqueue"))]
+use crate::bsd::poller::System;
 use crate::posix::poller::Poll;
 pub use crate::readiness::{Event, Interest, Ready};
+#[cfg(not(all(test, feature = "libkqueue")))]
 use crate::system::poller::System;
 use crate::system_calls::{Call, has};
 use crate::waker::{self, Waker};

@@ -2,30 +2,24 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr;
+
+use crate::posix;
+use crate::system;
+use crate::system_calls::{Call, has};
 
 /// Blocks all signals in this thread, and in those that it starts from now on. SIGKILL cannot be blocked.
 pub fn block_all() {
     block();
 }
 
-/// A descriptor that can be read when children have ended, for a thread that blocks SIGCHLD. It does not block.
+/// A descriptor that can be read when children have ended, for a thread that blocks SIGCHLD, as all others do. It does not block.
 ///
 /// # Errors
-/// When the process cannot have a descriptor more.
+/// When the process cannot have two descriptors more.
 pub fn child_ends() -> io::Result<OwnedFd> {
-    let mut ends = MaybeUninit::uninit();
-    // SAFETY: `ends` is filled by sigemptyset before it is changed and read. What signalfd returns, if it is no error, is a
-    // descriptor that is owned here alone.
-    unsafe {
-        libc::sigemptyset(ends.as_mut_ptr());
-        libc::sigaddset(ends.as_mut_ptr(), libc::SIGCHLD);
-        match libc::signalfd(-1, ends.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
-            -1 => Err(io::Error::last_os_error()),
-            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
-        }
-    }
+    if has(Call::Signalfd) { system::child_ends::new() } else { posix::child_ends::new() }
 }
 
 /// Blocks all signals in this thread. Returns the mask that was in force, for [`restore`].

@@ -24,6 +24,7 @@ pub enum Call {
     Epoll,
     Eventfd,
     Signalfd,
+    Accept4,
     IoUring,
 }
 
@@ -37,7 +38,7 @@ pub struct Row {
     pub instead: &'static str,
 }
 
-pub const ROWS: [Row; 16] = [
+pub const ROWS: [Row; 17] = [
     row(
         Call::Openat2,
         "openat2",
@@ -81,6 +82,7 @@ pub const ROWS: [Row; 16] = [
     row(Call::Epoll, "epoll", "poll(2): each wait costs the kernel a look at each connection"),
     row(Call::Eventfd, "eventfd", "pipes: two descriptors for each queue"),
     row(Call::Signalfd, "signalfd", "signal handlers that write into a pipe"),
+    row(Call::Accept4, "accept4", "accept and fcntl: two calls more for each connection"),
     row(Call::IoUring, "io_uring", "the architecture that needs it is replaced by the default"),
 ];
 

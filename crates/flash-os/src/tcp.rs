@@ -1,56 +1,32 @@
 //! TCP's own options and counters: accepting late, bytes written, and bytes that the peer has not acknowledged.
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-/// Has the kernel hold connections back until their first bytes have come, or for about so many seconds
+use crate::system;
+
+/// Has the kernel hold connections back until their first bytes have come, or for about so many seconds, where it can
 /// (`TCP_DEFER_ACCEPT`).
-pub fn defer_accept(listener: impl AsFd, seconds: i32) -> io::Result<()> {
-    // SAFETY: the option takes an int, and `seconds` is one that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            listener.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+pub fn defer_accept(listener: impl AsFd, seconds: i32) {
+    system::tcp::defer_accept(listener.as_fd(), seconds);
 }
 
 /// Bytes written, those that the peer has acknowledged and those that it has not. The beginning and the end of a
 /// connection may count as one each: differences tell.
 ///
 /// # Errors
-/// For anything but a TCP connection.
+/// For anything but a TCP connection, and where nobody counts them.
 pub fn bytes_written(connection: impl AsFd) -> io::Result<u64> {
-    let socket = connection.as_fd().as_raw_fd();
-    // SAFETY: plain numbers, for which all zeroes is a value.
-    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-    let mut length = mem::size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which is as long.
-    check(unsafe {
-        libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut length)
-    })?;
-    Ok(info.tcpi_bytes_acked + bytes_unacked(connection)?)
+    Ok(system::tcp::bytes_acked(connection.as_fd())? + bytes_unacked(connection)?)
 }
 
 /// Bytes that the connection has taken and the peer has not acknowledged. Of sockets that are not TCP's the kernel
 /// counts the memory they take instead.
 ///
 /// # Errors
-/// For anything but a socket.
+/// For anything but a socket, and where nobody counts them.
 pub fn bytes_unacked(connection: impl AsFd) -> io::Result<u64> {
-    let mut queued: libc::c_int = 0;
-    // SAFETY: the kernel writes one number into `queued`.
-    check(unsafe { libc::ioctl(connection.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut queued) })?;
-    Ok(queued.unsigned_abs().into())
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    system::tcp::bytes_unacked(connection.as_fd())
 }
 
 #[cfg(test)]

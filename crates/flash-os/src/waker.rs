@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::posix::pipe;
+use crate::socket_kind::Waits;
 use crate::system;
 use crate::system_calls::{Call, has};
 
@@ -26,7 +26,7 @@ impl Waker {
     }
 
     fn pipe() -> io::Result<Self> {
-        let (read, write) = pipe::non_blocking()?;
+        let (read, write) = system::socket::pipe(Waits::No)?;
         Ok(Self { read, write: Some(write) })
     }
 

@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use flash_os::memory_file;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketType,
 };
 
 #[derive(Debug)]
@@ -50,8 +50,7 @@ const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1
 /// # Errors
 /// When the process cannot have two descriptors more.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?)
+    Ok(flash_os::socket::pair(SocketType::SEQPACKET)?)
 }
 
 /// What messages are received in.

@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use flash_os::socket::{self, Waits};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 const NAME: &str = "socket";
 
@@ -28,7 +29,7 @@ pub fn listen(kind: SocketType, backlog: i32) -> io::Result<(OwnedFd, OwnedFd)> 
     if status.st_uid != rustix::process::geteuid().as_raw() || status.st_mode & 0o077 != 0 {
         return Err(io::Error::other(format!("{} is another user's", named.path().display())));
     }
-    let listener = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    let listener = socket::new(AddressFamily::UNIX, kind, None, Waits::Yes)?;
     // The place gets its mode from the socket.
     rustix::fs::fchmod(&listener, Mode::from_raw_mode(0o600))?;
     rustix::net::bind(&listener, &SocketAddrUnix::new(path(&folder).join(NAME))?)?;

@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use flash_os::socket::{self, Waits};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, fchmod, unlinkat};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::umask;
 
 use crate::folder_entry::{FolderEntry, Links, by_descriptor, is_roots};
@@ -78,8 +79,7 @@ fn may_remove(place: &FolderEntry, stat: &Stat) -> bool {
 fn remove_stale(place: &FolderEntry) -> io::Result<()> {
     let name = name(place)?;
     // Nonblocking: the queue of a busy listener may be full.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let connected = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    let connected = socket::new(AddressFamily::UNIX, SocketType::STREAM, None, Waits::No)
         .and_then(|socket| net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?));
     match connected {
         Err(Errno::CONNREFUSED) => Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?),

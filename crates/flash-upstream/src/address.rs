@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use flash_os::socket::{self, Waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, ipproto, sockopt};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -88,8 +89,7 @@ impl Address {
 
     /// Begins a connection to one of them.
     pub(crate) fn dial(&self, which: usize) -> Result<Dialed, Errno> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = |family, protocol| rustix::net::socket_with(family, SocketType::STREAM, flags, protocol);
+        let socket = |family, protocol| socket::new(family, SocketType::STREAM, protocol, Waits::No);
         match self {
             Self::Unix(UnixAddress { address, .. }) => {
                 let stream = socket(AddressFamily::UNIX, None)?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use flash_core::TransportInfo;
 use flash_core::record::counters::Count;
 use flash_observe::RateLimit;
+use flash_os::socket::Waits;
 use flash_os::waker::Waker;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use crate::connections::listener::{Listener, Listeners, turn_away};
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
@@ -195,7 +195,7 @@ impl Acceptor {
                 shared.metrics.add(Count::Shed, 1);
                 if error == Errno::MFILE
                     && self.reserve.take().is_some()
-                    && let Ok((socket, _)) = listener.accept(SocketFlags::NONBLOCK)
+                    && let Ok((socket, _)) = listener.accept(Waits::No)
                 {
                     shared.count_refusal(503);
                     turn_away(&socket);

@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use flash_core::TransportInfo;
 use flash_core::record::Peer;
 use flash_http::Scheme;
+use flash_os::socket::{self, Waits};
 use flash_os::tcp;
 use flash_trust::SocketAccess;
 use rustix::io::Errno;
-use rustix::net::{
-    self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
-};
+use rustix::net::{self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -68,7 +67,7 @@ impl Listener {
 
     fn of_kind(address: SocketAddr, is_ipv6_only: bool) -> io::Result<Self> {
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-        let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let socket = socket::new(family, SocketType::STREAM, None, Waits::Yes)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, is_ipv6_only)?;
@@ -76,7 +75,7 @@ impl Listener {
         // Accepted sockets inherit this, which saves a call for each. Responses leave in whole pieces anyway.
         sockopt::set_tcp_nodelay(&socket, true)?;
         // One wake-up for a connection and its request, and none for a connection without bytes.
-        tcp::defer_accept(&socket, DEFER_SECONDS)?;
+        tcp::defer_accept(&socket, DEFER_SECONDS);
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
@@ -85,7 +84,7 @@ impl Listener {
 
     /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
     pub fn unix(path: &Path, access: SocketAccess) -> io::Result<Self> {
-        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let socket = socket::new(AddressFamily::UNIX, SocketType::STREAM, None, Waits::Yes)?;
         flash_trust::bind(&socket, path, access)?;
         net::listen(&socket, BACKLOG)?;
         Ok(Self::new(socket, ListenAddress::Unix { path: path.to_owned(), is_own: true }))
@@ -109,7 +108,7 @@ impl Listener {
         let address = net::getsockname(&socket)?;
         if let Ok(address) = SocketAddr::try_from(address.clone()) {
             sockopt::set_tcp_nodelay(&socket, true)?;
-            tcp::defer_accept(&socket, DEFER_SECONDS)?;
+            tcp::defer_accept(&socket, DEFER_SECONDS);
             return Ok(Self::new(socket, ListenAddress::Inet(address)));
         }
         let Ok(address) = SocketAddrUnix::try_from(address) else {
@@ -236,14 +235,14 @@ impl Listener {
         if self.taken.swap(true, Ordering::Acquire) {
             return Err(Errno::AGAIN);
         }
-        let accepted = self.accept(SocketFlags::NONBLOCK);
+        let accepted = self.accept(Waits::No);
         self.taken.store(false, Ordering::Release);
         accepted
     }
 
     /// Accepts a connection, and says what carries its bytes.
-    pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, TransportInfo), Errno> {
-        let accepted = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC);
+    pub(crate) fn accept(&self, waits: Waits) -> Result<(OwnedFd, TransportInfo), Errno> {
+        let accepted = socket::accept(&self.socket, waits);
         // It is closed, and something else is in its place.
         let (socket, address) =
             accepted.map_err(|error| if error == Errno::NOTSOCK { Errno::INVAL } else { error })?;

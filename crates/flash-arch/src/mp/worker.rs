@@ -14,11 +14,11 @@ use flash_core::job::{Job, Outcome};
 use flash_core::{Connection, Drain, Evictable, IdleState};
 use flash_observe::metrics::MetricsMemory;
 use flash_os::poller::{Interest, Poller};
+use flash_os::socket::Waits;
 use flash_os::waker::Waker;
 use flash_process::ipc::{self, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::reports::{OwnReport, Reports};
@@ -237,7 +237,7 @@ impl Source for Connections<'_> {
                 },
                 Ok(Some(RETIRED | STOPPED)) => continue,
                 Ok(Some(number)) => {
-                    match self.listeners[number as usize].accept(SocketFlags::empty()) {
+                    match self.listeners[number as usize].accept(Waits::Yes) {
                         Ok((socket, transport)) => Arrival::New(socket, transport),
                         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
                         // The listener is shut.

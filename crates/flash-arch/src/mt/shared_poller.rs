@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use flash_core::{Drain, Evictable, TransportInfo};
 use flash_os::poller::{Interest, Poller};
+use flash_os::socket::Waits;
 use flash_os::waker::Waker;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use crate::blocking::ServedClient;
 use crate::clock::server_us;
@@ -130,7 +130,7 @@ impl SharedPoller {
         let listeners = self.listeners.load();
         // A reload may have removed it since the event.
         let Some(Some(watched)) = listeners.get(listener) else { return Err(Errno::AGAIN) };
-        let accepted = watched.accept(SocketFlags::empty());
+        let accepted = watched.accept(Waits::Yes);
         if !matches!(accepted, Err(Errno::INVAL)) {
             let _ = self.poller.modify(watched, listener as u64, ONCE);
         }

@@ -1,5 +1,6 @@
 //! What is Linux's own.
 
+pub(crate) mod child_ends;
 pub(crate) mod cpu_clock;
 pub(crate) mod descriptor_range;
 pub(crate) mod file_hints;
@@ -16,7 +17,10 @@ pub(crate) mod process;
 pub(crate) mod read_at;
 pub(crate) mod sandbox;
 pub(crate) mod sched;
+pub(crate) mod semaphore;
 pub(crate) mod send_file;
+pub(crate) mod socket;
+pub(crate) mod tcp;
 pub(crate) mod user;
 pub(crate) mod vfork;
 pub(crate) mod waker;

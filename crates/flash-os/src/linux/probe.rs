@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create, openat2};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::descriptor_range;
@@ -38,7 +39,8 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Sendfile => sends(),
         Call::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC).is_ok(),
         Call::Eventfd => eventfd(0, EventfdFlags::CLOEXEC).is_ok(),
-        Call::Signalfd => crate::signals::child_ends().is_ok(),
+        Call::Signalfd => super::child_ends::new().is_ok(),
+        Call::Accept4 => accepts(),
         Call::IoUring => io_uring::IoUring::new(1).is_ok(),
     }
 }
@@ -89,6 +91,12 @@ fn mincore() -> bool {
     unsafe { libc::mincore(std::ptr::null_mut(), 0, &raw mut page) == 0 }
 }
 
+/// A socket at which nobody listens has no connections: that is another error than that of a missing call.
+fn accepts() -> bool {
+    let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
+    !matches!(accept_with(near, SocketFlags::CLOEXEC), Err(Errno::NOSYS | Errno::PERM))
+}
+
 fn sends() -> bool {
     let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
     program().is_ok_and(|program| rustix::fs::sendfile(near.as_fd(), program, Some(&mut 0), 1).is_ok())
@@ -114,6 +122,7 @@ mod tests {
             Call::MemfdCreate,
             Call::Sendfile,
             Call::Epoll,
+            Call::Accept4,
         ] {
             assert!(is_present(call), "{call:?}");
         }

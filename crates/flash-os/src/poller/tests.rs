@@ -73,7 +73,8 @@ fn an_edge_is_told_once_and_what_is_known_wakes_nobody() {
         poller.rearm(&near, 7, false, false).unwrap();
         drop(far);
         let told = events(&poller, SOON);
-        assert!(told[0].ready.has_ended() && told[0].ready.is_gone(), "{told:?}");
+        // Those that are asked for nothing but the end tell it where they can.
+        assert!(told.iter().all(|event| event.ready.has_ended() && event.ready.is_gone()), "{told:?}");
         assert_eq!(tokens(&poller), []);
     }
 }

@@ -1,7 +1,8 @@
 //! What takes the place of calls that a system does not have, in the words of POSIX.
 
+pub(crate) mod child_ends;
 pub(crate) mod descriptor_range;
 pub(crate) mod file_stat;
-pub(crate) mod pipe;
 pub(crate) mod poller;
+pub(crate) mod socket;
 pub(crate) mod walk;

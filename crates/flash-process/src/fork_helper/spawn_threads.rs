@@ -20,11 +20,11 @@ use flash_cgi::response::is_nph;
 use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::signals;
+use flash_os::socket::{Waits, pipe};
 use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawned, Spawner, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::children::ProgramId;
 use crate::protocol::{NULL, PIPE, ProgramRef, StartRequest};
@@ -224,7 +224,7 @@ impl Worker {
         let Start { request, descriptors, record, .. } = start;
         let Self { setup, null, spawner, scripts } = self;
         let broken = |reason: &str| StartError(OpenError::Broken, reason.to_owned());
-        let (stderr, pipe) = pipe_with(PipeFlags::CLOEXEC)
+        let (stderr, pipe) = pipe(Waits::Yes)
             .map_err(|error| StartError(OpenError::Busy, format!("no pipe for it: {error}")))?;
         let stdio = stdio(request, descriptors, null, &pipe)
             .ok_or_else(|| broken("its descriptors did not come along"))?;

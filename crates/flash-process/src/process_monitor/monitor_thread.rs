@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use flash_core::upstream::OpenError;
 use flash_os::poller::{Interest, Poller};
+use flash_os::socket;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::SocketType;
 
 use super::request::{
     CommandChannel, Limits, MonitorCommand, ProcessHandle, ProcessObserver, SpawnRequest, Started, Stdio,
@@ -425,8 +426,7 @@ fn prepare(number: u64, request: &SpawnRequest) -> io::Result<Prepared> {
     let mut stream = None;
     let first = match &request.stdio {
         Stdio::Stream => {
-            let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
-            let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+            let (ours, theirs) = socket::pair(SocketType::STREAM)?;
             // The program's end blocks, as programs expect.
             rustix::io::ioctl_fionbio(&ours, true)?;
             begin.stdio = [0, 0, PIPE];

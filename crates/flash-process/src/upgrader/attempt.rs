@@ -14,9 +14,9 @@ use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
 use flash_os::fork::{self, Forked};
+use flash_os::socket::{Waits, pipe};
 use flash_os::{exec, signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use super::wanted::{NAME, Wanted};
@@ -100,7 +100,7 @@ impl Attempt {
     fn start(server: &OwnedFd, next: &NextServer<'_>) -> io::Result<Self> {
         let wanted = Wanted::receive(server)?;
         let program = next.program(wanted.binary.as_deref())?;
-        let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe_with(PipeFlags::CLOEXEC)?);
+        let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe(Waits::Yes)?);
         let child_ends = signals::child_ends()?;
         match fork::fork()? {
             Forked::Child => child::run_and_exit(NAME, || {

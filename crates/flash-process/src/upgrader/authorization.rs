@@ -11,10 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with,
-};
+use flash_os::socket::{self, Waits};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
 
 use crate::ipc::{self, Received};
 use crate::private_socket;
@@ -37,7 +35,7 @@ impl Authorization {
     /// # Errors
     /// PermissionDenied if this process is not root's.
     pub fn give(place: impl AsFd, program: &Path) -> io::Result<Self> {
-        let connection = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let connection = socket::new(AddressFamily::UNIX, SocketType::SEQPACKET, None, Waits::Yes)?;
         connect(&connection, &SocketAddrUnix::new(private_socket::path(&place))?)?;
         ipc::send(&connection, program.as_os_str().as_bytes(), &[])?;
         Ok(Self { _connection: connection })
@@ -54,7 +52,7 @@ impl Authorizations {
 
     /// The programs that root has named by now. Each word counts once, and only if who gave it is still there.
     pub(super) fn take(&self) -> Vec<PathBuf> {
-        let accept = || accept_with(&self.0, SocketFlags::CLOEXEC).ok();
+        let accept = || socket::accept(&self.0, Waits::Yes).ok().map(|(from, _)| from);
         std::iter::from_fn(accept).take(BACKLOG as usize + 1).filter_map(|from| program(&from)).collect()
     }
 }
@@ -66,7 +64,7 @@ impl AsFd for Authorizations {
 }
 
 fn program(from: &OwnedFd) -> Option<PathBuf> {
-    socket_peercred(from).ok().filter(|peer| peer.uid.is_root())?;
+    socket::peer(from).ok().filter(|peer| peer.user == 0)?;
     let mut buffer = ipc::buffer();
     let Ok(Received::Message(message)) = ipc::try_receive(from, &mut buffer) else { return None };
     ipc::is_idle(from).then(|| OsStr::from_bytes(&message.bytes).into())

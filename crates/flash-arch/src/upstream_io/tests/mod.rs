@@ -16,7 +16,7 @@ use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
 use flash_core::{Connection, Evictable};
 use flash_disk::Spool;
-use rustix::net::SocketFlags;
+use flash_os::socket::Waits;
 use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ struct NeverParks(Arc<ServerState>, Arc<Listeners>);
 impl Source for NeverParks {
     fn next(&mut self) -> Option<Arrival> {
         while !self.0.is_draining() {
-            match self.1[0].as_ref()?.accept(SocketFlags::empty()) {
+            match self.1[0].as_ref()?.accept(Waits::Yes) {
                 Ok((socket, peer)) => return Some(Arrival::New(socket, peer)),
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }

@@ -63,6 +63,7 @@ const EVERYBODY: &[c_long] = &[
 const SERVER: &[c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
+    libc::SYS_accept,
     libc::SYS_recvfrom,
     libc::SYS_sendto,
     libc::SYS_writev,

@@ -1,0 +1,53 @@
+//! Sockets and pipes: FreeBSD knows the flags that Linux knows, macOS none.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, Result};
+use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, socket, socketpair};
+
+use crate::posix::socket::own;
+use crate::socket_kind::{Peer, Waits};
+
+pub(crate) fn new(
+    family: AddressFamily,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+    waits: Waits,
+) -> Result<OwnedFd> {
+    let made = socket(family, kind, protocol)?;
+    own(&made, waits)?;
+    Ok(made)
+}
+
+pub(crate) fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd)> {
+    let (near, far) = socketpair(AddressFamily::UNIX, kind, SocketFlags::empty(), None)?;
+    own(&near, Waits::Yes)?;
+    own(&far, Waits::Yes)?;
+    Ok((near, far))
+}
+
+pub(crate) fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe()?;
+    own(&read, waits)?;
+    own(&write, waits)?;
+    Ok((read, write))
+}
+
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn accept(listener: BorrowedFd<'_>, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
+    let mut flags = SocketFlags::CLOEXEC;
+    flags.set(SocketFlags::NONBLOCK, waits == Waits::No);
+    rustix::net::acceptfrom_with(listener, flags)
+}
+
+#[cfg(target_vendor = "apple")]
+pub(crate) use crate::posix::socket::accept;
+
+pub(crate) fn peer(connection: BorrowedFd<'_>) -> Result<Peer> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: the kernel writes one number into each.
+    match unsafe { libc::getpeereid(connection.as_raw_fd(), &mut user, &mut group) } {
+        0 => Ok(Peer { user, process: None }),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}

@@ -1,0 +1,48 @@
+//! Flags of the calls that make sockets and pipes, and who is at the other end.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Result;
+use rustix::net::{
+    AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, acceptfrom_with, socket_with,
+    socketpair, sockopt,
+};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::socket_kind::{Peer, Waits};
+
+pub(crate) fn new(
+    family: AddressFamily,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+    waits: Waits,
+) -> Result<OwnedFd> {
+    socket_with(family, kind, flags(waits), protocol)
+}
+
+pub(crate) fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+}
+
+pub(crate) fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
+    let mut flags = PipeFlags::CLOEXEC;
+    flags.set(PipeFlags::NONBLOCK, waits == Waits::No);
+    pipe_with(flags)
+}
+
+#[inline]
+pub(crate) fn accept(listener: BorrowedFd<'_>, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
+    acceptfrom_with(listener, flags(waits))
+}
+
+pub(crate) fn peer(connection: BorrowedFd<'_>) -> Result<Peer> {
+    let peer = sockopt::socket_peercred(connection)?;
+    Ok(Peer { user: peer.uid.as_raw(), process: Some(peer.pid.as_raw_nonzero().get()) })
+}
+
+fn flags(waits: Waits) -> SocketFlags {
+    match waits {
+        Waits::Yes => SocketFlags::CLOEXEC,
+        Waits::No => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+    }
+}

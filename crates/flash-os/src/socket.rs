@@ -1,0 +1,92 @@
+//! Sockets and pipes that no program inherits. What makes them so is not the same call everywhere.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Result;
+use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketType};
+
+use crate::posix;
+pub use crate::socket_kind::{Peer, Waits};
+use crate::system;
+use crate::system_calls::{Call, has};
+
+/// # Errors
+/// Those of socket(2).
+pub fn new(
+    family: AddressFamily,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+    waits: Waits,
+) -> Result<OwnedFd> {
+    system::socket::new(family, kind, protocol, waits)
+}
+
+/// Two Unix sockets that are connected to each other.
+///
+/// # Errors
+/// When the process cannot have two descriptors more.
+pub fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd)> {
+    system::socket::pair(kind)
+}
+
+/// The end to read, and the end to write.
+///
+/// # Errors
+/// When the process cannot have two descriptors more.
+pub fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
+    system::socket::pipe(waits)
+}
+
+/// Accepts a connection. A Unix socket's may have no address.
+///
+/// # Errors
+/// Those of accept(2).
+#[inline]
+pub fn accept(listener: impl AsFd, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
+    match has(Call::Accept4) {
+        true => system::socket::accept(listener.as_fd(), waits),
+        false => posix::socket::accept(listener.as_fd(), waits),
+    }
+}
+
+/// # Errors
+/// For anything but a connected Unix socket.
+pub fn peer(connection: impl AsFd) -> Result<Peer> {
+    system::socket::peer(connection.as_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use rustix::io::{Errno, FdFlags, fcntl_getfd};
+
+    use super::*;
+
+    #[test]
+    fn what_is_accepted_is_no_programs_and_waits_as_it_is_told() {
+        type Accept = fn(std::os::fd::BorrowedFd<'_>, Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)>;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        for accept in [system::socket::accept as Accept, posix::socket::accept] {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (socket, address) = accept(listener.as_fd(), Waits::No).unwrap();
+            assert_eq!(address.unwrap(), client.local_addr().unwrap().into());
+            assert!(fcntl_getfd(&socket).unwrap().contains(FdFlags::CLOEXEC));
+            assert_eq!(rustix::io::read(&socket, &mut [0; 1]), Err(Errno::AGAIN));
+            TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let (socket, _) = accept(listener.as_fd(), Waits::Yes).unwrap();
+            assert_eq!(rustix::io::read(&socket, &mut [0; 1]), Ok(0), "it has waited");
+            assert_eq!(accept(listener.as_fd(), Waits::Yes).unwrap_err(), Errno::AGAIN);
+            listener.set_nonblocking(false).unwrap();
+            client.write_all(b"x").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_peer_is_known_by_its_user() {
+        let (near, _far) = pair(SocketType::STREAM).unwrap();
+        assert_eq!(peer(&near).unwrap().user, rustix::process::geteuid().as_raw());
+    }
+}
