@@ -179,7 +179,7 @@ impl<S: Source> Blocking<S> {
         if is_idle && self.source.is_retired() {
             return Continue(());
         }
-        let mut polled = vec![PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        let mut polled = vec![PollFd::new(socket, PollFlags::IN)];
         polled.extend(retirement.as_ref().map(|retirement| PollFd::new(retirement, PollFlags::IN)));
         // If no other worker is left, it may have to give way soon.
         let patience = if self.source.may_wait() { LOOK_UP } else { CLIENT_PATIENCE };
@@ -192,7 +192,7 @@ impl<S: Source> Blocking<S> {
     fn wait_for_either(&mut self, interest: Interest, client: &mut ServedClient) -> bool {
         let ServedClient { connection, socket, .. } = client;
         let flags = |reads: bool, writes: bool| {
-            let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
+            let read = if reads { PollFlags::IN } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }
         };
         let client = flags(interest.client_in, interest.client_out);

@@ -18,6 +18,7 @@ pub mod fork;
 pub mod memory_file;
 pub mod mounts;
 pub mod mpsc;
+mod operations;
 pub mod page;
 pub mod pidfd;
 pub mod poller;

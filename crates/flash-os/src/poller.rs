@@ -22,6 +22,10 @@ use crate::system::poller::System;
 use crate::system_calls::{Call, has};
 use crate::waker::{self, Waker};
 
+/// What poll(2) is asked for, and tells, of a peer that sends no more. Where there is no such flag, a read finds it.
+pub const ENDED: PollFlags =
+    PollFlags::from_bits_retain(if cfg!(target_os = "linux") { Ready::ENDED.0 as _ } else { 0 });
+
 /// Many threads may wait in it.
 #[derive(Debug)]
 pub struct Poller {

@@ -14,6 +14,7 @@ use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
     Direct, Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
 };
+use flash_os::poller::ENDED;
 use flash_os::tcp::{bytes_unacked, bytes_written};
 use flash_process::{
     ExitStatus, ProcessHandle, ProcessMonitor, ProcessObserver, ProgramRef, SpawnRequest, Started, Stdio,
@@ -220,7 +221,7 @@ impl ProcessObserver for DirectObserver {
             unacked: bytes_unacked(&self.client).unwrap_or_default(),
             is_full: !state.contains(PollFlags::OUT),
             // It may wait for its answer all the same.
-            has_ended: state.contains(PollFlags::RDHUP),
+            has_ended: state.intersects(ENDED),
         };
         let progress = self.progress.get_or_insert_with(|| Progress::new(now, seen));
         progress.goes_on(now, seen, &self.limits) && !state.intersects(PollFlags::HUP | PollFlags::ERR)
@@ -241,7 +242,7 @@ impl ProcessObserver for DirectObserver {
 
 /// Whether the socket has room, and what its peer has closed.
 fn state(socket: &OwnedFd) -> Option<PollFlags> {
-    let mut look = [PollFd::new(socket, PollFlags::OUT | PollFlags::RDHUP)];
+    let mut look = [PollFd::new(socket, PollFlags::OUT | ENDED)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut look, Some(&at_once)).ok().map(|_| look[0].revents())
 }

@@ -4,6 +4,8 @@ pub(crate) mod poller;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod probe;
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod ring;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod semaphore;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod socket;

@@ -15,6 +15,7 @@ pub(crate) mod preload;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod read_at;
+pub(crate) mod ring;
 pub(crate) mod sandbox;
 pub(crate) mod sched;
 pub(crate) mod semaphore;

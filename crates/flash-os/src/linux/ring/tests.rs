@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use super::*;
+use crate::operations::{BROKEN, READABLE, WRITABLE};
 
 /// A ring that has begun, or none, which is said.
 fn ring() -> Option<Ring> {
