@@ -60,7 +60,7 @@ pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -
 }
 
 pub(crate) struct Pool {
-    eventfd: Arc<CompletionQueue>,
+    completions: Arc<CompletionQueue>,
     queues: Arc<Queues>,
     accept: JoinHandle<()>,
     steps: [JoinHandle<()>; STEPS],
@@ -95,14 +95,14 @@ impl Pool {
             Stage::spawn(name("header"), SendHeader, shared, &queues, to_head, &unfinished)?,
             Stage::spawn(name("data"), data, shared, &queues, to_data, &unfinished)?,
         ];
-        let eventfd = Arc::new(CompletionQueue::new()?);
-        let accept = Accept::spawn(name("accept"), Arc::clone(shared), &eventfd, to_read, &unfinished)?;
-        Ok(Self { eventfd, queues, accept, steps })
+        let completions = Arc::new(CompletionQueue::new()?);
+        let accept = Accept::spawn(name("accept"), Arc::clone(shared), &completions, to_read, &unfinished)?;
+        Ok(Self { completions, queues, accept, steps })
     }
 
     /// Wakes the threads of the pool.
     pub(crate) fn waker(&self) -> impl Fn() + Clone + Send + use<> {
-        let (accept, steps) = (Arc::clone(&self.eventfd), Arc::clone(&self.queues));
+        let (accept, steps) = (Arc::clone(&self.completions), Arc::clone(&self.queues));
         move || {
             accept.wake();
             steps.iter().for_each(|queue| queue.completions().wake());
@@ -136,11 +136,11 @@ impl Accept {
     fn spawn(
         name: String,
         shared: Arc<ServerState>,
-        eventfd: &Arc<CompletionQueue>,
+        completions: &Arc<CompletionQueue>,
         to_read: &Arc<Queue<Item>>,
         unfinished: &Arc<Gauge>,
     ) -> io::Result<JoinHandle<()>> {
-        let mut poller = ReadinessPoller::new(eventfd, NEW)?;
+        let mut poller = ReadinessPoller::new(completions, NEW)?;
         let mut acceptor = Acceptor::new(&shared, |listener| listener as u64)?;
         acceptor.open(&mut poller)?;
         let (to_read, unfinished) = (Arc::clone(to_read), Arc::clone(unfinished));

@@ -23,3 +23,24 @@ pub(crate) fn new() -> io::Result<OwnedFd> {
     }
     Ok(read)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_child_is_heard() {
+        let ends = new().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        let patience = Timespec::try_from(Duration::from_secs(60)).unwrap();
+        let mut polled = [PollFd::new(&ends, PollFlags::IN)];
+        while poll(&mut polled, Some(&patience)) == Err(rustix::io::Errno::INTR) {}
+        assert!(polled[0].revents().contains(PollFlags::IN));
+        child.wait().unwrap();
+    }
+}
