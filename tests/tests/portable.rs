@@ -19,17 +19,18 @@ fn start(arch: &str, root: &std::path::Path) -> Server {
     Server::start(arch, root, &["--system-calls", "portable"])
 }
 
-/// How often its threads have slept, and the hundredths of seconds that they have run.
-fn activity(server: &Server) -> (u64, u64) {
-    let (mut sleeps, mut ticks) = (0, 0);
+/// How often its threads have slept, the hundredths of seconds that they have run, and how many there are.
+fn activity(server: &Server) -> (u64, u64, u64) {
+    let (mut sleeps, mut ticks, mut count) = (0, 0, 0);
     for process in family::of(server) {
         let threads = process.status("voluntary_ctxt_switches");
+        count += threads.len() as u64;
         sleeps += threads.iter().map(|(_, words)| words[0].parse::<u64>().expect("a number")).sum::<u64>();
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         ticks += fields.map(|field| field.parse::<u64>().expect("a number")).sum::<u64>();
     }
-    (sleeps, ticks)
+    (sleeps, ticks, count)
 }
 
 fn assert_sleeps(server: &Server, arch: &str, while_what: &str) {
@@ -40,8 +41,10 @@ fn assert_sleeps(server: &Server, arch: &str, while_what: &str) {
     thread::sleep(LOOK);
     let after = activity(server);
     let (sleeps, ticks) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
-    eprintln!("{arch}, {while_what}: {sleeps} sleeps, {ticks} ticks in {LOOK:?}");
-    assert!(sleeps < 200 && ticks < 10, "{arch} does not sleep: {sleeps} sleeps, {ticks} ticks");
+    let said = format!("{arch}, {while_what}: {} threads, {sleeps} sleeps, {ticks} ticks", after.2);
+    // A worker of mt and mp that waits for a client looks up now and then.
+    assert!(sleeps < 20 * after.2 && ticks < 10, "{said}");
+    eprintln!("{said}");
 }
 
 fn events_of_linux(server: &Server) -> Vec<String> {
