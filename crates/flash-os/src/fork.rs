@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::{descriptor_range, process};
+use crate::{descriptor_range, posix, process};
 
 /// Who is speaking after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,10 @@ pub fn fork() -> io::Result<Forked> {
     // SAFETY: the process has one thread, this one, so the child's memory is as consistent as ours is now.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Child),
+        0 => {
+            posix::child_ends::forget();
+            Ok(Forked::Child)
+        }
         child => Ok(Forked::Parent { child }),
     }
 }

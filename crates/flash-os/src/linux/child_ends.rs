@@ -17,3 +17,9 @@ pub(crate) fn new() -> io::Result<OwnedFd> {
         }
     }
 }
+
+/// Where this thread's errno is.
+pub(crate) fn errno() -> *mut libc::c_int {
+    // SAFETY: it only tells a place.
+    unsafe { libc::__errno_location() }
+}

@@ -10,6 +10,7 @@ pub(crate) mod mounts;
 pub mod namespace;
 pub mod perf_event;
 pub(crate) mod pidfd;
+#[cfg(not(all(test, feature = "libkqueue")))]
 pub(crate) mod poller;
 pub(crate) mod preload;
 pub(crate) mod probe;
