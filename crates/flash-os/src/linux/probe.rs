@@ -46,8 +46,7 @@ pub(crate) fn is_present(call: Call) -> bool {
 }
 
 /// Calls that have nothing in their place, and the errors that say so.
-const NEEDED: [(&str, libc::c_long, &[libc::c_int]); 7] = [
-    ("accept4", libc::SYS_accept4, REFUSED),
+const NEEDED: [(&str, libc::c_long, &[libc::c_int]); 6] = [
     ("dup3", libc::SYS_dup3, REFUSED),
     ("pipe2", libc::SYS_pipe2, REFUSED),
     ("recvmsg", libc::SYS_recvmsg, REFUSED),

@@ -25,6 +25,7 @@ const NOT_PORTABLE: &[&str] = &[
     "programs_outlive_the_helper_that_began_them",
     "what_the_last_helper_began_is_counted_and_ended",
     "without_a_supervisor_it_is_the_last",
+    "without_descriptors_the_next_helper_is_reached_later",
 ];
 
 fn names(tests: &[&[Test]]) -> impl Iterator<Item = String> {
