@@ -28,11 +28,7 @@ impl CurrentClock {
 
 impl CpuClock {
     pub fn of_this_thread() -> Self {
-        let mut clock = 0;
-        // SAFETY: `clock` is a valid place to write to, and the calling thread exists.
-        let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
-        debug_assert_eq!(error, 0, "the calling thread has a clock");
-        Self(clock)
+        Self(system::cpu_clock::of_this_thread())
     }
 
     /// The clock of all threads of a process together.

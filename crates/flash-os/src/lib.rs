@@ -52,6 +52,7 @@ pub mod walk;
 mod bsd;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
 pub use linux::{namespace, perf_event};
 mod posix;
 #[cfg(not(target_os = "linux"))]

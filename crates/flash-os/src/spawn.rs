@@ -112,7 +112,10 @@ impl Spawner {
         // From here to the child's first own step no signal may run a handler of ours in it.
         let before = signals::block();
         let spawned = match self.method {
-            SpawnMethod::Vfork => vfork(&child, &mut self.stack),
+            SpawnMethod::Vfork => match vfork(&child, &mut self.stack) {
+                Err(SpawnError { step: Step::Clone, errno: libc::ENOSYS }) => fork(&child),
+                spawned => spawned,
+            },
             SpawnMethod::Fork => fork(&child),
         };
         signals::restore(&before);

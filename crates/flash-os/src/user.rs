@@ -132,10 +132,11 @@ impl Identity {
         let Self { user, group, groups } = self;
         // SAFETY: as many numbers are read as there are, and they outlive the call.
         check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
-        // SAFETY: numbers only. The group comes first, since afterwards there would be no right to it.
-        check(unsafe { libc::setresgid(*group, *group, *group) })?;
+        // SAFETY: numbers only. Root sets all of a process's users and groups at once; the group comes first, since afterwards there
+        // would be no right to it.
+        check(unsafe { libc::setgid(*group) })?;
         // SAFETY: numbers only.
-        check(unsafe { libc::setresuid(*user, *user, *user) })?;
+        check(unsafe { libc::setuid(*user) })?;
         // The kernel takes root's rights, unless it was told not to.
         if *user == 0 { Ok(()) } else { system::user::give_up_rights() }
     }

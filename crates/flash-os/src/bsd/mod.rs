@@ -1,10 +1,26 @@
 //! What the BSDs have in common, macOS among them.
 
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod child_ends;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod cpu_clock;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod descriptor_range;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod pidfd;
 pub(crate) mod poller;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod preload;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod probe;
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod process;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod ring;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod sandbox;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod sched;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod semaphore;
 #[cfg(not(target_os = "linux"))]
@@ -12,7 +28,8 @@ pub(crate) mod socket;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod tcp;
 #[cfg(not(target_os = "linux"))]
-pub(crate) mod waker;
-
+pub(crate) mod user;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use crate::posix::child_ends;
+pub(crate) mod vfork;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod waker;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use libc::clockid_t;
 
+pub(crate) use crate::posix::cpu_clock::of_this_thread;
+
 /// The bit of clocks of threads (linux/posix-timers.h).
 const OF_THREAD: clockid_t = 4;
 

@@ -1,0 +1,48 @@
+//! procctl(2) of FreeBSD, and names of threads. What macOS lacks has no effect there.
+
+use std::ffi::CStr;
+use std::io;
+
+pub(crate) fn set_name(name: &CStr) {
+    // SAFETY: the name ends with a zero, and outlives the call.
+    unsafe {
+        #[cfg(target_os = "freebsd")]
+        libc::pthread_set_name_np(libc::pthread_self(), name.as_ptr());
+        #[cfg(target_vendor = "apple")]
+        libc::pthread_setname_np(name.as_ptr());
+    }
+}
+
+pub(crate) fn adopt_orphans() {
+    #[cfg(target_os = "freebsd")]
+    let _ = control(libc::PROC_REAP_ACQUIRE, std::ptr::null_mut());
+}
+
+pub(crate) fn end_with_parent() {
+    #[cfg(target_os = "freebsd")]
+    let _ = control(libc::PROC_PDEATHSIG_CTL, (&raw const libc::SIGKILL).cast_mut().cast());
+}
+
+pub(crate) fn set_open_to_others(is_open: bool) -> io::Result<()> {
+    #[cfg(target_os = "freebsd")]
+    {
+        let state = if is_open { libc::PROC_TRACE_CTL_ENABLE } else { libc::PROC_TRACE_CTL_DISABLE };
+        control(libc::PROC_TRACE_CTL, (&raw const state).cast_mut().cast())
+    }
+    #[cfg(not(target_os = "freebsd"))]
+    if is_open { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+/// They are not counted: a process forks before it starts any.
+pub(crate) fn threads() -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
+#[cfg(target_os = "freebsd")]
+fn control(command: libc::c_int, argument: *mut libc::c_void) -> io::Result<()> {
+    // SAFETY: 0 is this process; the argument is nothing, or a number that the kernel reads.
+    match unsafe { libc::procctl(libc::P_PID, 0, command, argument) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,11 @@
+//! Flash knows no sandbox of these systems.
+
+use std::path::{Path, PathBuf};
+
+pub(crate) fn forbid_names_but(_readable: &[PathBuf], _memory: Option<&Path>) -> Result<(), String> {
+    Err("this system has no Landlock".into())
+}
+
+pub(crate) fn forbid_calls_but(_serves: bool, _reads: bool, _opens: bool) -> Result<(), String> {
+    Err("this system has no seccomp".into())
+}
