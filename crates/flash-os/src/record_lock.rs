@@ -8,34 +8,41 @@ use std::os::fd::{AsFd, AsRawFd};
 /// # Errors
 /// If a signal comes meanwhile, or the kernel has no room for the lock.
 pub fn lock(file: impl AsFd, byte: usize) -> io::Result<()> {
-    set(file, byte, libc::F_WRLCK, libc::F_SETLKW)
+    set(file, byte, Kind::Locked, libc::F_SETLKW)
 }
 
 /// # Errors
 /// If another process has the byte.
 pub fn try_lock(file: impl AsFd, byte: usize) -> io::Result<()> {
-    set(file, byte, libc::F_WRLCK, libc::F_SETLK)
+    set(file, byte, Kind::Locked, libc::F_SETLK)
 }
 
 /// # Errors
 /// If the kernel has no room to divide a range of locked bytes.
 pub fn unlock(file: impl AsFd, byte: usize) -> io::Result<()> {
-    set(file, byte, libc::F_UNLCK, libc::F_SETLK)
+    set(file, byte, Kind::Free, libc::F_SETLK)
 }
 
-fn set(file: impl AsFd, byte: usize, kind: libc::c_int, command: libc::c_int) -> io::Result<()> {
-    let record = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: byte as libc::off_t,
-        l_len: 1,
-        l_pid: 0,
-    };
+fn set(file: impl AsFd, byte: usize, kind: Kind, command: libc::c_int) -> io::Result<()> {
+    // SAFETY: plain numbers, for which all zeroes is a value.
+    let mut record: libc::flock = unsafe { std::mem::zeroed() };
+    record.l_type = kind as libc::c_short;
+    record.l_whence = libc::SEEK_SET as libc::c_short;
+    record.l_start = byte as libc::off_t;
+    record.l_len = 1;
     // SAFETY: the kernel reads the record, which lives until the call returns.
     match unsafe { libc::fcntl(file.as_fd().as_raw_fd(), command, &raw const record) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// The numbers have another type on each system.
+#[derive(Clone, Copy)]
+#[repr(i16)]
+enum Kind {
+    Locked = libc::F_WRLCK as i16,
+    Free = libc::F_UNLCK as i16,
 }
 
 #[cfg(test)]

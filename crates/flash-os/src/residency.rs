@@ -70,7 +70,7 @@ impl Residency {
         // SAFETY: `first..range.end` lies within the mapping, which lives as long as `self`; `pages` has room for a
         // byte for each of its pages.
         let result = unsafe {
-            libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr())
+            libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr().cast())
         };
         if result != 0 {
             return 0;

@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use dlmalloc::{Allocator, Dlmalloc};
 
 use crate::mpsc::Queue;
+use crate::system;
 
 /// A buffer that owns its bytes, as a box does.
 pub struct HeapBuf(pub(crate) NonNull<[u8]>);
@@ -167,7 +168,7 @@ unsafe impl Allocator for Pages {
             return (ptr::null_mut(), 0, 0);
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE | libc::MAP_POPULATE;
+        let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE | system::preload::MAP_POPULATE;
         // SAFETY: a new mapping at a place that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED { (ptr::null_mut(), 0, 0) } else { (start.cast(), size, 0) }

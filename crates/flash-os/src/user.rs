@@ -131,7 +131,7 @@ impl Identity {
     pub fn take(&self) -> io::Result<()> {
         let Self { user, group, groups } = self;
         // SAFETY: as many numbers are read as there are, and they outlive the call.
-        check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
+        check(unsafe { libc::setgroups(groups.len() as _, groups.as_ptr()) })?;
         // SAFETY: numbers only. Root sets all of a process's users and groups at once; the group comes first, since afterwards there
         // would be no right to it.
         check(unsafe { libc::setgid(*group) })?;

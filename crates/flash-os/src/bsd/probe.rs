@@ -6,6 +6,12 @@ pub(crate) fn is_present(call: Call) -> bool {
     match call {
         Call::Epoll | Call::Mincore => true,
         Call::Accept4 => cfg!(not(target_vendor = "apple")),
+        Call::CloseRange | Call::CloseRangeCloexec => cfg!(target_os = "freebsd"),
         _ => false,
     }
+}
+
+/// None of them is new enough to be missing.
+pub(crate) fn refused() -> Option<&'static str> {
+    None
 }

@@ -20,7 +20,10 @@ pub(crate) fn adopt_orphans() {
 
 pub(crate) fn end_with_parent() {
     #[cfg(target_os = "freebsd")]
-    let _ = control(libc::PROC_PDEATHSIG_CTL, (&raw const libc::SIGKILL).cast_mut().cast());
+    {
+        let signal = libc::SIGKILL;
+        let _ = control(libc::PROC_PDEATHSIG_CTL, (&raw const signal).cast_mut().cast());
+    }
 }
 
 pub(crate) fn set_open_to_others(is_open: bool) -> io::Result<()> {

@@ -3,6 +3,9 @@
 use std::fs;
 use std::io;
 
+/// Pages come with the mapping, so that no thread that writes there has a fault.
+pub(crate) use libc::MAP_POPULATE;
+
 pub(crate) fn mlock_program() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let mut result = Ok(());

@@ -92,7 +92,7 @@ unsafe fn exec(child: &Child<'_>) -> ChildError {
                 Resource::CpuSeconds => libc::RLIMIT_CPU,
                 Resource::Descriptors => libc::RLIMIT_NOFILE,
             };
-            let limit = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
+            let limit = libc::rlimit { rlim_cur: limit.soft as _, rlim_max: limit.hard as _ };
             if libc::setrlimit(resource, &limit) == -1 {
                 return refused(Step::Limits);
             }
