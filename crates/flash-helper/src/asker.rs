@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flash_os::poller::Interest;
+use flash_os::socket::NO_SIGNAL;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -142,7 +143,7 @@ fn send(to: BorrowedFd<'_>, Outgoing { bytes, attached, .. }: &Outgoing) -> Resu
     if let Some(descriptor) = &descriptor {
         control.push(SendAncillaryMessage::ScmRights(descriptor));
     }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let flags = SendFlags::DONTWAIT | NO_SIGNAL;
     rustix::io::retry_on_intr(|| sendmsg(to, &[IoSlice::new(bytes)], &mut control, flags)).map(drop)
 }
 

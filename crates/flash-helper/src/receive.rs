@@ -4,6 +4,7 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
+use flash_os::socket::OWN_DESCRIPTORS;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
@@ -39,7 +40,7 @@ const DESCRIPTORS_MAX: usize = 253;
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8; BUFFER_BYTES]) -> Received {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let flags = RecvFlags::DONTWAIT | OWN_DESCRIPTORS;
     let packet = loop {
         match recvmsg(from.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags) {
             Err(Errno::INTR) => {}

@@ -3,12 +3,19 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Result;
-use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketType};
 
 use crate::posix;
 pub use crate::socket_kind::{Peer, Waits};
 use crate::system;
 use crate::system_calls::{Call, has};
+
+/// A send to a peer that is gone is an error, and no signal. Where sends know no such flag, the process ignores the signal anyway.
+pub const NO_SIGNAL: SendFlags = system::socket::NO_SIGNAL;
+/// More follows at once, so the kernel may wait for a whole packet, where it can.
+pub const MORE: SendFlags = system::socket::MORE;
+/// No program inherits the descriptors that are received, where that can be told at once.
+pub const OWN_DESCRIPTORS: RecvFlags = system::socket::OWN_DESCRIPTORS;
 
 /// # Errors
 /// Those of socket(2).

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flash_os::memory_file;
+use flash_os::socket::{NO_SIGNAL, OWN_DESCRIPTORS};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -109,7 +110,7 @@ fn send_packet(
         return Err(Errno::MSGSIZE);
     }
     let pieces = [IoSlice::new(std::slice::from_ref(&kind)), IoSlice::new(bytes)];
-    let flags = flags | SendFlags::NOSIGNAL;
+    let flags = flags | NO_SIGNAL;
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(to, &pieces, &mut control, flags)).map(drop)
 }
 
@@ -146,7 +147,7 @@ fn receive_message<'b>(
 ) -> io::Result<Received<'b>> {
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let flags = flags | OWN_DESCRIPTORS;
     let packet = loop {
         match rustix::net::recvmsg(from, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
             // The peer went without having read everything: the kernel reports that once, before what the peer had

@@ -16,6 +16,7 @@ use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
 use flash_os::poller::Interest;
+use flash_os::socket::NO_SIGNAL;
 use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -340,7 +341,7 @@ impl Drop for ConnectionLease {
 pub(crate) fn abort(stream: &OwnedFd) {
     let mut record = Vec::new();
     Encoder.abort(&mut record);
-    let _ = rustix::net::send(stream, &record, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let _ = rustix::net::send(stream, &record, NO_SIGNAL | SendFlags::DONTWAIT);
 }
 
 impl fmt::Debug for ConnectionLease {

@@ -9,8 +9,9 @@ use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
 use flash_core::printable::printable_lines;
+use flash_os::socket::OWN_DESCRIPTORS;
 use flash_process::Authorization;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, recvmsg};
 
 use crate::config;
 use crate::failure::Failure;
@@ -74,7 +75,7 @@ fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 4096];
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let received = recvmsg(&stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let received = recvmsg(&stream, &mut slices, &mut control, OWN_DESCRIPTORS)?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
                 place = descriptors.next();

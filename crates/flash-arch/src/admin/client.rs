@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use flash_os::socket::NO_SIGNAL;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 
 use super::host::Policy;
 use super::request::{HEAD_BYTES_MAX, Pending};
@@ -185,7 +186,7 @@ fn send_with(client: &UnixStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Res
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let (mut control, descriptors) = (SendAncillaryBuffer::new(&mut space), [descriptor.as_fd()]);
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    Ok(sendmsg(client, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+    Ok(sendmsg(client, &[IoSlice::new(bytes)], &mut control, NO_SIGNAL)?)
 }
 
 impl AsFd for AdminClient {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use flash_core::TransportInfo;
 use flash_core::record::Peer;
 use flash_http::Scheme;
-use flash_os::socket::{self, Waits};
+use flash_os::socket::{self, NO_SIGNAL, Waits};
 use flash_os::tcp;
 use flash_trust::SocketAccess;
 use rustix::io::Errno;
@@ -300,6 +300,6 @@ pub(crate) fn turn_away_client(socket: &OwnedFd) {
 
 fn send_and_shut(socket: &OwnedFd, answer: &[u8]) {
     // A client that does not get it sees the connection close.
-    let _ = net::send(socket, answer, net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT);
+    let _ = net::send(socket, answer, NO_SIGNAL | net::SendFlags::DONTWAIT);
     let _ = net::shutdown(socket, net::Shutdown::Write);
 }

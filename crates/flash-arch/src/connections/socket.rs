@@ -9,6 +9,7 @@ use flash_core::file::Content;
 use flash_core::{Connection, Context};
 use flash_observe::metrics::LoopMetrics;
 use flash_os::send_file;
+use flash_os::socket::{MORE, NO_SIGNAL};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
@@ -61,7 +62,7 @@ fn receive_with(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Receiv
 /// Sends to an upstream's stream, without waiting.
 pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
     loop {
-        match net::send(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        match net::send(stream, bytes, NO_SIGNAL | SendFlags::DONTWAIT) {
             Ok(count) => return Sent::Bytes(count as u64),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Sent::Blocked,
@@ -124,10 +125,10 @@ pub(crate) fn reset(socket: &OwnedFd) {
 }
 
 fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: u64) -> Result<usize, Errno> {
-    let mut flags = SendFlags::NOSIGNAL;
+    let mut flags = NO_SIGNAL;
     if (1..=CORK_BYTES_MAX).contains(&more) {
         // The file's first bytes leave in the same packet.
-        flags |= SendFlags::MORE;
+        flags |= MORE;
     }
     match slices {
         [slice] => net::send(socket, slice, flags),

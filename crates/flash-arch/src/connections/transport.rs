@@ -18,11 +18,12 @@ use flash_core::record::counters::Count;
 use flash_core::record::refusal::Refusal;
 use flash_core::{Connection, Context};
 use flash_observe::metrics::{Gauge, LoopMetrics, Metrics};
+use flash_os::socket::NO_SIGNAL;
 use flash_tls::session::{Failure, HandshakeKind, PLAINTEXT_START};
 use flash_tls::{Endpoints, Event, Session};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{self, SendFlags};
+use rustix::net::{self};
 
 use crate::blocking_call;
 use crate::connections::socket::{self, SLICES_MAX, Sent};
@@ -440,7 +441,7 @@ fn give(event: Event<'_>, connection: &mut Connection, cx: &mut Context<'_>) {
 
 fn send(socket: &OwnedFd, bytes: &[u8]) -> Sent {
     loop {
-        match net::send(socket.as_fd(), bytes, SendFlags::NOSIGNAL) {
+        match net::send(socket.as_fd(), bytes, NO_SIGNAL) {
             Ok(count) => return Sent::Bytes(count as u64),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Sent::Blocked,

@@ -3,10 +3,22 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
-use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, socket, socketpair};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, socket, socketpair,
+};
 
 use crate::posix::socket::own;
 use crate::socket_kind::{Peer, Waits};
+
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const OWN_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(target_vendor = "apple")]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
+#[cfg(target_vendor = "apple")]
+pub(crate) const OWN_DESCRIPTORS: RecvFlags = RecvFlags::empty();
+pub(crate) const MORE: SendFlags = SendFlags::empty();
 
 pub(crate) fn new(
     family: AddressFamily,

@@ -4,12 +4,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Result;
 use rustix::net::{
-    AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, acceptfrom_with, socket_with,
-    socketpair, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, acceptfrom_with,
+    socket_with, socketpair, sockopt,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::socket_kind::{Peer, Waits};
+
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+pub(crate) const MORE: SendFlags = SendFlags::MORE;
+pub(crate) const OWN_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
 pub(crate) fn new(
     family: AddressFamily,

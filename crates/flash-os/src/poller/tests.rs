@@ -163,6 +163,34 @@ fn a_thread_that_waits_hears_of_what_others_add() {
 }
 
 #[test]
+fn a_listener_that_is_deleted_and_closed_refuses_whoever_waits() {
+    use std::net::{TcpListener, TcpStream};
+    for poller in all() {
+        let poller = Arc::new(poller);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        poller.add(&listener, 1, Interest::INPUT.once()).unwrap();
+        let waiter = Arc::clone(&poller);
+        let thread =
+            thread::spawn(
+                move || while waiter.wait_for_one(SOON).unwrap().is_none_or(|event| event.token == 1) {},
+            );
+        thread::sleep(Duration::from_millis(20));
+        poller.delete(&listener).unwrap();
+        drop(listener);
+        let start = Instant::now();
+        while TcpStream::connect(address).is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(10), "{poller:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (near, mut far) = pair();
+        far.write_all(b"x").unwrap();
+        poller.add(&near, 2, Interest::INPUT).unwrap();
+        thread.join().unwrap();
+    }
+}
+
+#[test]
 fn a_wait_ends_in_time_whoever_else_waits() {
     for poller in all() {
         let poller = Arc::new(poller);

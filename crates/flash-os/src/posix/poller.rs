@@ -60,8 +60,10 @@ impl Poll {
 
     pub(crate) fn delete(&self, what: BorrowedFd<'_>) -> Result<()> {
         let mut state = self.lock();
-        // Whoever polls now reports nothing of it any more.
-        state.watched.remove(&what.as_raw_fd()).map(drop).ok_or(Errno::NOENT)
+        state.watched.remove(&what.as_raw_fd()).ok_or(Errno::NOENT)?;
+        // For as long as a thread polls it, a socket that is closed stays open.
+        self.interrupt(&mut state);
+        Ok(())
     }
 
     pub(crate) fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> Result<()> {

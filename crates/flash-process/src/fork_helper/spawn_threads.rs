@@ -20,7 +20,7 @@ use flash_cgi::response::is_nph;
 use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::signals;
-use flash_os::socket::{Waits, pipe};
+use flash_os::socket::{NO_SIGNAL, Waits, pipe};
 use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawned, Spawner, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -342,11 +342,8 @@ fn is_allowed_variable(name: &[u8], what: &ProgramRef) -> bool {
 /// Writes the head of the response to the client, whose socket becomes as a program expects it. Tells whether it took all.
 fn send_head(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
     // The socket's buffer is empty, or nearly so, and a head is small.
-    let sent = if head.is_empty() {
-        0
-    } else {
-        rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?
-    };
+    let sent =
+        if head.is_empty() { 0 } else { rustix::net::send(client, head, NO_SIGNAL | SendFlags::DONTWAIT)? };
     rustix::io::ioctl_fionbio(client, false)?;
     Ok(sent == head.len())
 }
