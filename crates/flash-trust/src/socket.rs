@@ -4,9 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use flash_os::socket::{self, Waits};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, fchmod, unlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::umask;
 
@@ -78,9 +77,12 @@ fn may_remove(place: &FolderEntry, stat: &Stat) -> bool {
 
 fn remove_stale(place: &FolderEntry) -> io::Result<()> {
     let name = name(place)?;
-    // Nonblocking: the queue of a busy listener may be full.
-    let connected = socket::new(AddressFamily::UNIX, SocketType::STREAM, None, Waits::No)
-        .and_then(|socket| net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?));
+    let connected = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).and_then(|socket| {
+        fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+        // The queue of a busy listener may be full.
+        ioctl_fionbio(&socket, true)?;
+        net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?)
+    });
     match connected {
         Err(Errno::CONNREFUSED) => Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => Err(error.into()),

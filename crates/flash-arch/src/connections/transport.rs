@@ -23,7 +23,7 @@ use flash_tls::session::{Failure, HandshakeKind, PLAINTEXT_START};
 use flash_tls::{Endpoints, Event, Session};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{self};
+use rustix::net;
 
 use crate::blocking_call;
 use crate::connections::socket::{self, SLICES_MAX, Sent};

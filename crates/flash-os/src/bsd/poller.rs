@@ -21,9 +21,11 @@ const EVENTS_MAX: usize = 256;
 impl System {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: what it returns, if it is no error, is a descriptor that is owned here alone.
-        match unsafe { sys::kqueue() } {
-            -1 => Err(last_error()),
-            queue => Ok(Self(unsafe { OwnedFd::from_raw_fd(queue) })),
+        unsafe {
+            match sys::kqueue() {
+                -1 => Err(last_error()),
+                queue => Ok(Self(OwnedFd::from_raw_fd(queue))),
+            }
         }
     }
 
