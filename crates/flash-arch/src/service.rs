@@ -117,6 +117,8 @@ impl Service<'_> {
         }
         shared.helper_kind.tidy_up();
         end();
+        // A thread that polled a socket when it was closed kept it open until it looked again.
+        shared.listeners.load().iter().flatten().for_each(|listener| listener.remove_name());
         shared.close(true);
         stopped
     }
