@@ -8,6 +8,7 @@ mod check;
 mod ci;
 mod debian;
 mod deny;
+mod kernels;
 mod logs;
 mod package;
 mod pip;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
             .map(|()| true),
         ["bench", options @ ..] => study::run(&root, "bench", &["flash", "flash-rig", "flash-why"], options),
         ["package", options @ ..] => package::run(&root, options),
+        ["kernels", options @ ..] => kernels::run(&root, options),
         ["systems"] => targets::systems(&root),
         ["musl", options @ ..] => targets::musl(&root, options),
         ["processors"] => targets::processors(&root),
@@ -67,7 +69,7 @@ fn main() -> ExitCode {
 
 /// Of the tasks with options.
 fn longer_help() -> String {
-    [test::HELP, package::HELP, targets::HELP, study::HELP].concat()
+    [test::HELP, package::HELP, kernels::HELP, targets::HELP, study::HELP].concat()
 }
 
 fn root() -> PathBuf {
