@@ -33,15 +33,19 @@ mod top;
 mod watch;
 
 fn main() -> ExitCode {
-    probe::run(Calls::ALL);
+    // Flags may forbid calls, which must not be tried then. Until they are read, what every system has is enough.
+    probe::run(Calls::PORTABLE);
     flash_cli::finish("flash", config::read(std::env::args_os()).and_then(run))
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {
+    probe::run(match &flags.command {
+        Some(Command::Serve(flags)) => flags.experiments.system_calls,
+        _ => Calls::ALL,
+    });
     match flags.command {
         None => manual::print_help(),
         Some(Command::Serve(flags)) => {
-            probe::run(flags.experiments.system_calls);
             check_needed_calls()?;
             serve::run(flags, config::READER)
         }

@@ -25,9 +25,12 @@ fn call(
     flags: libc::c_int,
 ) -> Result<usize, Errno> {
     let part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let file = file.as_fd();
+    let (number, file, halves) = (libc::SYS_preadv2, file.as_raw_fd(), [offset, offset >> 32]);
+    let [low, high] = halves.map(|half| half as libc::c_long);
+    // Not every C library has a function for it: musl 1.2.5 was the first.
     // SAFETY: the kernel writes into the bytes only, which nobody else has.
-    let read =
-        unsafe { libc::preadv2(file.as_fd().as_raw_fd(), &raw const part, 1, offset as libc::off_t, flags) };
+    let read = unsafe { libc::syscall(number, file, &raw const part, 1_usize, low, high, flags) };
     usize::try_from(read)
         .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
