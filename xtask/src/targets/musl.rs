@@ -33,7 +33,7 @@ pub(crate) fn build(root: &Path, profile: &str) -> Result<PathBuf> {
     let object = unwinder.join("unwinder.o");
     let source = root.join("xtask/src/targets/unwinder.c");
     succeed(Command::new("musl-gcc").args(["-O2", "-c", "-o"]).arg(&object).arg(source))?;
-    let parts = format!("INPUT({} -lgcc_eh)\n", object.display());
+    let parts = format!("INPUT({} -lgcc_eh -lgcc)\n", object.display());
     fs::write(unwinder.join("libunwind.a"), parts).context("naming an unwinder")?;
     let mut build = toolchain.cargo("build", &target);
     build.args(["--profile", profile, "--package", "flash", "--bin", "flash"]);
@@ -42,10 +42,13 @@ pub(crate) fn build(root: &Path, profile: &str) -> Result<PathBuf> {
     build.env(format!("{of_cargo}_LINKER"), "musl-gcc").env(
         format!("{of_cargo}_RUSTFLAGS"),
         format!(
-            "-Clink-self-contained=no -Ctarget-feature=+crt-static -Clink-arg=-lgcc -L{}",
+            "-Clink-self-contained=no -Ctarget-feature=+crt-static -Crelocation-model=static -L{}",
             unwinder.display()
         ),
     );
     ensure!(build.status().context("starting rustup")?.success(), "it does not build for {target}");
-    Ok(toolchain.target_folder.join(target).join(profile).join("flash"))
+    let program = toolchain.target_folder.join(target).join(profile).join("flash");
+    let headers = succeed(Command::new("readelf").arg("--program-headers").arg(&program))?;
+    ensure!(!headers.contains("INTERP"), "{} is not static: it names a loader", program.display());
+    Ok(program)
 }
