@@ -4,6 +4,7 @@
 use std::io;
 
 use crate::system;
+use crate::system_calls::{Call, has};
 
 /// The shortest slice that the kernel takes.
 pub const SLICE_NS_MIN: u64 = 100_000;
@@ -13,7 +14,11 @@ pub const SLICE_NS_MIN: u64 = 100_000;
 /// # Errors
 /// Where there are none to ask for.
 pub fn set_slice(slice_ns: u64) -> io::Result<()> {
-    system::sched::set_slice(slice_ns)
+    if has(Call::SchedSetattr) {
+        system::sched::set_slice(slice_ns)
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 #[cfg(test)]

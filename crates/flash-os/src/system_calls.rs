@@ -26,6 +26,8 @@ pub enum Call {
     Signalfd,
     Accept4,
     IoUring,
+    SchedSetattr,
+    PerfEventOpen,
 }
 
 /// What is said of a call where it is missing.
@@ -38,7 +40,7 @@ pub struct Row {
     pub instead: &'static str,
 }
 
-pub const ROWS: [Row; 17] = [
+pub const ROWS: [Row; 19] = [
     row(
         Call::Openat2,
         "openat2",
@@ -84,6 +86,8 @@ pub const ROWS: [Row; 17] = [
     row(Call::Signalfd, "signalfd", "signal handlers that write into a pipe"),
     row(Call::Accept4, "accept4", "accept and fcntl: two calls more for each connection"),
     row(Call::IoUring, "io_uring", "the architecture that needs it is replaced by the default"),
+    row(Call::SchedSetattr, "sched_setattr", "a loop may run some milliseconds after it is woken"),
+    row(Call::PerfEventOpen, "perf_event_open", "why loops sleep is not told"),
 ];
 
 const fn row(call: Call, name: &'static str, instead: &'static str) -> Row {

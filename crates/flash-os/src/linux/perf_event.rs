@@ -19,6 +19,7 @@ use self::event::{control, open};
 use self::record::Record;
 use self::ring::Ring;
 pub use self::sleep::Sleep;
+use crate::system_calls::{Call, has};
 
 /// Records the context switches of one thread.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ impl SleepRecorder {
     /// # Errors
     /// EACCES or EPERM without the right to kernel stacks, ESRCH if there is no such thread.
     pub fn open(thread: u32, pages: usize, begin: Begin) -> io::Result<SleepRecorder> {
+        if !has(Call::PerfEventOpen) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let event = open(&Attributes::context_switches(begin == Begin::Disabled), thread)?;
         let ring = Ring::map(&event, pages)?;
         Ok(SleepRecorder { event, ring, stack: None, asleep: None, lost: 0 })

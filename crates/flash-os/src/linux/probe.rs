@@ -41,6 +41,8 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Eventfd => eventfd(0, EventfdFlags::CLOEXEC).is_ok(),
         Call::Signalfd => super::child_ends::new().is_ok(),
         Call::Accept4 => accepts(),
+        Call::SchedSetattr => finds_fault(libc::SYS_sched_setattr),
+        Call::PerfEventOpen => finds_fault(libc::SYS_perf_event_open),
         Call::IoUring => io_uring::IoUring::new(1).is_ok(),
     }
 }
@@ -90,6 +92,14 @@ fn mincore() -> bool {
     unsafe { libc::mincore(std::ptr::null_mut(), 0, &raw mut page) == 0 }
 }
 
+/// Whether a call that gets nothing of what it needs says so.
+fn finds_fault(call: libc::c_long) -> bool {
+    // SAFETY: the kernel reads nothing at the address 0, and says that it cannot.
+    let result = unsafe { libc::syscall(call, 0, 0, 0, 0, 0) };
+    let error = std::io::Error::last_os_error().raw_os_error();
+    result < 0 && !matches!(error, Some(libc::ENOSYS | libc::EPERM))
+}
+
 /// A socket at which nobody listens has no connections: that is another error than that of a missing call.
 fn accepts() -> bool {
     let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
@@ -122,6 +132,8 @@ mod tests {
             Call::Sendfile,
             Call::Epoll,
             Call::Accept4,
+            Call::SchedSetattr,
+            Call::PerfEventOpen,
         ] {
             assert!(is_present(call), "{call:?}");
         }
