@@ -165,6 +165,17 @@ mod tests {
     }
 
     #[test]
+    fn each_call_is_on_the_page_about_them() {
+        let page = include_str!("../../../docs/portability.md");
+        for Row { name, instead, .. } in &ROWS {
+            let is_there = |line: &str| {
+                line.starts_with(&format!("| `{name}` |")) && line.ends_with(&format!("| {instead} |"))
+            };
+            assert!(page.lines().any(is_there), "docs/portability.md: {name}: {instead}");
+        }
+    }
+
+    #[test]
     fn a_set_is_written_as_portable_and_what_is_added() {
         assert_eq!(Calls::parse("all"), Ok(Calls::ALL));
         assert_eq!(Calls::parse("portable"), Ok(Calls::PORTABLE));
