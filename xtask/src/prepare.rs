@@ -31,7 +31,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 33] = [
+const NEEDS: [Need; 34] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
@@ -43,6 +43,7 @@ const NEEDS: [Need; 33] = [
     Need { package: "wget2", present: || find("wget2").is_ok() },
     Need { package: "lftp", present: || find("lftp").is_ok() },
     Need { package: "httpdirfs", present: || find("httpdirfs").is_ok() },
+    Need { package: "runsc", present: || find("runsc").is_ok() },
     Need { package: "chromium", present: || find("chromium").is_ok() },
     // Filesystems in a file, for slow disks and cold trees.
     Need { package: "e2fsprogs", present: || find("mke2fs").is_ok() },

@@ -12,6 +12,18 @@ pub fn set_name(name: &CStr) {
     system::process::set_name(name);
 }
 
+/// Leaves the session, and with it the terminal.
+///
+/// # Errors
+/// If this process leads a group.
+pub fn leave_session() -> io::Result<()> {
+    // SAFETY: it has no arguments, and changes what the kernel knows of this process alone. Some systems return no session's number.
+    match unsafe { libc::setsid() } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Has processes that lose their parent become children of this process, if they descend from it. Elsewhere the system's first
 /// process waits for them.
 pub fn adopt_orphans() {

@@ -151,7 +151,7 @@ pub fn supervise(control: OwnedFd, setup: SupervisorSetup<'_>) -> io::Result<()>
     // Those from the terminal are meant for the server.
     signals::block_all();
     // A program that another user runs must not reach the terminal of the start: what it puts there, a shell would read.
-    rustix::process::setsid()?;
+    process::leave_session()?;
     if let Err(error) = (setup.prepare)() {
         return Ok(ipc::send(&control, error.to_string().as_bytes(), &[])?);
     }
