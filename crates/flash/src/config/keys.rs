@@ -20,7 +20,7 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Listen, LogTo, RouteFlag,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, Listen, LogTo, RouteFlag,
     Upstream, Words,
 };
 
@@ -221,6 +221,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<Method>(),
             TypeId::of::<CodingSet>(),
             TypeId::of::<Calls>(),
+            TypeId::of::<Hsts>(),
         ]) =>
         {
             Kind::Text

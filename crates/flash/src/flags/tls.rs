@@ -1,11 +1,11 @@
 //! The flags of TLS.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::duration;
+use super::Hsts;
 
 #[derive(Debug, Args)]
 pub(crate) struct Tls {
@@ -37,9 +37,10 @@ pub(crate) struct Tls {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Https::Optional, help_heading = TLS)]
     pub https: Https,
 
-    /// With --https required, tell browsers to use TLS for this long (Strict-Transport-Security)
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = TLS)]
-    pub hsts: Option<Duration>,
+    /// With --https required, tell browsers to use TLS for this long, as in 365d (Strict-Transport-Security). "365d;
+    /// includeSubDomains; preload" says for which hosts. 0 takes it back. A program's own field is left out
+    #[arg(long, value_name = "TIME", value_parser = Hsts::from_str, help_heading = TLS)]
+    pub hsts: Option<Hsts>,
 }
 
 pub(super) const TLS: &str = "TLS";

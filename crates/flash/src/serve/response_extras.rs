@@ -11,6 +11,8 @@ use crate::flags::{self, CONTENT_ENCODING, CONTENT_TYPE};
 /// Fields that say more when there are several of them. A program's own are sent, too.
 const ADDED: [&str; 3] = ["Link", "Set-Cookie", "Vary"];
 
+const HSTS: &str = "Strict-Transport-Security";
+
 pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
     let is_left_out = |name: &str| flags.rules.no_header.iter().any(|other| other.eq_ignore_ascii_case(name));
@@ -19,9 +21,8 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     let replaced = set().map(|field| &*field.name).filter(replaces);
     let replaced = replaced.chain(flags.rules.no_header.iter().map(String::as_str));
     // A client without TLS ignores it (RFC 6797 §8.1), and gets nothing but redirections.
-    let hsts =
-        |time: std::time::Duration| format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs());
-    let hsts = flags.tls.hsts.map(hsts).unwrap_or_default().into_bytes();
+    let hsts = flags.tls.hsts.map(|hsts| format!("{HSTS}: {hsts}\r\n")).unwrap_or_default().into_bytes();
+    let replaced = replaced.chain(flags.tls.hsts.map(|_| HSTS));
     let template = HeaderTemplate {
         fields: set().flat_map(line).chain(hsts).collect(),
         replaced: replaced.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect(),
@@ -51,6 +52,9 @@ pub(super) fn pages(flags: &flags::Serve) -> Result<Pages, Failure> {
 /// Whether the operator's fields fit into a response's head.
 pub(super) fn check_fields(flags: &flags::Serve) -> Result<(), Failure> {
     let (bytes, most) = (template(flags).bytes(), HeaderTemplate::BYTES_MAX);
+    if flags.tls.hsts.is_some() && flags.header.iter().any(|field| field.name.eq_ignore_ascii_case(HSTS)) {
+        return Err(Failure::Usage(format!("hsts sets {HSTS}: leave it out of header, or leave hsts out")));
+    }
     let what = "bytes of --header and --cache-control for every response";
     match bytes > most {
         true => Err(Failure::Usage(format!("{bytes} {what}: {most} are the most (see flash serve --help)"))),

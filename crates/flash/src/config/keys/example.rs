@@ -29,7 +29,7 @@ const VALUES: &[(&str, &str)] = &[
     ("files", r#"{ "/protected" = "/srv/private" }"#),
     ("handshakes-max", "8192"),
     ("header", r#"{ "X-Frame-Options" = "DENY" }"#),
-    ("hsts", r#""8760h""#),
+    ("hsts", r#""365d; includeSubDomains""#),
     ("host", r#""0.0.0.0""#),
     ("index", r#"["index.html", "index.htm"]"#),
     ("limit", r#""20/s burst 40""#),
