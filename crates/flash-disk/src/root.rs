@@ -78,6 +78,9 @@ impl Root {
         before: Option<&Self>,
     ) -> io::Result<Self> {
         let is_elsewhere = before.is_some_and(Self::is_elsewhere);
+        if !is_elsewhere {
+            check_search(&folder)?;
+        }
         let folder = Arc::new(folder);
         let mounts = match before {
             Some(before) => before.mounts.successor(Arc::clone(&folder), &real_path),
@@ -98,6 +101,7 @@ impl Root {
         mounts: Arc<Mounts>,
         names: Arc<NameTables>,
     ) -> io::Result<Self> {
+        check_search(&folder)?;
         let kind =
             Kind::Home { owner, mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
         Ok(Self {
@@ -403,4 +407,10 @@ fn last(name: &[u8]) -> &[u8] {
 /// The name without its last part.
 pub(crate) fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
+}
+
+/// Whether this process may look names up in the folder, which another user may have opened.
+fn check_search(folder: &OwnedFd) -> io::Result<()> {
+    open_at(folder.as_fd(), b"", OFlags::PATH, Resolve::BENEATH)?;
+    Ok(())
 }
