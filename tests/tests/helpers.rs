@@ -31,8 +31,15 @@ fn is_superuser() -> bool {
 }
 
 /// Runs a server that is to fail.
+/// The program, which is ended if it serves, so that a test fails and does not wait for ever.
+fn ended() -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(program());
+    command
+}
+
 fn failing(flags: &[&str]) -> Output {
-    let mut command = Command::new(program());
+    let mut command = ended();
     command.args(["serve", "/", "--listen", "127.0.0.1:0", "--helpers", "process"]).args(flags);
     command.output().unwrap()
 }
@@ -412,7 +419,7 @@ fn users_that_cannot_be_are_refused() {
     }
     let private = tempfile::tempdir().unwrap();
     fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let output = Command::new(program())
+    let output = ended()
         .arg("serve")
         .arg(private.path())
         .args(["--listen", "127.0.0.1:0", "--user", "nobody"])

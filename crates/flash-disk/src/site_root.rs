@@ -299,12 +299,12 @@ impl SiteRoots {
     }
 
     fn publish(&self, root: SiteRoot) {
-        let generation = root.generation;
         self.is_missed.store(false, Ordering::Relaxed);
         self.is_refused.store(false, Ordering::Relaxed);
+        // First: once anything of the new root is sent, nothing of the old one answers. A request that finds the old root in between
+        // looks again.
+        self.site.generation.set(root.generation);
         let before = self.current.swap(Arc::new(root));
-        // Afterwards, so that no job of the old root begins for a request that saw this.
-        self.site.generation.set(generation);
         self.retired().push(before);
     }
 

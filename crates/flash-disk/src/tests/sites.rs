@@ -1,6 +1,7 @@
 //! Several sites on one disk.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -76,4 +77,31 @@ fn the_last_reference_to_an_earlier_site_goes_where_sites_are_forgotten() {
     assert!(disk.sites.get(SiteId(0)).is_none(), "and no job finds it");
     drop(held);
     assert!(!disk.forget_unused_sites());
+}
+
+/// Whoever was sent something of a new root is never sent anything of the old one.
+#[test]
+fn the_caches_know_of_a_new_root_before_anything_of_it_is_sent() {
+    const SITE: SiteId = SiteId(0);
+    let folder = Folder::new();
+    let disk = folder.disk();
+    let generation = disk.site_root(SITE).unwrap().present().upgrade().expect("it is its site's");
+    let (stop, switches) = (AtomicBool::new(false), 2_000);
+    thread::scope(|scope| {
+        let watch = || {
+            while !stop.load(Ordering::Relaxed) {
+                let root = disk.site_root(SITE).unwrap().generation();
+                assert!(generation.get() >= root, "a root of generation {root} answers already");
+            }
+        };
+        let watchers = [(); 3].map(|()| scope.spawn(watch));
+        for number in 0..switches {
+            fs::rename(folder.root(), folder.outside.path().join(number.to_string())).unwrap();
+            fs::create_dir(folder.root()).unwrap();
+            disk.look_at_root(SITE);
+        }
+        stop.store(true, Ordering::Relaxed);
+        watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
+    });
+    assert!(generation.get() >= switches);
 }
