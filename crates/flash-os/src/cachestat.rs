@@ -4,28 +4,9 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use crate::page;
-
-/// The number of the call: not in every libc yet, and the same on every machine.
-pub const SYS_CACHESTAT: libc::c_long = 451;
-
-#[repr(C)]
-struct CachestatRange {
-    offset: u64,
-    bytes: u64,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct Cachestat {
-    cached: u64,
-    dirty: u64,
-    writeback: u64,
-    evicted: u64,
-    recently_evicted: u64,
-}
+use crate::{page, system};
 
 /// Whether every page of `range` is in the cache. An error where the kernel does not say: before Linux 6.5, and to those
 /// who neither own the file nor may write it.
@@ -33,15 +14,7 @@ pub fn holds(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
     if range.is_empty() {
         return Ok(true);
     }
-    let asked = CachestatRange { offset: range.start, bytes: range.end - range.start };
-    let mut told = Cachestat::default();
-    // SAFETY: both structures are laid out as the kernel's, are valid for the call, and it keeps neither.
-    let result =
-        unsafe { libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const asked, &raw mut told, 0) };
-    match result {
-        0 => Ok(told.cached >= pages(&range, page::bytes())),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(system::cachestat::cached(file, &range)? >= pages(&range, page::bytes()))
 }
 
 fn pages(range: &Range<u64>, page_bytes: u64) -> u64 {

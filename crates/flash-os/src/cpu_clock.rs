@@ -6,7 +6,7 @@ use crate::system;
 
 /// The clock of a thread of this process, or of another process. It may outlive both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuClock(libc::clockid_t);
+pub struct CpuClock(i32);
 
 /// A clock that is one thing's now and another's later.
 #[derive(Debug)]
@@ -28,26 +28,26 @@ impl CurrentClock {
 
 impl CpuClock {
     pub fn of_this_thread() -> Self {
-        Self(system::cpu_clock::of_this_thread())
+        Self(system::cpu_clock::of_this_thread() as i32)
     }
 
     /// The clock of all threads of a process together.
     pub fn of_process(pid: u32) -> Self {
-        Self(system::cpu_clock::of_process(pid))
+        Self(system::cpu_clock::of_process(pid) as i32)
     }
 
     /// Nanoseconds of processor time since the start. `None` if the thread or the process has ended.
     pub fn ns(self) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid place to write to. The clock of an ended thread is an error.
-        let result = unsafe { libc::clock_gettime(self.0, &mut time) };
+        let result = unsafe { libc::clock_gettime(self.0 as libc::clockid_t, &mut time) };
         (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
     /// Whether the thread, or a thread of the process, runs or waits for a processor. It is not in a call that sleeps
     /// then. False if /proc cannot be read, as in a sandbox.
     pub fn is_runnable(self) -> bool {
-        system::cpu_clock::is_runnable(self.0)
+        system::cpu_clock::is_runnable(self.0 as libc::clockid_t)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use crate::system;
 use crate::waker::Waker;
 
 /// Closes what the descriptor leads to, and keeps its number for an event that nobody waits for. So threads that still use
@@ -12,11 +13,7 @@ use crate::waker::Waker;
 /// If there is no descriptor left. Nothing is closed then.
 pub fn close_in_place(descriptor: &OwnedFd) -> io::Result<()> {
     let placeholder = Waker::new()?;
-    // SAFETY: both numbers are open. The first one stays open, so its owner goes on owning it; no memory is involved.
-    match unsafe { libc::dup3(placeholder.as_fd().as_raw_fd(), descriptor.as_raw_fd(), libc::O_CLOEXEC) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    system::descriptor::put(placeholder.as_fd(), descriptor)
 }
 
 /// Makes this the standard error of the process.

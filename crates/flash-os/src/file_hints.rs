@@ -18,7 +18,7 @@ pub fn read_ahead(file: impl AsFd, offset: u64, bytes: NonZeroU64) {
 
 /// The page cache need not keep the file.
 pub fn forget(file: impl AsFd) {
-    system::file_hints::forget(file);
+    let _ = system::file_hints::forget(file);
 }
 
 /// The range is not wanted any more. Its room is freed, or stays until the file goes.

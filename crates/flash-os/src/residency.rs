@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 
 use crate::clock::{self, FileKey};
 use crate::system_calls::{Call, has};
-use crate::{cachestat, file_stat, page};
+use crate::{cachestat, file_stat, page, system};
 
 /// The largest range that one look covers, in bytes.
 pub const LOOK_BYTES_MAX: u64 = 1 << 20;
@@ -167,11 +167,7 @@ pub fn holds(file: impl AsFd, range: Range<u64>) -> bool {
 /// Empties a file's pages from the cache, for tests and measurements.
 pub fn evict(file: &File) -> io::Result<()> {
     file.sync_all()?;
-    // SAFETY: an advice about an open descriptor; no memory is involved.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    Ok(system::file_hints::forget(file)?)
 }
 
 #[cfg(test)]

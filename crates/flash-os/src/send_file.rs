@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
-use rustix::net::SendFlags;
 
+use crate::socket::NO_SIGNAL;
 use crate::system_calls::{Call, has};
 use crate::{read_at, residency, system};
 
@@ -32,7 +32,7 @@ fn copy(socket: impl AsFd, file: impl AsFd, offset: u64, bytes: usize) -> Result
         let part = &mut buffer[..bytes.min(COPIED_BYTES)];
         match read_at::read_set(file, part, offset)? {
             0 => Ok(0),
-            read => rustix::net::send(socket, &part[..read], SendFlags::NOSIGNAL),
+            read => rustix::net::send(socket, &part[..read], NO_SIGNAL),
         }
     })
 }

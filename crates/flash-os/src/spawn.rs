@@ -11,9 +11,10 @@ use std::ffi::CStr;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
+use crate::socket_kind::Waits;
 use crate::{pidfd, signals, system};
 
 use self::child::{Child, ChildError};
@@ -150,13 +151,8 @@ fn vfork(child: &Child<'_>, stack: &mut [MaybeUninit<u8>]) -> Result<Spawned, Sp
 }
 
 fn fork(child: &Child<'_>) -> Result<Spawned, SpawnError> {
-    let mut pipe = [0; 2];
-    // SAFETY: the kernel writes two descriptors into an array of two.
-    if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } == -1 {
-        return Err(SpawnError::now(Step::Clone));
-    }
-    // SAFETY: the kernel has just made them, for us.
-    let [read, write] = pipe.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let pipe = system::socket::pipe(Waits::Yes);
+    let (read, write) = pipe.map_err(|error| SpawnError::of(Step::Clone, &error.into()))?;
     // SAFETY: the child may have been forked while other threads held locks; it calls what is safe in a signal handler
     // and nothing else (see `child::exec`), and never returns.
     let pid = match unsafe { libc::fork() } {

@@ -1,5 +1,7 @@
 //! How often a thread has slept and faulted, by the kernel's own count (`getrusage`).
 
+use crate::system;
+
 /// Counts since the thread's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUsage {
@@ -11,12 +13,12 @@ pub struct ThreadUsage {
     pub sectors_read: u64,
 }
 
-/// The calling thread's counts.
+/// The calling thread's counts. On macOS they are those of all threads together.
 pub fn current() -> ThreadUsage {
     // SAFETY: `rusage` is plain numbers, for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid place to write to; RUSAGE_THREAD asks about the caller only.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    // SAFETY: `usage` is a valid place to write to; nobody else is asked about.
+    let result = unsafe { libc::getrusage(system::process::THREAD_USAGE, &mut usage) };
     debug_assert_eq!(result, 0, "getrusage of the calling thread cannot fail");
     ThreadUsage {
         voluntary_switches: usage.ru_nvcsw as u64,

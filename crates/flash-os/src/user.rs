@@ -149,7 +149,8 @@ fn groups_of(name: &CString, group: u32) -> Vec<libc::gid_t> {
         let room = groups.len() as libc::c_int;
         let mut count = room;
         // SAFETY: `name` is a C string that outlives the call, and as many numbers are written as there is room for.
-        let result = unsafe { libc::getgrouplist(name.as_ptr(), group, groups.as_mut_ptr(), &mut count) };
+        let result =
+            unsafe { libc::getgrouplist(name.as_ptr(), group as _, groups.as_mut_ptr().cast(), &mut count) };
         groups.resize(count.unsigned_abs() as usize, 0);
         // It says how many there are, if that is more.
         if result != -1 || count <= room {

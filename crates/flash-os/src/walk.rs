@@ -10,6 +10,10 @@ use rustix::io::Errno;
 use crate::system_calls::{Call, has};
 use crate::{posix, system};
 
+/// Opens what is there to look at it, and for nothing else: a file need not be readable, and nothing happens to a device. Where a system
+/// has no such flag, it has to be readable.
+pub const PLACE: OFlags = system::walk::PLACE;
+
 /// With it a read leaves the time of access as it is, where a system has such a flag. Only the file's owner may use it.
 pub const NO_ACCESS_TIME: OFlags = system::walk::NO_ACCESS_TIME;
 

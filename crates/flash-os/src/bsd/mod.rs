@@ -1,11 +1,23 @@
 //! What the BSDs have in common, macOS among them.
 
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod cachestat;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod child_ends;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod cpu_clock;
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod descriptor;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod descriptor_range;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod file_hints;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod file_stat;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod memory_file;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod mounts;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod pidfd;
 pub(crate) mod poller;
@@ -16,6 +28,8 @@ pub(crate) mod probe;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod process;
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod read_at;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod ring;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod sandbox;
@@ -23,6 +37,8 @@ pub(crate) mod sandbox;
 pub(crate) mod sched;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod semaphore;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod send_file;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod socket;
 #[cfg(not(target_os = "linux"))]
@@ -33,3 +49,5 @@ pub(crate) mod user;
 pub(crate) mod vfork;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod waker;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod walk;

@@ -4,7 +4,7 @@ use crate::system_calls::Call;
 
 pub(crate) fn is_present(call: Call) -> bool {
     match call {
-        Call::Epoll | Call::Mincore => true,
+        Call::Epoll | Call::Mincore | Call::Sendfile => true,
         Call::Accept4 => cfg!(not(target_vendor = "apple")),
         Call::CloseRange | Call::CloseRangeCloexec => cfg!(target_os = "freebsd"),
         _ => false,

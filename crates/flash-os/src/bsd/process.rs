@@ -3,6 +3,13 @@
 use std::ffi::CStr;
 use std::io;
 
+/// Whose use of the system a thread is told.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const THREAD_USAGE: libc::c_int = libc::RUSAGE_THREAD;
+/// No thread is told of itself alone.
+#[cfg(target_vendor = "apple")]
+pub(crate) const THREAD_USAGE: libc::c_int = libc::RUSAGE_SELF;
+
 pub(crate) fn set_name(name: &CStr) {
     // SAFETY: the name ends with a zero, and outlives the call.
     unsafe {

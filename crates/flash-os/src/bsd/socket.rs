@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, socket, socketpair,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, socket, socketpair,
 };
 
 use crate::posix::socket::own;
@@ -46,7 +46,10 @@ pub(crate) fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
 }
 
 #[cfg(not(target_vendor = "apple"))]
-pub(crate) fn accept(listener: BorrowedFd<'_>, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
+pub(crate) fn accept(
+    listener: BorrowedFd<'_>,
+    waits: Waits,
+) -> Result<(OwnedFd, Option<rustix::net::SocketAddrAny>)> {
     let mut flags = SocketFlags::CLOEXEC;
     flags.set(SocketFlags::NONBLOCK, waits == Waits::No);
     rustix::net::acceptfrom_with(listener, flags)

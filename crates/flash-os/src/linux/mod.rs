@@ -1,7 +1,9 @@
 //! What is Linux's own.
 
+pub(crate) mod cachestat;
 pub(crate) mod child_ends;
 pub(crate) mod cpu_clock;
+pub(crate) mod descriptor;
 pub(crate) mod descriptor_range;
 pub(crate) mod file_hints;
 pub(crate) mod file_stat;

@@ -6,6 +6,9 @@ use std::io;
 
 use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 
+/// Whose use of the system a thread is told.
+pub(crate) const THREAD_USAGE: libc::c_int = libc::RUSAGE_THREAD;
+
 pub(crate) fn set_name(name: &CStr) {
     // A kernel or container that refuses it shows another name.
     let _ = rustix::thread::set_name(name);

@@ -10,6 +10,9 @@ use crate::walk::Resolve;
 /// Opens a folder to look names up in it, and for nothing else.
 pub(crate) const SEARCH: OFlags = OFlags::PATH;
 
+/// Opens what is there to look at it, and for nothing else.
+pub(crate) const PLACE: OFlags = OFlags::PATH;
+
 pub(crate) const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
 
 /// The filesystem whose links the kernel makes up.

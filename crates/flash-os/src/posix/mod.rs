@@ -4,6 +4,8 @@ pub(crate) mod child_ends;
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) mod cpu_clock;
 pub(crate) mod descriptor_range;
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) mod file_hints;
 pub(crate) mod file_stat;
 pub(crate) mod poller;
 pub(crate) mod socket;

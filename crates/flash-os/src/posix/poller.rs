@@ -170,7 +170,7 @@ impl State {
                 self.watched.remove(&number);
             }
             if !is_closed {
-                events.push(Event { token, ready: Ready(polled.revents().bits().into()) });
+                events.push(Event { token, ready: Ready(polled.revents().bits() as u32) });
             }
             if events.len() == most {
                 self.first = number.saturating_add(1);

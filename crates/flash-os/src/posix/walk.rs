@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, readlinkat
 use rustix::io::Errno;
 
 use crate::file_stat;
-use crate::system::walk::{MADE_UP, SEARCH};
+use crate::system::walk::{MADE_UP, PLACE, SEARCH};
 use crate::walk::Resolve;
 
 /// As many as Linux follows.
@@ -152,7 +152,7 @@ impl Walk<'_> {
     fn open_last(&self, part: &[u8], flags: OFlags) -> Result<Opened, Errno> {
         let is_followed = !flags.contains(OFlags::NOFOLLOW);
         match openat(self.here(), part, flags | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(place) if is_followed && flags.contains(OFlags::PATH) && is_link(&place)? => {
+            Ok(place) if is_followed && flags.contains(PLACE) && is_link(&place)? => {
                 self.read_link(part, Errno::AGAIN)
             }
             Ok(place) => Ok(Opened::Place(place)),

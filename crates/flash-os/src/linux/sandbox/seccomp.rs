@@ -52,7 +52,7 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_statx,
     libc::SYS_fstatfs,
     libc::SYS_fadvise64,
-    crate::cachestat::SYS_CACHESTAT,
+    crate::linux::cachestat::SYS_CACHESTAT,
     libc::SYS_mincore,
     libc::SYS_memfd_create,
     libc::SYS_sendmsg,
