@@ -1,7 +1,7 @@
 //! A kernel stack as names of functions, innermost first, and how its [`Cause`] is found.
 
-use crate::call::Call;
 use crate::cause::{Cause, is_remote};
+use crate::entry::entered_call;
 use crate::rules::{
     ANYWHERE, FALLBACK, INNERMOST, LOCKED, LOCKS, Rule, SCHEDULING, SYNC_CALLS, SYNCS, WAITS,
 };
@@ -92,7 +92,7 @@ impl<'a> Stack<'a> {
 
     /// Whether the thread had what is dirty written.
     fn is_sync(&self) -> bool {
-        let is_call = |frame| Call::of_function(frame).is_some_and(|call| SYNC_CALLS.contains(&call.name));
+        let is_call = |frame| entered_call(frame).is_some_and(|name| SYNC_CALLS.contains(&name));
         self.frames.iter().any(|frame| matches_any(&SYNCS, frame) || is_call(frame))
     }
 

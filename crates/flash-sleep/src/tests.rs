@@ -1,6 +1,6 @@
-//! Stacks as kernels give them, and their causes; calls and their words.
+//! Stacks as kernels give them, and their causes.
 
-use crate::{CALLS, Call, Cause, Events, Stack, is_remote};
+use crate::{Cause, Stack, is_remote};
 
 fn cause(stack: &str) -> Cause {
     Stack::new(stack.split_whitespace()).cause(None)
@@ -142,36 +142,4 @@ fn names_of_causes_are_different() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), Cause::ALL.len());
-}
-
-#[test]
-fn calls_in_words() {
-    let words = |name: &str, args, text| {
-        CALLS.iter().find(|call| call.name == name).expect("it is known").words(&args, text)
-    };
-    assert_eq!(words("openat", [0; 6], Some("/srv/a/b.html")), "\"/srv/a/b.html\"");
-    assert_eq!(words("sendfile", [7, 12, 0, 65536, 0, 0], None), "12 → 7, 65536");
-    assert_eq!(words("read", [0xffff_ffff, 1, 4096, 0, 0, 0], None), "-1, 4096");
-    assert_eq!(words("renameat2", [0; 6], Some("a")), "\"a\" → …");
-}
-
-#[test]
-fn each_number_is_one_call() {
-    for (at, call) in CALLS.iter().enumerate() {
-        assert_eq!(Call::of(call.number).map(|found| found.name), Some(call.name));
-        assert!(CALLS[..at].iter().all(|other| other.number != call.number), "{}", call.name);
-        assert!(call.number < 1024, "the kernel's table has so many: {}", call.name);
-    }
-    assert!(CALLS.iter().any(|call| call.events == Events::Ring));
-}
-
-#[test]
-fn calls_by_their_entries_in_the_kernel() {
-    let name = |function| Call::of_function(function).map(|call| call.name);
-    assert_eq!(name("__x64_sys_openat"), Some("openat"));
-    assert_eq!(name("__arm64_sys_sendfile64"), Some("sendfile"));
-    assert_eq!(name("__do_sys_newfstat"), Some("fstat"));
-    assert_eq!((name("ksys_read"), name("kernel_wait4")), (Some("read"), Some("wait4")));
-    assert_eq!(name("do_preadv"), Some("preadv2"));
-    assert_eq!((name("do_sys_openat2"), name("__x64_sys_no_such")), (None, None));
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 #[cfg(target_arch = "x86_64")]
 use flash_sleep::is_remote;
-use flash_sleep::{Call, Cause, Events, Stack};
+use flash_sleep::{Cause, Stack};
 
 use crate::block::{Block, Frames, Poller, ThreadTotals};
+use crate::call::{Call, Events};
 
 /// A call with its arguments, and where in the kernel it is.
 #[derive(Clone, Debug)]

@@ -11,9 +11,10 @@ use aya::maps::{Array, HashMap as KernelMap, Map, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader};
-use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY};
+use flash_sleep::{Cause, FAULT_ENTRY};
 
 use crate::block::{Block, Poller, ThreadTotals};
+use crate::call::{CALLS, Call, Events};
 use crate::doing::SleepPoint;
 use crate::error::Error;
 use crate::perf::now_ns;

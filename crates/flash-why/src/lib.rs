@@ -11,6 +11,7 @@
 
 mod advice;
 mod block;
+mod call;
 mod doing;
 #[cfg(target_arch = "x86_64")]
 mod ebpf;
@@ -35,6 +36,7 @@ mod tracepoint;
 mod watch;
 
 pub use block::{Block, Frames, Poller, ThreadTotals};
+pub use call::{CALLS, Call, Events};
 pub use error::Error;
 pub use level::Level;
 pub use live::Live;

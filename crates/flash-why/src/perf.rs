@@ -10,9 +10,10 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use flash_os::perf_event::{Begin, CallRecorder, Sleep, SleepRecorder, THIS_THREAD};
-use flash_sleep::{CALLS, Call, Cause, Events};
+use flash_sleep::Cause;
 
 use crate::block::{Block, ThreadTotals};
+use crate::call::{CALLS, Call, Events};
 use crate::doing::{Doing, SleepPoint, Subject, asks_for_events, poller};
 use crate::error::Error;
 use crate::proc;

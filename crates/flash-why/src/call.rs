@@ -218,22 +218,6 @@ pub const CALLS: [Call; COMMON.len() + PLAIN.len() + OLD.len() + 1] = {
 
 static ALL: [Call; CALLS.len()] = CALLS;
 
-/// What the names of calls' entries begin with, by processor family. Compilers leave some out, so those behind follow.
-const ENTRIES: [&str; 7] =
-    ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__se_sys_", "__do_sys_", "ksys_", "kernel_"];
-/// Entries that are not called like their calls.
-const RENAMED: [(&str, &str); 4] =
-    [("newstat", "stat"), ("newlstat", "lstat"), ("newfstat", "fstat"), ("sendfile64", "sendfile")];
-
-/// What calls come to whose entries compilers have jump there, so that they are in no stack. The flags are of the newer call.
-const BEHIND: [(&str, &str); 5] = [
-    ("do_preadv", "preadv2"),
-    ("do_pwritev", "pwritev2"),
-    ("do_readv", "readv"),
-    ("do_writev", "writev"),
-    ("do_sendfile", "sendfile"),
-];
-
 impl Call {
     /// The call with this number, if reports know it.
     pub fn of(number: i64) -> Option<&'static Call> {
@@ -242,10 +226,7 @@ impl Call {
 
     /// The call that a kernel function performs, if it is its entry: `__x64_sys_openat`.
     pub fn of_function(function: &str) -> Option<&'static Call> {
-        let behind = BEHIND.iter().find(|(behind, _)| *behind == function).map(|(_, call)| *call);
-        let entry = || ENTRIES.iter().find_map(|entry| function.strip_prefix(entry));
-        let name = behind.or_else(entry)?;
-        let name = RENAMED.iter().find(|(entry, _)| *entry == name).map_or(name, |(_, call)| call);
+        let name = flash_sleep::entered_call(function)?;
         ALL.iter().find(|call| call.name == name)
     }
 
@@ -273,5 +254,42 @@ impl Call {
             }
         }
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_in_words() {
+        let words = |name: &str, args, text| {
+            CALLS.iter().find(|call| call.name == name).expect("it is known").words(&args, text)
+        };
+        assert_eq!(words("openat", [0; 6], Some("/srv/a/b.html")), "\"/srv/a/b.html\"");
+        assert_eq!(words("sendfile", [7, 12, 0, 65536, 0, 0], None), "12 → 7, 65536");
+        assert_eq!(words("read", [0xffff_ffff, 1, 4096, 0, 0, 0], None), "-1, 4096");
+        assert_eq!(words("renameat2", [0; 6], Some("a")), "\"a\" → …");
+    }
+
+    #[test]
+    fn each_number_is_one_call() {
+        for (at, call) in CALLS.iter().enumerate() {
+            assert_eq!(Call::of(call.number).map(|found| found.name), Some(call.name));
+            assert!(CALLS[..at].iter().all(|other| other.number != call.number), "{}", call.name);
+            assert!(call.number < 1024, "the kernel's table has so many: {}", call.name);
+        }
+        assert!(CALLS.iter().any(|call| call.events == Events::Ring));
+    }
+
+    #[test]
+    fn calls_by_their_entries_in_the_kernel() {
+        let name = |function| Call::of_function(function).map(|call| call.name);
+        assert_eq!(name("__x64_sys_openat"), Some("openat"));
+        assert_eq!(name("__arm64_sys_sendfile64"), Some("sendfile"));
+        assert_eq!(name("__do_sys_newfstat"), Some("fstat"));
+        assert_eq!((name("ksys_read"), name("kernel_wait4")), (Some("read"), Some("wait4")));
+        assert_eq!(name("do_preadv"), Some("preadv2"));
+        assert_eq!((name("do_sys_openat2"), name("__x64_sys_no_such")), (None, None));
     }
 }
