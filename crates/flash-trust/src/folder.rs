@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, RawMode};
 use rustix::io::Errno;
 
 use crate::folder_entry::{FolderEntry, Links};
@@ -30,7 +30,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
         return Err(refused(&place.folder.path, "is another user's"));
     }
     place.check_path()?;
-    match rustix::fs::mkdirat(&place.folder.descriptor, &place.name, Mode::from_raw_mode(mode)) {
+    match rustix::fs::mkdirat(&place.folder.descriptor, &place.name, Mode::from_raw_mode(mode as RawMode)) {
         Err(Errno::EXIST) => Ok(()),
         made => Ok(made?),
     }

@@ -1,18 +1,20 @@
 //! Where a path leads: a folder by its descriptor, and the name in it. The walk trusts no link of another user.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
+use crate::found::{Found, mode_of, path_of};
 use crate::refusal::{is_root, refused};
 
+/// The filesystem whose links the kernel makes up, on Linux (linux/magic.h).
+const PROC_SUPER_MAGIC: i128 = 0x9fa0;
 /// As many as the kernel follows.
 const LINKS_MAX: usize = 40;
 /// Group and others may write.
@@ -152,8 +154,16 @@ impl FolderEntry {
 
     /// Opens it. The place itself is not followed if another user has put a link there meanwhile.
     pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-        let own = if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW };
-        rustix::fs::openat(&self.folder.descriptor, &self.name, flags | own | OFlags::CLOEXEC, mode)
+        rustix::fs::openat(&self.folder.descriptor, &self.name, flags | self.links() | OFlags::CLOEXEC, mode)
+    }
+
+    /// Looks at it, as [`Self::open`] would open it.
+    pub(crate) fn look(&self) -> Result<Found, Errno> {
+        Found::look(&self.folder.descriptor, &self.name, self.links())
+    }
+
+    fn links(&self) -> OFlags {
+        if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW }
     }
 
     /// What is there, if anything is.
@@ -176,26 +186,27 @@ impl FolderEntry {
     pub(crate) fn is_only_name(&self, file: impl AsFd) -> io::Result<bool> {
         let names = rustix::fs::fstat(&file)?.st_nlink;
         self.folder.read_a_part()?;
-        let path = rustix::fs::readlinkat(CWD, by_descriptor(&file), Vec::new())?;
-        Ok(names == 1 && path.to_bytes() == self.path().as_os_str().as_bytes())
+        if let Some(link) = path_of(&file) {
+            let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+            return Ok(names == 1 && path.to_bytes() == self.path().as_os_str().as_bytes());
+        }
+        let (file, there) = (rustix::fs::fstat(&file)?, self.stat()?);
+        let is_there = there.is_some_and(|it| (it.st_dev, it.st_ino) == (file.st_dev, file.st_ino));
+        Ok(names == 1 && is_there && file.st_nlink == 1)
     }
-}
-
-/// A path to what is open.
-pub(crate) fn by_descriptor(file: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
 impl Folder {
     fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let search = OFlags::from_name("PATH").unwrap_or(OFlags::RDONLY);
+        let flags = search | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::openat(at, path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&descriptor)?;
         Ok(Self::of(descriptor, path.into(), &stat))
     }
 
     fn of(descriptor: OwnedFd, path: PathBuf, stat: &Stat) -> Self {
-        Self { descriptor, path, owner: stat.st_uid, mode: stat.st_mode }
+        Self { descriptor, path, owner: stat.st_uid, mode: mode_of(stat) }
     }
 
     /// Whether root alone decides what is in it.
@@ -216,8 +227,7 @@ impl Folder {
     fn read_a_part(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        RawDir::new(folder, &mut buffer).next().transpose()?;
+        Dir::new(folder)?.next().transpose()?;
         Ok(())
     }
 }
@@ -228,7 +238,7 @@ pub(crate) fn is_roots(owner: u32) -> bool {
 
 /// Whether others than the owner can write this file, or replace what the owner has in this folder.
 fn others_write(mode: u32, writable: u32) -> bool {
-    let is_sticky = FileType::from_raw_mode(mode) == FileType::Directory && mode & STICKY != 0;
+    let is_sticky = FileType::from_raw_mode(mode as RawMode) == FileType::Directory && mode & STICKY != 0;
     mode & writable != 0 && !is_sticky
 }
 
@@ -261,16 +271,15 @@ impl Walk {
             }
             let folder = self.folders.last().expect("the first is never taken away");
             let path = folder.path.join(&name);
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let found = match rustix::fs::openat(&folder.descriptor, &name, flags, Mode::empty()) {
+            let found = match Found::find(&folder.descriptor, &name) {
                 // It may be made.
                 Err(Errno::NOENT) if self.rest.is_empty() => return self.end(name, false),
                 found => found?,
             };
-            let stat = rustix::fs::fstat(&found)?;
-            match (FileType::from_raw_mode(stat.st_mode), self.rest.is_empty()) {
+            match (found.kind(), self.rest.is_empty()) {
                 (FileType::Symlink, is_last) => {
-                    let is_kernels = rustix::fs::fstatfs(&folder.descriptor)?.f_type == PROC_SUPER_MAGIC;
+                    let filesystem = rustix::fs::fstatfs(&folder.descriptor)?;
+                    let is_kernels = i128::from(filesystem.f_type) == PROC_SUPER_MAGIC;
                     match (is_kernels, is_last) {
                         (true, true) => return self.end(name, true),
                         // What it leads to has no path, or one that the kernel knows better.
@@ -278,13 +287,14 @@ impl Walk {
                             let next = Folder::open(folder.descriptor.as_fd(), Path::new(&name))?;
                             self.folders.push(Folder { path, ..next });
                         }
-                        (false, _) => self.follow(&found, path, &stat, links)?,
+                        (false, _) => self.follow(&found, &name, path, links)?,
                     }
                 }
                 (_, true) => return self.end(name, false),
                 (FileType::Directory, false) => {
+                    let stat = found.stat;
                     self.note_deciders(&path, stat.st_uid);
-                    self.folders.push(Folder::of(found, path, &stat));
+                    self.folders.push(Folder::of(found.into_folder()?, path, &stat));
                 }
                 (_, false) => return Err(Errno::NOTDIR.into()),
             }
@@ -293,20 +303,22 @@ impl Walk {
         Err(Errno::ISDIR.into())
     }
 
-    fn follow(&mut self, link: &OwnedFd, path: PathBuf, stat: &Stat, links: Links) -> io::Result<()> {
+    fn follow(&mut self, link: &Found, name: &OsStr, path: PathBuf, links: Links) -> io::Result<()> {
+        let owner = link.stat.st_uid;
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        self.note_deciders(&path, stat.st_uid);
-        if !is_roots(stat.st_uid) {
-            let is_one_users = self.link_owner.is_none_or(|owner| owner == stat.st_uid);
+        self.note_deciders(&path, owner);
+        if !is_roots(owner) {
+            let is_one_users = self.link_owner.is_none_or(|first| first == owner);
             if links == Links::OfRoot || !is_one_users {
                 return Err(refused(&path, "is another user's link"));
             }
-            self.link_owner = Some(stat.st_uid);
+            self.link_owner = Some(owner);
         }
-        let target = rustix::fs::readlinkat(link, "", Vec::new())?;
+        let folder = self.folders.last().expect("the first is never taken away");
+        let target = link.link_text(&folder.descriptor, name)?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
             self.folders.truncate(1);

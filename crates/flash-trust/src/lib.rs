@@ -18,6 +18,7 @@
 
 mod folder;
 mod folder_entry;
+mod found;
 mod program;
 mod read;
 mod refusal;

@@ -1,11 +1,12 @@
 //! Programs that are executed with the rights of the start: only root and the user of the start can have written them.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
+
+use crate::found::{Found, mode_of};
 
 /// Group and others may write. In a folder with the sticky bit they may at least put a file where there is none.
 const WRITABLE: u32 = 0o022;
@@ -21,37 +22,37 @@ pub fn program(path: &Path) -> io::Result<()> {
         let (path, place) = (path.display(), place.display());
         io::Error::other(format!("{path} is not executed with the rights of the start: {why} ({place})"))
     };
-    let open = |folder: &dyn Fn(OFlags) -> Result<OwnedFd, Errno>, place: &Path| {
-        let opened = folder(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC);
-        let opened = opened.map_err(|error| {
+    let check = |found: Result<Found, Errno>, place: &Path| {
+        let found = found.map_err(|error| {
             let error = io::Error::from(error);
             io::Error::new(error.kind(), format!("{}: {error}", place.display()))
         })?;
-        let status = fstat(&opened)?;
-        let why = match FileType::from_raw_mode(status.st_mode) {
+        let status = &found.stat;
+        let why = match found.kind() {
             FileType::Symlink => Some("it is a symbolic link"),
             _ if status.st_uid != 0 && status.st_uid != rustix::process::geteuid().as_raw() => {
                 Some("it is another user's")
             }
-            _ if status.st_mode & WRITABLE != 0 => Some("others may write it"),
+            _ if mode_of(status) & WRITABLE != 0 => Some("others may write it"),
             _ => None,
         };
-        why.map_or(Ok(opened), |why| Err(failed(why, place)))
+        why.map_or(Ok(found), |why| Err(failed(why, place)))
     };
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {
         return Err(failed("its path is not absolute", path));
     }
     let mut place = PathBuf::from("/");
-    let mut last = open(&|flags| openat(CWD, "/", flags, Mode::empty()), &place)?;
+    let mut last = check(Found::find(CWD, "/"), &place)?;
     for component in components {
         let Component::Normal(name) = component else {
             return Err(failed("its path is not the real one", path));
         };
         place.push(name);
-        last = open(&|flags| openat(&last, name, flags, Mode::empty()), &place)?;
+        let found = last.into_folder().and_then(|folder| Found::find(folder, name));
+        last = check(found, &place)?;
     }
-    match FileType::from_raw_mode(fstat(&last)?.st_mode) {
+    match last.kind() {
         FileType::RegularFile => Ok(()),
         _ => Err(failed("it is not a file", path)),
     }

@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::folder_entry::{FolderEntry, Links, by_descriptor};
+use crate::folder_entry::{FolderEntry, Links};
+use crate::found::mode_of;
 use crate::refusal::{is_root, refused};
 
 /// Nonblocking: a FIFO that nobody writes to must not stop this process.
@@ -25,7 +26,7 @@ const READABLE: u32 = 0o004;
 pub fn open(path: &Path) -> io::Result<File> {
     if !is_root() {
         let file = rustix::fs::openat(CWD, path, FLAGS | OFlags::CLOEXEC, Mode::empty())?;
-        return regular(&file).map(|_| file.into());
+        return regular(&rustix::fs::fstat(&file)?).map(|()| file.into());
     }
     let place = FolderEntry::find(path, Links::OfOneUser)?;
     let (file, stat) = open_at(&place)?;
@@ -38,7 +39,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         true if place.is_only_name(&file)? => Ok(file.into()),
         true => Err(refused(&place.path(), "has a second name")),
         // That user could have root open what has been moved there.
-        false if deciders.is_only(stat.st_uid) || stat.st_mode & READABLE != 0 => Ok(file.into()),
+        false if deciders.is_only(stat.st_uid) || mode_of(&stat) & READABLE != 0 => Ok(file.into()),
         false => Err(refused(
             &place.path(),
             "is not of the user who decides what is there, nor for everyone to read",
@@ -93,7 +94,7 @@ pub fn user_of_configuration(path: &Path) -> io::Result<Option<u32>> {
 fn check_configuration(path: &Path, place: &FolderEntry, stat: &Stat) -> io::Result<Option<u32>> {
     check_link(path, place, stat)?;
     let mut deciders = place.deciders_with_groups();
-    deciders.add(&place.path(), stat.st_uid, stat.st_mode);
+    deciders.add(&place.path(), stat.st_uid, mode_of(stat));
     deciders.check_one()
 }
 
@@ -109,19 +110,18 @@ fn check_link(path: &Path, place: &FolderEntry, stat: &Stat) -> io::Result<()> {
 
 /// Opens a regular file, and nothing else: to open a device may be to do something.
 fn open_at(place: &FolderEntry) -> io::Result<(OwnedFd, Stat)> {
-    let found = place.open(OFlags::PATH, Mode::empty())?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Symlink {
+    let found = place.look()?;
+    if found.kind() == FileType::Symlink {
         return Err(refused(&place.path(), "has become a link"));
     }
-    let stat = regular(&found)?;
-    let file = rustix::fs::openat(CWD, by_descriptor(&found), FLAGS | OFlags::CLOEXEC, Mode::empty())?;
-    Ok((file, stat))
+    regular(&found.stat)?;
+    let file = found.open(&place.folder.descriptor, &place.name, FLAGS)?;
+    Ok((file, found.stat))
 }
 
-fn regular(file: &OwnedFd) -> io::Result<Stat> {
-    let stat = rustix::fs::fstat(file)?;
+fn regular(stat: &Stat) -> io::Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(stat),
+        FileType::RegularFile => Ok(()),
         _ => Err(io::Error::other("it is not a file")),
     }
 }

@@ -1,15 +1,18 @@
 //! The name of a Unix socket in the filesystem. It outlives the socket, and says by its mode and owner who may connect.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chmod, chownat, fchmod, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, RawMode, Stat, Uid, chmod, chmodat, chownat, fchmod, unlinkat,
+};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::umask;
 
-use crate::folder_entry::{FolderEntry, Links, by_descriptor, is_roots};
+use crate::folder_entry::{FolderEntry, Links, is_roots};
+use crate::found::mode_of;
 use crate::refusal::{is_root, refused};
 
 /// Who may connect to a Unix socket. What is not given stays as the system makes it.
@@ -39,7 +42,7 @@ pub fn bind(socket: impl AsFd, path: &Path, access: SocketAccess) -> io::Result<
         None => net::bind(socket, &address)?,
         // The name gets the mode of the socket, so nothing has to be changed that another user could have put there meanwhile.
         Some(mode) => {
-            fchmod(&socket, Mode::from_raw_mode(mode))?;
+            fchmod(&socket, Mode::from_raw_mode(mode as RawMode))?;
             let mask = umask(Mode::empty());
             let bound = net::bind(socket, &address);
             umask(mask);
@@ -76,12 +79,13 @@ fn may_remove(place: &FolderEntry, stat: &Stat) -> bool {
 }
 
 fn remove_stale(place: &FolderEntry) -> io::Result<()> {
-    let name = name(place)?;
+    let found = place.look()?;
+    let path = found.path().map_or_else(|| place.path(), Into::into);
     let connected = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).and_then(|socket| {
         fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
         // The queue of a busy listener may be full.
         ioctl_fionbio(&socket, true)?;
-        net::connect(socket, &SocketAddrUnix::new(by_descriptor(&name))?)
+        net::connect(socket, &SocketAddrUnix::new(path)?)
     });
     match connected {
         Err(Errno::CONNREFUSED) => Ok(unlinkat(&place.folder.descriptor, &place.name, AtFlags::empty())?),
@@ -96,9 +100,9 @@ fn apply(place: &FolderEntry, access: SocketAccess) -> io::Result<()> {
     if (mode, user, group) == (None, None, None) {
         return Ok(());
     }
-    let name = name(place)?;
-    let stat = rustix::fs::fstat(&name)?;
-    if !is_socket(&stat) {
+    let found = place.look()?;
+    let stat = &found.stat;
+    if !is_socket(stat) {
         return Err(not_a_socket());
     }
     if is_root() && !place.is_closed() {
@@ -107,24 +111,27 @@ fn apply(place: &FolderEntry, access: SocketAccess) -> io::Result<()> {
         if !(is_roots_own || deciders.is_only(stat.st_uid) || user == Some(stat.st_uid)) {
             return Err(refused(&place.path(), "is not of the user who decides what is there"));
         }
-        if !place.is_only_name(&name)? {
-            return Err(refused(&place.path(), "has a second name"));
+        match found.held().filter(|_| found.path().is_some()) {
+            Some(name) if place.is_only_name(name)? => {}
+            Some(_) => return Err(refused(&place.path(), "has a second name")),
+            None => return Err(refused(&place.path(), "may be replaced while it is changed")),
         }
     }
+    let folder = &place.folder.descriptor;
     let user = user.filter(|user| *user != stat.st_uid).map(Uid::from_raw);
     let group = group.filter(|group| *group != stat.st_gid).map(Gid::from_raw);
     if user.is_some() || group.is_some() {
-        chownat(&name, "", user, group, AtFlags::EMPTY_PATH)?;
+        match (found.held(), AtFlags::from_name("EMPTY_PATH")) {
+            (Some(name), Some(empty_path)) => chownat(name, "", user, group, empty_path)?,
+            _ => chownat(folder, &place.name, user, group, AtFlags::SYMLINK_NOFOLLOW)?,
+        }
     }
-    match mode.filter(|mode| *mode != stat.st_mode & 0o7777) {
-        Some(mode) => Ok(chmod(by_descriptor(&name), Mode::from_raw_mode(mode))?),
-        None => Ok(()),
+    let Some(mode) = mode.filter(|mode| *mode != mode_of(stat) & 0o7777) else { return Ok(()) };
+    let mode = Mode::from_raw_mode(mode as RawMode);
+    match found.path() {
+        Some(path) => Ok(chmod(path, mode)?),
+        None => Ok(chmodat(folder, &place.name, mode, AtFlags::SYMLINK_NOFOLLOW)?),
     }
-}
-
-/// A descriptor of the name itself.
-fn name(place: &FolderEntry) -> Result<OwnedFd, Errno> {
-    place.open(OFlags::PATH, Mode::empty())
 }
 
 fn is_socket(stat: &Stat) -> bool {
