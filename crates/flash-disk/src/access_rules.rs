@@ -4,9 +4,9 @@
 //! else the kernel needs to have read them, or to know that there are none. If only the owner walks there, nobody ever reads them.
 //! Others then get EAGAIN as long as the folder is in memory, as if it were not.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::fs::fgetxattr;
+use flash_os::file_hints;
 
 use crate::blocking::Blocking;
 use crate::root::Root;
@@ -17,14 +17,9 @@ impl Root {
         let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for end in std::iter::once(0).chain(ends) {
             if let Ok(folder) = self.open_folder(&name[..end], blocking) {
-                read(folder);
+                file_hints::read_access_rules(folder);
             }
         }
-        read(file);
+        file_hints::read_access_rules(file);
     }
-}
-
-/// Whatever the kernel answers, it knows the rules then, if the filesystem has any.
-fn read(place: impl AsFd) {
-    let _ = fgetxattr(place, c"system.posix_acl_access", &mut [0_u8; 0]);
 }

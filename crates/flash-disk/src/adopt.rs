@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::{Content, File};
 use flash_http::media;
-use flash_os::file_stat;
+use flash_os::{file_stat, walk};
 use rustix::fs::{FileType, OFlags, fcntl_getfl};
 
 use crate::disk::Disk;
@@ -31,7 +31,7 @@ impl Disk {
     fn examine_local(&self, file: &OwnedFd) -> Option<FileStat> {
         let flags = fcntl_getfl(file).ok()?;
         let is_readable = (flags & OFlags::RWMODE) != OFlags::WRONLY;
-        if !is_readable || flags.intersects(OFlags::PATH | OFlags::DIRECT) {
+        if !is_readable || flags.intersects(walk::UNCACHED) {
             return None;
         }
         // Whatever it is, this makes no call to a server or a program.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use flash_os::file_stat::{self, FileStat};
+use flash_os::walk;
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat, readlink};
 use rustix::io::Errno;
 
@@ -14,7 +15,7 @@ pub type Opened = (OwnedFd, PathBuf);
 
 /// Opens a folder without the right to read it, and says where it really is.
 pub fn open_root(path: &Path) -> io::Result<Opened> {
-    let folder = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder = openat(CWD, path, walk::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let real_path = real_path(&folder)?;
     Ok((folder, real_path))
 }

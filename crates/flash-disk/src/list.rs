@@ -14,8 +14,9 @@ use flash_core::listing::{
 };
 use flash_core::path::SitePath;
 use flash_core::site::root::OpenRoot;
+use flash_os::folder_entries::Entries;
 use flash_os::shared_heap::HeapBuf;
-use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
+use rustix::fs::{FileType, SeekFrom, seek, tell};
 
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
@@ -132,7 +133,7 @@ fn names(
         seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
     }
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
-    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut entries = Entries::new(folder, &mut buffer);
     let mut names = Batch::default();
     loop {
         let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) else {

@@ -16,7 +16,8 @@ pub(crate) fn open_at(
     resolve: Resolve,
 ) -> Result<OwnedFd, Errno> {
     let name = if name.is_empty() { b"." } else { name };
-    let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
+    let stage =
+        if flags.contains(walk::PLACE) || flags.contains(walk::SEARCH) { Stage::Walk } else { Stage::Open };
     timed(stage, walk::call(), || walk::open(folder, name, flags, resolve))
 }
 

@@ -157,7 +157,7 @@ impl Root {
 
     /// Examines a name without opening the file.
     pub(crate) fn examine(&self, name: &[u8], blocking: Blocking) -> Result<FileStat, LookupError> {
-        examine(&self.open_name(name, OFlags::PATH, blocking)?)
+        examine(&self.open_name(name, walk::PLACE, blocking)?)
     }
 
     /// Walks to a name in a folder, or below the root, without opening it.
@@ -168,15 +168,15 @@ impl Root {
         blocking: Blocking,
     ) -> Result<OwnedFd, LookupError> {
         let Some(folder) = folder.filter(|_| blocking.waits() && !self.is_elsewhere()) else {
-            return self.open_name(name, OFlags::PATH, blocking);
+            return self.open_name(name, walk::PLACE, blocking);
         };
         let resolve = match blocking {
             Blocking::Anywhere => self.resolve(),
             Blocking::Never | Blocking::ThisDevice => self.resolve() | Resolve::NO_XDEV,
         };
-        match persist(|| open_at(folder.as_fd(), last(name), OFlags::PATH, resolve)) {
+        match persist(|| open_at(folder.as_fd(), last(name), walk::PLACE, resolve)) {
             // A link that leads out of the folder may still lead to a place below the root.
-            Err(Errno::XDEV) => self.open_name(name, OFlags::PATH, blocking),
+            Err(Errno::XDEV) => self.open_name(name, walk::PLACE, blocking),
             result => result.map_err(LookupError::of).and_then(|place| self.admit(place)),
         }
     }
@@ -289,7 +289,7 @@ impl Root {
         let examined = if start.name.is_empty() {
             examine(start.from)
         } else {
-            match self.open_cached(start, OFlags::PATH | OFlags::DIRECTORY) {
+            match self.open_cached(start, walk::SEARCH | OFlags::DIRECTORY) {
                 Ok(place) => examine(place),
                 Err(Errno::AGAIN) => return None,
                 Err(_) => return Some(false),
@@ -330,7 +330,7 @@ impl Root {
         let above = |name: &&'n [u8]| (!name.is_empty()).then(|| parent(name));
         let (path, open, mount_root) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
             let start = self.walk_start(&table, path)?;
-            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            let flags = walk::SEARCH | OFlags::DIRECTORY;
             let place = open_at(start.from, start.name, flags, self.resolve() | Resolve::NO_XDEV).ok()?;
             Some((path, place, start.mount_root))
         })?;

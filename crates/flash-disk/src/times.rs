@@ -11,7 +11,8 @@ use std::os::fd::AsFd;
 
 use flash_core::file::Stamp;
 use flash_os::file_stat;
-use rustix::fs::{FileType, RawDir};
+use flash_os::folder_entries::Entries;
+use rustix::fs::FileType;
 
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
@@ -134,7 +135,7 @@ impl Sample {
     /// Of the first files that the folder lists.
     fn of(folder: impl AsFd) -> Self {
         let mut buffer = [MaybeUninit::uninit(); NAMES_BYTES];
-        let mut entries = RawDir::new(&folder, &mut buffer);
+        let mut entries = Entries::new(&folder, &mut buffer);
         let (mut sample, mut files) = (Self::Empty, 0);
         while let Some(Ok(entry)) = timed(Stage::Walk, "getdents64", || entries.next()) {
             if matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown)

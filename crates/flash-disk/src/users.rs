@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use flash_core::path::SitePath;
 use flash_core::record::refusal::Refusal;
 use flash_os::user::{self, User};
-use flash_os::walk::Resolve;
+use flash_os::walk::{self, Resolve};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -123,7 +123,7 @@ fn open_folder(user: &User, name: &[u8]) -> Result<Opened, LookupError> {
     }
     let error = |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     let (home, _) = open_root(&user.home).map_err(error)?;
-    let open = |resolve| persist(|| open_at(home.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY, resolve));
+    let open = |resolve| persist(|| open_at(home.as_fd(), name, walk::SEARCH | OFlags::DIRECTORY, resolve));
     let (folder, is_linked) = match open(Resolve::NO_SYMLINKS) {
         Err(Errno::LOOP) => (open(Resolve::NO_MAGICLINKS), true),
         folder => (folder, false),

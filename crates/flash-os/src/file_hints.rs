@@ -21,6 +21,12 @@ pub fn forget(file: impl AsFd) {
     let _ = system::file_hints::forget(file);
 }
 
+/// The system knows from now on who may do what with the file beyond its mode (POSIX ACLs), where it can be made to read that. May wait
+/// for the disk.
+pub fn read_access_rules(place: impl AsFd) {
+    system::file_hints::read_access_rules(place);
+}
+
 /// The range is not wanted any more. Its room is freed, or stays until the file goes.
 pub fn free(file: impl AsFd, range: Range<u64>) {
     system::file_hints::free(file, range);

@@ -102,6 +102,11 @@ pub(crate) fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
+/// The device of a major and a minor number.
+pub fn device_of(major: u32, minor: u32) -> u64 {
+    rustix::fs::makedev(major, minor) as u64
+}
+
 /// Major and minor number of a device.
 pub fn parts_of(device: u64) -> (u32, u32) {
     (rustix::fs::major(device as Dev), rustix::fs::minor(device as Dev))

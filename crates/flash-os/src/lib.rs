@@ -14,6 +14,7 @@ mod descriptor_range;
 pub mod exec;
 pub mod file_hints;
 pub mod file_stat;
+pub mod folder_entries;
 pub mod fork;
 pub mod memory_file;
 pub mod mounts;

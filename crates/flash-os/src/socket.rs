@@ -1,6 +1,8 @@
 //! Sockets and pipes that no program inherits. What makes them so is not the same call everywhere.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::SocketAddr;
 
 use rustix::io::Result;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketType};
@@ -54,6 +56,14 @@ pub fn accept(listener: impl AsFd, waits: Waits) -> Result<(OwnedFd, Option<Sock
         true => system::socket::accept(listener.as_fd(), waits),
         false => posix::socket::accept(listener.as_fd(), waits),
     }
+}
+
+/// The address of a Unix socket whose name is in no folder.
+///
+/// # Errors
+/// If the name is too long, or the system has no such names.
+pub fn address_without_file(name: &[u8]) -> io::Result<SocketAddr> {
+    system::socket::address_without_file(name)
 }
 
 /// # Errors

@@ -14,6 +14,12 @@ use crate::{posix, system};
 /// has no such flag, it has to be readable.
 pub const PLACE: OFlags = system::walk::PLACE;
 
+/// Opens a folder to look names up in it, and for nothing else: it need not be readable.
+pub const SEARCH: OFlags = system::walk::SEARCH;
+
+/// A descriptor with one of these flags is read past the page cache, or not at all.
+pub const UNCACHED: OFlags = system::walk::UNCACHED;
+
 /// With it a read leaves the time of access as it is, where a system has such a flag. Only the file's owner may use it.
 pub const NO_ACCESS_TIME: OFlags = system::walk::NO_ACCESS_TIME;
 

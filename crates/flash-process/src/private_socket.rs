@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use flash_os::socket::{self, Waits};
+use flash_os::walk;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
@@ -23,10 +24,12 @@ pub fn listen(kind: SocketType, backlog: i32) -> io::Result<(OwnedFd, OwnedFd)> 
     let own = Permissions::from_mode(0o700);
     let named = tempfile::Builder::new().prefix("flash-").permissions(own).tempdir()?;
     // From here on by its descriptor: another user may own the folder above, and put something else in its place.
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = walk::SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = rustix::fs::openat(CWD, named.path(), flags, Mode::empty())?;
     let status = rustix::fs::fstat(&folder)?;
-    if status.st_uid != rustix::process::geteuid().as_raw() || status.st_mode & 0o077 != 0 {
+    if status.st_uid != rustix::process::geteuid().as_raw()
+        || Mode::from_raw_mode(status.st_mode).intersects(Mode::RWXG | Mode::RWXO)
+    {
         return Err(io::Error::other(format!("{} is another user's", named.path().display())));
     }
     let listener = socket::new(AddressFamily::UNIX, kind, None, Waits::Yes)?;
@@ -34,7 +37,7 @@ pub fn listen(kind: SocketType, backlog: i32) -> io::Result<(OwnedFd, OwnedFd)> 
     rustix::fs::fchmod(&listener, Mode::from_raw_mode(0o600))?;
     rustix::net::bind(&listener, &SocketAddrUnix::new(path(&folder).join(NAME))?)?;
     rustix::net::listen(&listener, backlog)?;
-    let place = rustix::fs::openat(&folder, NAME, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let place = rustix::fs::openat(&folder, NAME, walk::PLACE | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::unlinkat(&folder, NAME, AtFlags::empty())?;
     Ok((listener, place))
 }

@@ -32,12 +32,12 @@ pub(crate) struct Script<'p> {
     pub(crate) folder: CString,
 }
 
-const MAY_RUN: u32 = 0o111;
+const MAY_RUN: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
 
 impl Scripts {
     pub(crate) fn open(folder: &Folder) -> io::Result<Self> {
         let path = folder.path.canonicalize()?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = walk::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = openat(CWD, &path, flags, Mode::empty())?;
         Ok(Self { prefix: folder.prefix.clone(), path: path.as_os_str().as_bytes().to_vec(), folder: open })
     }
@@ -67,7 +67,7 @@ impl Scripts {
         let resolve = Resolve::BENEATH | Resolve::NO_MAGICLINKS;
         let mut tries_left = 8;
         let place = loop {
-            match walk::open(self.folder.as_fd(), name, OFlags::PATH, resolve) {
+            match walk::open(self.folder.as_fd(), name, walk::PLACE, resolve) {
                 // Something was renamed during the walk.
                 Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
                 Err(Errno::INTR) => {}
@@ -78,7 +78,9 @@ impl Scripts {
         let stat = fstat(place)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Ok(Found::Folder),
-            FileType::RegularFile if stat.st_mode & MAY_RUN != 0 => Ok(Found::Script),
+            FileType::RegularFile if Mode::from_raw_mode(stat.st_mode).intersects(MAY_RUN) => {
+                Ok(Found::Script)
+            }
             _ => Err(Errno::ACCESS),
         }
     }

@@ -3,13 +3,13 @@
 use std::env;
 use std::fmt;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use flash_os::socket;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The service manager, if there is one. It is connected from the start, because a server in its sandbox makes no connection.
@@ -33,7 +33,7 @@ impl ServiceManager {
             return Ok(Self::default());
         };
         let address = match address.as_encoded_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            [b'@', name @ ..] => socket::address_without_file(name)?,
             _ => SocketAddr::from_pathname(Path::new(&address))?,
         };
         let socket = UnixDatagram::unbound()?;

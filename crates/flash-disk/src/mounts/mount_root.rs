@@ -51,6 +51,6 @@ impl Drop for MountRoot {
 /// Opens the folder at `point` below `root`, if it is the root of the given mount. May wait for it.
 pub(crate) fn open(root: impl AsFd, point: &[u8], mount: u64) -> Result<OwnedFd, Errno> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
-    let folder = walk::open(root.as_fd(), point, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
+    let folder = walk::open(root.as_fd(), point, walk::SEARCH | OFlags::DIRECTORY, resolve)?;
     if file_stat::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
 }

@@ -56,7 +56,7 @@ impl Known {
     /// The numbers by which open files know the mount.
     fn ids(&self) -> impl Iterator<Item = u64> + use<> {
         let (major, minor) = (self.line.major, self.line.minor);
-        let device = || file_stat::mount_of_device(rustix::fs::makedev(major, minor));
+        let device = || file_stat::mount_of_device(file_stat::device_of(major, minor));
         [self.line.id].into_iter().chain(file_stat::is_mount_a_device().then(device))
     }
 }

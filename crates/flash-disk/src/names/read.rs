@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use flash_os::file_stat;
-use rustix::fs::{FileType, RawDir};
+use flash_os::folder_entries::Entries;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::table::{FolderState, Table, Term, marked};
@@ -82,7 +83,7 @@ impl OpenFolder {
         }
         let Ok(folder) = open_listed(&self.open) else { return Reading::NotNow };
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
-        let mut entries = RawDir::new(&folder, &mut buffer);
+        let mut entries = Entries::new(&folder, &mut buffer);
         let mut hashes = Vec::new();
         let mut sample = Sample::default();
         while let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) {

@@ -11,6 +11,9 @@ pub(crate) use crate::posix::file_hints::{forget, read_ahead, read_randomly};
 /// The room stays until the file goes.
 pub(crate) fn free(_file: impl AsFd, _range: Range<u64>) {}
 
+/// It reads them when it has to.
+pub(crate) fn read_access_rules(_place: impl AsFd) {}
+
 #[cfg(target_vendor = "apple")]
 mod macos {
     use std::os::fd::AsRawFd;

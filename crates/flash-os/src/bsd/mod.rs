@@ -15,6 +15,8 @@ pub(crate) mod file_hints;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod file_stat;
 #[cfg(not(target_os = "linux"))]
+pub(crate) mod folder_entries;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod memory_file;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod mounts;

@@ -1,6 +1,8 @@
 //! Sockets and pipes: FreeBSD knows the flags that Linux knows, macOS none.
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::SocketAddr;
 
 use rustix::io::{Errno, Result};
 use rustix::net::{
@@ -57,6 +59,10 @@ pub(crate) fn accept(
 
 #[cfg(target_vendor = "apple")]
 pub(crate) use crate::posix::socket::accept;
+
+pub(crate) fn address_without_file(_name: &[u8]) -> io::Result<SocketAddr> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 pub(crate) fn peer(connection: BorrowedFd<'_>) -> Result<Peer> {
     let (mut user, mut group) = (0, 0);

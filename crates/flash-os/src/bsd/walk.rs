@@ -21,6 +21,12 @@ pub(crate) const PLACE: OFlags = OFlags::PATH;
 pub(crate) const PLACE: OFlags =
     OFlags::from_bits_retain(libc::O_EVTONLY as u32).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const UNCACHED: OFlags = OFlags::PATH.union(OFlags::DIRECT);
+/// macOS does not tell.
+#[cfg(target_vendor = "apple")]
+pub(crate) const UNCACHED: OFlags = OFlags::empty();
+
 pub(crate) const NO_ACCESS_TIME: OFlags = OFlags::empty();
 
 /// No filesystem has links that lead anywhere but to their text.

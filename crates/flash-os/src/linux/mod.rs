@@ -7,6 +7,7 @@ pub(crate) mod descriptor;
 pub(crate) mod descriptor_range;
 pub(crate) mod file_hints;
 pub(crate) mod file_stat;
+pub(crate) mod folder_entries;
 pub(crate) mod memory_file;
 pub(crate) mod mounts;
 pub mod namespace;

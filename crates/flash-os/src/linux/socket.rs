@@ -1,6 +1,9 @@
 //! Flags of the calls that make sockets and pipes, and who is at the other end.
 
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
 
 use rustix::io::Result;
 use rustix::net::{
@@ -37,6 +40,10 @@ pub(crate) fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
 #[inline]
 pub(crate) fn accept(listener: BorrowedFd<'_>, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
     acceptfrom_with(listener, flags(waits))
+}
+
+pub(crate) fn address_without_file(name: &[u8]) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
 }
 
 pub(crate) fn peer(connection: BorrowedFd<'_>) -> Result<Peer> {

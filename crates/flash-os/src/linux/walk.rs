@@ -13,6 +13,8 @@ pub(crate) const SEARCH: OFlags = OFlags::PATH;
 /// Opens what is there to look at it, and for nothing else.
 pub(crate) const PLACE: OFlags = OFlags::PATH;
 
+pub(crate) const UNCACHED: OFlags = OFlags::PATH.union(OFlags::DIRECT);
+
 pub(crate) const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
 
 /// The filesystem whose links the kernel makes up.

@@ -1,0 +1,3 @@
+//! `getdents64`.
+
+pub use rustix::fs::RawDir as Entries;
