@@ -8,8 +8,7 @@ use flash_core::record::request_id::RequestIds;
 use flash_core::{Connection, Context, Drain, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
-use flash_os::allocator;
-use rustix::rand::GetRandomFlags;
+use flash_os::{allocator, random};
 
 use crate::clock::Clock;
 use crate::server_state::ServerState;
@@ -166,8 +165,6 @@ impl Worker {
 /// For the ids of the worker's requests.
 fn random_words() -> [u64; 2] {
     let mut words = [[0; 8]; 2];
-    let filled = rustix::rand::getrandom(words.as_flattened_mut(), GetRandomFlags::empty());
-    // getrandom(2): up to 256 bytes come at once, and whole.
-    assert_eq!(filled, Ok(16), "the kernel has random bytes");
+    random::fill(words.as_flattened_mut()).expect("the kernel has random bytes");
     words.map(u64::from_ne_bytes)
 }

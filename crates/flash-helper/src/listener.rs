@@ -47,7 +47,7 @@ impl Listener {
             return Err(io::Error::other("LISTEN_FDS names several sockets: flash helper takes one"));
         }
         let is_it = sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
-            && sockopt::socket_acceptconn(&socket) == Ok(true);
+            && socket::is_listening(&socket) == Ok(true);
         if !is_it {
             let why =
                 "the socket of LISTEN_FDS is not a listening SEQPACKET socket (ListenSequentialPacket=)";

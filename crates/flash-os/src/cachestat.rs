@@ -6,6 +6,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
+#[cfg(target_os = "linux")]
+pub use crate::linux::cachestat::SYS_CACHESTAT;
 use crate::{page, system};
 
 /// Whether every page of `range` is in the cache. An error where the kernel does not say: before Linux 6.5, and to those

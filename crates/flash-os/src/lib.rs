@@ -26,6 +26,7 @@ pub mod poller;
 pub mod preload;
 pub mod probe;
 pub mod process;
+pub mod random;
 pub mod read_at;
 mod readiness;
 pub mod record_lock;
@@ -38,6 +39,7 @@ pub mod send_file;
 pub mod shared_array;
 pub mod shared_heap;
 pub mod signals;
+mod sleep;
 pub mod socket;
 mod socket_kind;
 pub mod spawn;
@@ -54,10 +56,11 @@ mod bsd;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub use linux::{namespace, perf_event};
+pub use linux::namespace;
 mod posix;
 #[cfg(not(target_os = "linux"))]
 use bsd as system;
 /// The system that this is built for.
 #[cfg(target_os = "linux")]
 use linux as system;
+pub use system::perf_event;

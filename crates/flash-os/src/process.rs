@@ -12,6 +12,11 @@ pub fn set_name(name: &CStr) {
     system::process::set_name(name);
 }
 
+/// The number of this thread, as the system shows it.
+pub fn this_thread() -> u32 {
+    system::process::this_thread()
+}
+
 /// Leaves the session, and with it the terminal.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::SocketAddr;
 
 use rustix::io::Result;
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, SocketType};
 
 use crate::posix;
 pub use crate::socket_kind::{Peer, Waits};
@@ -56,6 +56,19 @@ pub fn accept(listener: impl AsFd, waits: Waits) -> Result<(OwnedFd, Option<Sock
         true => system::socket::accept(listener.as_fd(), waits),
         false => posix::socket::accept(listener.as_fd(), waits),
     }
+}
+
+/// Whether a process has begun to listen at it.
+///
+/// # Errors
+/// For anything but a socket.
+pub fn is_listening(socket: impl AsFd) -> Result<bool> {
+    system::socket::is_listening(socket.as_fd())
+}
+
+/// The name of a Unix socket that is in no folder.
+pub fn name_without_file(address: &SocketAddrUnix) -> Option<&[u8]> {
+    system::socket::name_without_file(address)
 }
 
 /// The address of a Unix socket whose name is in no folder.

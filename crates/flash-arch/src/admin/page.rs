@@ -14,8 +14,7 @@ mod text;
 use std::io;
 use std::time::Instant;
 
-use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
+use flash_os::random;
 use serde_json::{Map, Value, json};
 
 use self::section::Section;
@@ -78,15 +77,7 @@ pub(super) fn content_security_policy(nonce: &str) -> String {
 /// If the kernel gives no random bytes.
 pub(super) fn nonce() -> io::Result<String> {
     let mut bytes = [0; 16];
-    let count = loop {
-        match getrandom(&mut bytes, GetRandomFlags::empty()) {
-            Err(Errno::INTR) => {}
-            filled => break filled?,
-        }
-    };
-    if count < bytes.len() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
+    random::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -102,7 +102,7 @@ impl Listener {
             Ok(SocketType::STREAM) => {}
             Ok(_) => return wrong("it is not a stream socket"),
         }
-        if !sockopt::socket_acceptconn(&socket)? {
+        if !socket::is_listening(&socket)? {
             return wrong("nobody listens at it");
         }
         let address = net::getsockname(&socket)?;
@@ -114,7 +114,7 @@ impl Listener {
         let Ok(address) = SocketAddrUnix::try_from(address) else {
             return wrong("it is neither a TCP socket nor a Unix socket");
         };
-        let path = match (address.path_bytes(), address.abstract_name()) {
+        let path = match (address.path_bytes(), socket::name_without_file(&address)) {
             (Some(path), _) => OsStr::from_bytes(path).into(),
             (None, name) => format!("@{}", name.unwrap_or_default().escape_ascii()).into(),
         };

@@ -147,7 +147,7 @@ impl LoopMetrics {
         let record = recorded_at_ns == 0 || Duration::from_nanos(until_ns - recorded_at_ns) > RECORD_EVERY;
         let block = Block {
             name: self.name().to_owned(),
-            thread: rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(),
+            thread: flash_os::process::this_thread(),
             since_ns: until_ns.saturating_sub(lasted.as_nanos() as u64),
             until_ns,
             call,

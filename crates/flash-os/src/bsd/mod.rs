@@ -21,6 +21,8 @@ pub(crate) mod memory_file;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod mounts;
 #[cfg(not(target_os = "linux"))]
+pub mod perf_event;
+#[cfg(not(target_os = "linux"))]
 pub(crate) mod pidfd;
 pub(crate) mod poller;
 #[cfg(not(target_os = "linux"))]
@@ -29,6 +31,8 @@ pub(crate) mod preload;
 pub(crate) mod probe;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod process;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod random;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod read_at;
 #[cfg(not(target_os = "linux"))]

@@ -20,6 +20,21 @@ pub(crate) fn set_name(name: &CStr) {
     }
 }
 
+pub(crate) fn this_thread() -> u32 {
+    #[cfg(target_os = "freebsd")]
+    {
+        // SAFETY: it has no arguments.
+        unsafe { libc::pthread_getthreadid_np() }.unsigned_abs()
+    }
+    #[cfg(target_vendor = "apple")]
+    {
+        let mut number = 0;
+        // SAFETY: the calling thread exists, and its number is written.
+        unsafe { libc::pthread_threadid_np(libc::pthread_self(), &raw mut number) };
+        number as u32
+    }
+}
+
 pub(crate) fn adopt_orphans() {
     #[cfg(target_os = "freebsd")]
     let _ = control(libc::PROC_REAP_ACQUIRE, std::ptr::null_mut());

@@ -6,7 +6,8 @@ use std::os::unix::net::SocketAddr;
 
 use rustix::io::{Errno, Result};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, socket, socketpair,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, socket,
+    socketpair,
 };
 
 use crate::posix::socket::own;
@@ -59,6 +60,27 @@ pub(crate) fn accept(
 
 #[cfg(target_vendor = "apple")]
 pub(crate) use crate::posix::socket::accept;
+
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> Result<bool> {
+    rustix::net::sockopt::socket_acceptconn(socket)
+}
+
+#[cfg(target_vendor = "apple")]
+pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> Result<bool> {
+    let mut listens: libc::c_int = 0;
+    let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let (number, place) = (socket.as_raw_fd(), (&raw mut listens).cast());
+    // SAFETY: the kernel writes at most as many bytes as one number has.
+    match unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, place, &raw mut bytes) } {
+        0 => Ok(listens != 0),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+pub(crate) fn name_without_file(_address: &SocketAddrUnix) -> Option<&[u8]> {
+    None
+}
 
 pub(crate) fn address_without_file(_name: &[u8]) -> io::Result<SocketAddr> {
     Err(io::ErrorKind::Unsupported.into())

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// The number of the call: not in every libc yet, and the same on every machine.
-pub(crate) const SYS_CACHESTAT: libc::c_long = 451;
+pub const SYS_CACHESTAT: libc::c_long = 451;
 
 #[repr(C)]
 struct CachestatRange {

@@ -18,6 +18,7 @@ pub(crate) mod poller;
 pub(crate) mod preload;
 pub(crate) mod probe;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod read_at;
 pub(crate) mod ring;
 pub(crate) mod sandbox;

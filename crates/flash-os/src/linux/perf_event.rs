@@ -8,7 +8,6 @@ mod call;
 mod event;
 mod record;
 mod ring;
-mod sleep;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +17,7 @@ pub use self::call::CallRecorder;
 use self::event::{control, open};
 use self::record::Record;
 use self::ring::Ring;
-pub use self::sleep::Sleep;
+pub use crate::sleep::{Begin, Sleep, THIS_THREAD};
 use crate::system_calls::{Call, has};
 
 /// Records the context switches of one thread.
@@ -31,17 +30,6 @@ pub struct SleepRecorder {
     asleep: Option<Sleep>,
     lost: u64,
 }
-
-/// Whether a recorder begins to record at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    Enabled,
-    /// After [`SleepRecorder::enable`].
-    Disabled,
-}
-
-/// The thread that asks.
-pub const THIS_THREAD: u32 = 0;
 
 impl SleepRecorder {
     /// Records a thread, into a ring of so many pages, a power of two.

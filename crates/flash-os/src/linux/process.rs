@@ -14,6 +14,10 @@ pub(crate) fn set_name(name: &CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
+pub(crate) fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
 pub(crate) fn adopt_orphans() {
     let _ = set_child_subreaper(Some(getpid()));
 }

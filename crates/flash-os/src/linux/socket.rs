@@ -7,8 +7,8 @@ use std::os::unix::net::SocketAddr;
 
 use rustix::io::Result;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, acceptfrom_with,
-    socket_with, socketpair, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType,
+    acceptfrom_with, socket_with, socketpair, sockopt,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -40,6 +40,14 @@ pub(crate) fn pipe(waits: Waits) -> Result<(OwnedFd, OwnedFd)> {
 #[inline]
 pub(crate) fn accept(listener: BorrowedFd<'_>, waits: Waits) -> Result<(OwnedFd, Option<SocketAddrAny>)> {
     acceptfrom_with(listener, flags(waits))
+}
+
+pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> Result<bool> {
+    sockopt::socket_acceptconn(socket)
+}
+
+pub(crate) fn name_without_file(address: &SocketAddrUnix) -> Option<&[u8]> {
+    address.abstract_name()
 }
 
 pub(crate) fn address_without_file(name: &[u8]) -> io::Result<SocketAddr> {

@@ -8,8 +8,8 @@ use flash_auth::{PasswordFile, Successes};
 use flash_core::clients::Clients;
 use flash_core::clients::login::Users;
 use flash_core::site::access::{AccessNetworks, AccessRules};
+use flash_os::random;
 use flash_os::shared_array::SharedWords;
-use rustix::rand::GetRandomFlags;
 
 use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
@@ -48,10 +48,7 @@ pub(super) fn rates_again(clients: Clients, is_limited: bool) -> io::Result<Clie
 pub(super) fn successes() -> Result<Successes, Failure> {
     let make = || -> io::Result<_> {
         let mut key = [0; 32];
-        let filled = rustix::rand::getrandom(&mut key, GetRandomFlags::empty())?;
-        if filled < key.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        random::fill(&mut key)?;
         Ok(Successes::new(key, Arc::new(SharedWords::zeroed(Successes::WORDS)?)))
     };
     make().map_err(|error| cannot(format_args!("make a key for log-ins"), &error))

@@ -1,7 +1,7 @@
 //! Records as the kernel writes them, read word by word.
 
 use super::attributes::ARGUMENTS;
-use super::sleep::Sleep;
+use crate::sleep::Sleep;
 
 /// One record.
 #[derive(Debug, PartialEq, Eq)]

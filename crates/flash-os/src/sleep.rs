@@ -1,4 +1,4 @@
-//! A sleep, as a recorder gives it.
+//! A sleep of a thread, as a recorder gives it.
 
 /// One sleep of the thread: it left the processor of its own accord, or its cgroup made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,3 +16,14 @@ pub struct Sleep {
     /// When it ran again; 0 as long as it sleeps.
     pub until_ns: u64,
 }
+
+/// Whether a recorder begins to record at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    Enabled,
+    /// When it is told to.
+    Disabled,
+}
+
+/// The thread that asks.
+pub const THIS_THREAD: u32 = 0;
