@@ -411,6 +411,6 @@ pub(crate) fn parent(name: &[u8]) -> &[u8] {
 
 /// Whether this process may look names up in the folder, which another user may have opened.
 fn check_search(folder: &OwnedFd) -> io::Result<()> {
-    open_at(folder.as_fd(), b"", OFlags::PATH, Resolve::BENEATH)?;
+    open_at(folder.as_fd(), b"", walk::SEARCH, Resolve::BENEATH)?;
     Ok(())
 }
