@@ -200,7 +200,8 @@ fn an_explanation_names_what_answers_and_its_rules() {
 fn what_never_matches_or_answers_is_a_warning_with_its_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(folder.path().join("a")).expect("a folder");
-    for name in ["index.html", "front.html", "old/front.html", "x.txt"] {
+    for name in ["index.html", "front.html", "old/front.html", "x.txt", "shown/b", ".hidden/b", "elsewhere/b"]
+    {
         let file = folder.path().join("a").join(name);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         site::write(&file, b"");
@@ -210,6 +211,7 @@ fn what_never_matches_or_answers_is_a_warning_with_its_line() {
 [site.'a.example']
 root = 'a'
 deny = ['/elsewhere', '*.sql']
+files = { '/p1' = 'a/shown', '/p2' = 'a/.hidden', '/p3' = 'a/elsewhere', '/p4' = '.' }
 '/app' = { strip-prefix = '/app', deny = ['/admin', '*.key', '/app/right', 'name'] }
 '/app/deep' = { deny = ['/app/other'] }
 '/up' = { no-programs = ['/upper'], cache-control = ['/assets=max-age=9', 'no-cache'] }
@@ -225,16 +227,17 @@ deny = ['/elsewhere', '*.sql']
     let (code, said) = flash(&["check"], &path);
     assert_eq!(code, Some(0), "{said}");
     let wrong = [
+        (5, "clients can request its files below /shown, because its folder is in that of the site"),
         (
-            5,
+            6,
             "/admin never matches here: rules name paths of requests, as /app does, and strip-prefix does not change that: write /app/admin",
         ),
-        (6, "/app/other never matches here"),
-        (7, "/upper never matches here"),
-        (7, "/assets never matches here"),
-        (8, "/over/x/y never matches here"),
-        (10, "/apis never matches here"),
-        (12, "/old/front.html never answers: its own place is gone"),
+        (7, "/app/other never matches here"),
+        (8, "/upper never matches here"),
+        (8, "/assets never matches here"),
+        (9, "/over/x/y never matches here"),
+        (11, "/apis never matches here"),
+        (13, "/old/front.html never answers: its own place is gone"),
     ];
     for (line, text) in wrong {
         let place = format!("{}:{line}:", path.display());

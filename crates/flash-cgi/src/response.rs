@@ -48,8 +48,8 @@ impl<'b> Head<'b> {
     /// The fields that the client gets as they are, Content-Type and Location among them.
     ///
     /// Status and Content-Length are left out, because they are in the [`Head`]. Date and Server are left out, because this
-    /// server writes them. X-Sendfile and X-Accel-… are left out, because they are the server's. Fields of one connection are left out too, because the program has no connection (§6.3.4, RFC 9110
-    /// §7.6.1).
+    /// server writes them, and X-Sendfile and X-Accel-…, because they are for it. Fields of one connection are left out too, because
+    /// the program has no connection (§6.3.4, RFC 9110 §7.6.1).
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
         Fields::of_checked(self.lines).filter(|(name, _)| parse::is_passed_on(name))
     }

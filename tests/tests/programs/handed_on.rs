@@ -144,6 +144,34 @@ fn unescaped_by_its_path_on_the_disk_and_large(arch: &str, server: &Server, fold
     assert_eq!(get(&[&file("code.php")]).body, b"<?php echo 'it ran';", "{arch}: nothing runs there");
 }
 
+/// Whether the file is in the caches or not: who has to log in for the program gets a response that no shared cache keeps.
+#[test]
+fn a_file_is_as_private_as_its_program() {
+    let fpm = Fpm::start();
+    for arch in ARCHITECTURES {
+        let settings =
+            format!("{FILES}\n'/gate.php' = {{ auth = 'users' }}\ncache-control = 'public, max-age=60'");
+        let folder = folder(&settings, arch, &fpm.socket());
+        // Her password is "bee".
+        let line = "ann:$5$rounds=1000$saltstring$8Sxg4kFtLpnhyLb1JKNtANKHvK8c2hLHIjyWj1FVKi9\n";
+        site::write(&folder.path().join("users"), line.as_bytes());
+        let server = Server::start_configured(&folder.path().join("flash.toml"), &[]);
+        let said = ["X-Accel-Redirect: /protected/a b.txt"];
+        assert_eq!(ask(&server, "GET", "", &said, "").status, 401, "{arch}");
+        for time in ["cold", "warm"] {
+            let reply = ask(&server, "GET", "", &said, "Authorization: Basic YW5uOmJlZQ==\r\n");
+            assert_eq!(
+                (reply.status, reply.field("Cache-Control")),
+                (200, Some("private, max-age=60")),
+                "{arch}: {time}"
+            );
+        }
+        server.stop();
+        let log = fs::read_to_string(folder.path().join("access.log")).unwrap();
+        assert_eq!(log.matches(" ann [").count(), 2, "{arch}: {log}");
+    }
+}
+
 #[test]
 fn nothing_else_can_be_had_that_way() {
     let fpm = Fpm::start();

@@ -252,18 +252,15 @@ impl<'s> Phases<'_, 's> {
             self.terms.add(self.own);
             file.iter().for_each(|(_, site)| self.terms.add(site));
         }
+        self.terms.has_user |= self.passed.hand_off.as_ref().is_some_and(|hand_off| hand_off.has_user);
         Ok(())
     }
 
     /// Only what programs hand on may come from internal places, and nothing else may be handed on.
     #[inline]
-    fn check_hand_off(&mut self, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
+    fn check_hand_off(&self, cx: &mut Context<'_>) -> Result<(), Stop<'s>> {
         match (&self.passed.hand_off, self.own.settings.internal) {
-            (None, false) => Ok(()),
-            (Some(hand_off), true) => {
-                self.terms.has_user |= hand_off.has_user;
-                Ok(())
-            }
+            (None, false) | (Some(_), true) => Ok(()),
             (None, true) => Err((Answer::Error(Status::NOT_FOUND).into(), self.own)),
             (Some(hand_off), false) => {
                 hand_off.complain("hands on what is in none of the folders of files", cx);

@@ -61,21 +61,19 @@ impl HandOff {
 
     /// What every response of this kind contains: the program's fields, and those of the site that they do not replace.
     pub(crate) fn template(&self, site: &HeaderTemplate) -> HeaderTemplate {
-        let own = || Fields::of_checked(&self.fields);
-        let find = |wanted: &str| own().find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
-        let is_type = |name: &[u8]| name.eq_ignore_ascii_case(b"content-type");
-        let mut fields = site.fields.clone();
-        own()
-            .filter(|(name, _)| !is_type(name))
-            .for_each(|(name, value)| header::field(&mut fields, name, value));
-        let says_freshness =
-            ["cache-control", "expires", "pragma"].into_iter().any(|name| find(name).is_some());
-        HeaderTemplate {
-            fields,
-            content_type: find("content-type").map(|(_, value)| String::from_utf8_lossy(value).into()),
-            cache_control: if says_freshness { Vec::new() } else { site.cache_control.clone() },
-            ..site.clone()
+        let mut template = site.clone();
+        for (name, value) in Fields::of_checked(&self.fields) {
+            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+            if is(b"content-type") {
+                template.content_type = Some(String::from_utf8_lossy(value).into());
+                continue;
+            }
+            if is(b"cache-control") || is(b"expires") || is(b"pragma") {
+                template.cache_control.clear();
+            }
+            header::field(&mut template.fields, name, value);
         }
+        template
     }
 }
 
@@ -87,11 +85,8 @@ pub(crate) fn target(to: response::HandOff<'_>, site: &Site) -> Option<Vec<u8>> 
             SitePath::parse(path).ok()?.into_owned()
         }
         response::HandOff::File(path) => {
-            let roots = site.settings.files.iter();
-            roots
-                .filter_map(|root| Some((root.folder.len(), root.path_of(path)?)))
-                .max_by_key(|found| found.0)?
-                .1
+            let roots = site.settings.files.iter().filter(|root| root.path_of(path).is_some());
+            roots.max_by_key(|root| root.folder.len())?.path_of(path)?
         }
     };
     let mut target = Vec::new();

@@ -1,7 +1,9 @@
 //! Rules of a site's places that can have no effect, because of where they stand. A server says so, and serves.
 
+use std::os::unix::ffi::OsStrExt;
+
 use flash_core::path::SitePath;
-use flash_core::site::path_rules::PathRule;
+use flash_core::site::path_rules::{PathRule, PathRules};
 use flash_core::site::places::PlaceName;
 use flash_core::site::routes::RouteMatch;
 
@@ -44,8 +46,32 @@ fn of_site(site: &SiteFlags) -> Vec<Wrong> {
             }
         }
         found.extend(fallback(rules, Some(above), site).map(|wrong| (Some(number), wrong)));
+        if rules.flags.rules.internal
+            && let Some(path) = public_path(rules, own)
+            && !is_denied(&path, rules_of(names.of(&path).prefix))
+        {
+            let path = String::from_utf8_lossy(path.as_bytes());
+            let why = format!(
+                "clients can request its files below {path}, because its folder is in that of the site"
+            );
+            found.push((Some(number), ("internal", Failure::Usage(why))));
+        }
     }
     found
+}
+
+/// Where the site has the folder of these rules, too.
+fn public_path(rules: &RulesFlags, own: &RulesFlags) -> Option<SitePath<'static>> {
+    let below = rules.root.as_ref()?.strip_prefix(own.root.as_ref()?).ok()?;
+    SitePath::of_decoded(&[b"/", below.as_os_str().as_bytes()].concat())
+}
+
+fn denied(rules: &RulesFlags) -> PathRules {
+    rules.flags.deny.iter().filter_map(Denial::path).cloned().collect()
+}
+
+fn is_denied(path: &SitePath<'_>, rules: &RulesFlags) -> bool {
+    path.is_hidden() && !rules.flags.dotfiles || rules.flags.rules.gone || denied(rules).cover(path)
 }
 
 /// Finds the paths that rules name.
@@ -114,14 +140,9 @@ fn fallback(
     let at = names.of(&path);
     let there = names.pairs().position(|pair| pair == at).map_or(own, |number| &places[number]);
     // What denies it where it is set is said elsewhere.
-    let is_denied = !std::ptr::eq(there, rules)
-        && there.flags.deny.iter().filter_map(Denial::path).any(|rule| {
-            let rules: flash_core::site::path_rules::PathRules = [rule.clone()].into_iter().collect();
-            rules.cover(&path)
-        });
     let why = match () {
         () if there.flags.rules.gone => "its own place is gone",
-        () if is_denied => "its own place denies it",
+        () if !std::ptr::eq(there, rules) && denied(there).cover(&path) => "its own place denies it",
         () => return None,
     };
     let path = String::from_utf8_lossy(path.as_bytes());

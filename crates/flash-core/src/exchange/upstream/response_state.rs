@@ -214,16 +214,16 @@ impl ResponseState {
             Ok(Parsed::Complete { head, bytes: length }) => {
                 let hand_off =
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
-                *self = match head.kind {
-                    _ if let Some(to) = hand_off => writer.hand_off(&head, to)?,
-                    Kind::LocalRedirect(target) => {
+                *self = match (hand_off, head.kind) {
+                    (Some(to), _) => writer.hand_off(&head, to)?,
+                    (None, Kind::LocalRedirect(target)) => {
                         Self::Redirect { target: target.to_vec(), hand_off: None, left: DISCARD_BYTES_MAX }
                     }
-                    Kind::ClientRedirect => {
+                    (None, Kind::ClientRedirect) => {
                         writer.page(&head);
                         Self::Discard { left: DISCARD_BYTES_MAX }
                     }
-                    Kind::Document | Kind::ClientRedirectWithDocument => writer.document(&head),
+                    (None, Kind::Document | Kind::ClientRedirectWithDocument) => writer.document(&head),
                 };
                 match &bytes[length..] {
                     [] => Ok(()),
