@@ -148,11 +148,7 @@ impl AdminServer {
         }
         for client in &self.clients {
             let (input, room) = client.awaits();
-            if input || room {
-                let _ = self.poller.rearm(client, SOCKET, input, room);
-            } else {
-                self.poller.disarm(client);
-            }
+            let _ = self.poller.rearm_wanted(client, SOCKET, input, room);
         }
     }
 

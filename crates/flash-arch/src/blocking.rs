@@ -219,6 +219,9 @@ impl<S: Source> Blocking<S> {
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let client = happened(0);
         let ready: Vec<bool> = (0..registered.len()).map(|at| happened(at + 1)).collect();
+        // Before the queue is looked at, so that nothing is missed.
+        let woken = completions.iter().filter(|_| happened(registered.len() + 1));
+        woken.for_each(|completions| completions.waker().drain());
         self.worker.clock.read();
         if client {
             connection.client_ready();

@@ -74,7 +74,7 @@ impl Poller {
     pub fn modify(&self, what: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         match &self.kind {
             Kind::System(system) => system.modify(what.as_fd(), token, interest),
-            Kind::Poll(poll) => poll.set(what.as_fd(), token, interest),
+            Kind::Poll(poll) => poll.modify(what.as_fd(), token, interest),
         }
     }
 
@@ -98,6 +98,21 @@ impl Poller {
         match &self.kind {
             Kind::System(_) => Ok(()),
             Kind::Poll(poll) => poll.set(what.as_fd(), token, Interest::new(input, room).edge()),
+        }
+    }
+
+    /// The same for one whose end the next read finds: where neither direction is wanted, nothing is told of it.
+    ///
+    /// # Errors
+    /// When the poller cannot watch it.
+    #[inline]
+    pub fn rearm_wanted(&self, what: impl AsFd, token: u64, input: bool, room: bool) -> Result<()> {
+        match &self.kind {
+            Kind::Poll(poll) if !(input || room) => {
+                poll.silence(what.as_fd());
+                Ok(())
+            }
+            _ => self.rearm(what, token, input, room),
         }
     }
 

@@ -249,7 +249,7 @@ impl Slot {
             let (bytes, room) = self.connection.interest_of(*exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
             register(at.poller, registered, needed, stream, self.token | OF_STREAM)?;
-            at.poller.rearm(stream, self.token | OF_STREAM, bytes, room)?;
+            at.poller.rearm_wanted(stream, self.token | OF_STREAM, bytes, room)?;
         }
         Ok(())
     }

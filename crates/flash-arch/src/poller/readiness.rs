@@ -156,7 +156,7 @@ impl Poller for ReadinessPoller {
     }
 
     fn rearm(&mut self, stream: &OwnedFd, token: u64, bytes: bool, room: bool) -> io::Result<()> {
-        Ok(self.poller.rearm(stream, token, bytes, room)?)
+        Ok(self.poller.rearm_wanted(stream, token, bytes, room)?)
     }
 
     fn goes_on(_: &Ready) -> bool {

@@ -232,3 +232,39 @@ fn another_descriptor_of_a_closed_ones_number_is_another_watch() {
     poller.add(&again, 2, Interest::INPUT.edge()).unwrap();
     assert_eq!(tokens(&poller), []);
 }
+
+#[test]
+fn an_end_that_nobody_wants_to_know_is_told_once() {
+    for poller in all() {
+        let (near, far) = pair();
+        poller.add(&near, 7, Interest::INPUT.edge()).unwrap();
+        drop(far);
+        assert_eq!(events(&poller, SOON).len(), 1, "{poller:?}");
+        for _ in 0..3 {
+            poller.rearm_wanted(&near, 7, false, false).unwrap();
+            assert_eq!(tokens(&poller), [], "{poller:?}");
+        }
+        // It still counts as watched.
+        poller.modify(&near, 8, Interest::BOTH.edge()).unwrap();
+        assert_eq!(tokens(&poller), [8], "{poller:?}");
+        poller.delete(&near).unwrap();
+    }
+}
+
+#[test]
+fn what_is_watched_no_more_is_not_modified() {
+    for poller in all() {
+        let (near, mut far) = pair();
+        far.write_all(b"x").unwrap();
+        poller.add(&near, 7, Interest::INPUT.once()).unwrap();
+        assert_eq!(events(&poller, SOON).len(), 1, "{poller:?}");
+        poller.modify(&near, 7, Interest::INPUT.once()).unwrap();
+        assert_eq!(events(&poller, SOON).len(), 1, "{poller:?}");
+        poller.delete(&near).unwrap();
+        // A kqueue would watch it.
+        if matches!(poller.kind, Kind::Poll(_)) || cfg!(not(feature = "libkqueue")) {
+            assert_eq!(poller.modify(&near, 7, Interest::INPUT.once()), Err(Errno::NOENT));
+            assert_eq!(tokens(&poller), [], "{poller:?}");
+        }
+    }
+}

@@ -42,6 +42,8 @@ struct Watched {
     interest: Interest,
     /// Tells it from another watch of the same number, after the kernel was asked.
     watch: u64,
+    /// It was told, and nobody has asked for more.
+    is_silent: bool,
 }
 
 impl Poll {
@@ -52,10 +54,23 @@ impl Poll {
     pub(crate) fn set(&self, what: BorrowedFd<'_>, token: u64, interest: Interest) -> Result<()> {
         let mut state = self.lock();
         state.watches += 1;
-        let watched = Watched { token, interest, watch: state.watches };
+        let watched = Watched { token, interest, watch: state.watches, is_silent: false };
         state.watched.insert(what.as_raw_fd(), watched);
         self.interrupt(&mut state);
         Ok(())
+    }
+
+    pub(crate) fn modify(&self, what: BorrowedFd<'_>, token: u64, interest: Interest) -> Result<()> {
+        let is_watched = self.lock().watched.contains_key(&what.as_raw_fd());
+        // Another thread may have ended the watch.
+        if is_watched { self.set(what, token, interest) } else { Err(Errno::NOENT) }
+    }
+
+    /// Tells nothing until it is asked for again.
+    pub(crate) fn silence(&self, what: BorrowedFd<'_>) {
+        if let Some(watched) = self.lock().watched.get_mut(&what.as_raw_fd()) {
+            watched.is_silent = true;
+        }
     }
 
     pub(crate) fn delete(&self, what: BorrowedFd<'_>) -> Result<()> {
@@ -78,7 +93,9 @@ impl Poll {
     }
 
     pub(crate) fn polled(&self) -> Vec<PollFd<'_>> {
-        self.lock().watched.iter().map(|(number, watched)| watched.polled(*number)).collect()
+        let state = self.lock();
+        let told = state.watched.iter().filter(|(_, watched)| !watched.is_silent);
+        told.map(|(number, watched)| watched.polled(*number)).collect()
     }
 
     fn take(&self, events: &mut Vec<Event>, most: usize, timeout: Option<Duration>) -> Result<()> {
@@ -147,6 +164,7 @@ impl State {
         let (later, first) = (self.watched.range(self.first..), self.watched.range(..self.first));
         later
             .chain(first)
+            .filter(|(_, watched)| !watched.is_silent)
             .map(|(number, watched)| ((*number, watched.watch), watched.polled(*number)))
             .unzip()
     }
@@ -161,16 +179,15 @@ impl State {
     ) {
         let found = watches.iter().zip(polled).filter(|(_, polled)| !polled.revents().is_empty());
         for (&(number, watch), polled) in found {
-            let Some(watched) = self.watched.get(&number).filter(|watched| watched.watch == watch) else {
+            let Some(watched) = self.watched.get_mut(&number).filter(|of| of.watch == watch && !of.is_silent)
+            else {
                 continue;
             };
-            let Watched { token, interest, .. } = *watched;
-            let is_closed = polled.revents().contains(PollFlags::NVAL);
-            if is_closed || matches!(interest.mode, Mode::Edge | Mode::Once) {
+            watched.is_silent = matches!(watched.interest.mode, Mode::Edge | Mode::Once);
+            if polled.revents().contains(PollFlags::NVAL) {
                 self.watched.remove(&number);
-            }
-            if !is_closed {
-                events.push(Event { token, ready: Ready(polled.revents().bits() as u32) });
+            } else {
+                events.push(Event { token: watched.token, ready: Ready(polled.revents().bits() as u32) });
             }
             if events.len() == most {
                 self.first = number.saturating_add(1);
