@@ -92,8 +92,10 @@ pub fn compile(folder: &Path, name: &str, source: &str) {
     assert!(compiled.expect("cc starts").success(), "cc compiles it");
 }
 
+/// Makes a script. One of its name is there no more; where that is a link, the file behind it stays as it is.
 pub fn script(folder: &Path, name: &str, source: &str) {
     let path = folder.join(name);
+    let _ = fs::remove_file(&path);
     fs::write(&path, source).expect("a file");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its rights");
 }

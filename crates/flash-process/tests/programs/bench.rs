@@ -114,6 +114,8 @@ impl Bench {
     }
 
     pub(crate) fn write(&self, name: &str, content: &str, mode: u32) {
+        // Not the file behind a link.
+        let _ = fs::remove_file(self.path(name));
         fs::write(self.path(name), content).unwrap();
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
