@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, family, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, family, need, site};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -139,15 +139,6 @@ fn wait_until(what: &str, within: Duration, condition: impl Fn() -> bool) {
     while !condition() {
         assert!(begun.elapsed() < within, "{what}: not within {within:?}");
         thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Whatever comes, the others end as well.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, site};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, Stop, site};
 use tempfile::TempDir;
 
 const REVALIDATE: Duration = Duration::from_millis(400);
@@ -18,14 +18,6 @@ const REVALIDATE: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(900);
 /// Sent from a copy in the heap, from a snapshot, and window by window.
 const SIZES: [usize; 3] = [1_000, 300_000, 5_000_000];
-
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Puts a file in the place of another, as a deploy does. Its bytes are on the disk and not in memory.
 fn replace(path: &Path, bytes: &[u8]) {

@@ -13,20 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use flash_tests::{ARCHITECTURES, Server, reply, site};
+use flash_tests::{ARCHITECTURES, Server, Stop, reply, site};
 
 /// More than what is kept in memory.
 const BYTES: usize = 9_000_000;
 /// What a client reads before it waits for a change.
 const FIRST_BYTES: usize = 300_000;
-
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// The content of all files, however long they are.
 static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| site::pattern(2 * BYTES));

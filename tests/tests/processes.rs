@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flash_tests::family::{self, Process};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, reply, scripts, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, reply, scripts, site, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -67,15 +67,6 @@ fn is_complete(bytes: &[u8], content: &[u8], path: &str) -> bool {
     }
 }
 
-/// Ends the clients, of a test that fails too.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn helpers_and_fork_helpers_that_are_killed_are_replaced_by_one_supervisor() {
     let (site, programs) = (site::make(), programs());
@@ -85,7 +76,7 @@ fn helpers_and_fork_helpers_that_are_killed_are_replaced_by_one_supervisor() {
     let right = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _over = Over(&is_over);
+        let _over = Stop(&is_over);
         for ((path, size), right) in kinds.iter().zip(&right).cycle().take(6) {
             let (server, is_over) = (&server, &is_over);
             scope.spawn(move || {

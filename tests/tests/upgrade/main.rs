@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PATIENCE, admin, wait_for};
+use flash_tests::{PATIENCE, Stop, admin, wait_for};
 use rustix::process::Signal;
 
 use self::setup::{Download, Setup, architectures, ask};
@@ -49,15 +49,6 @@ fn client(
         thread::sleep(pause);
     }
     Ok(())
-}
-
-/// Has clients stop, after a failure too.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[test]
