@@ -29,7 +29,7 @@ const NAME: &str = "flash-snapshot";
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Snapshot {
-    /// Copies a file of the size of `room`. `None` if the system has no memory.
+    /// Copies a file of the size of `room`. `None` if the system has no memory for it.
     pub(crate) fn take(
         file: &OwnedFd,
         room: Reservation,
@@ -38,7 +38,7 @@ impl Snapshot {
         copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
-    /// A snapshot of bytes of the size of `room`. `None` if the system has no memory.
+    /// A snapshot of bytes of the size of `room`. `None` if the system has no memory for it.
     pub(crate) fn of_bytes(bytes: &[u8], room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
         let copy = File::from(memory_file::in_memory(NAME).ok()?);
         (&copy).write_all(bytes).ok()?;

@@ -2,7 +2,8 @@
 //!
 //! Where there is no `memfd_create`, it is a file whose name is gone, in the filesystem that the system has in memory, or else
 //! among temporary files. Such a file has no seals: whoever gets it has to bear that it may shrink or change, and that it may lie
-//! on a disk. All of its holders are processes of one server, so what they could write later they could have written first.
+//! on a disk. It carries messages between two processes, of which the one that wrote it could have written anything. What many
+//! share is sealed, or is not shared.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,15 +31,12 @@ pub fn new(name: &'static str) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The same, and never on a disk.
+/// The same, never on a disk, and with seals.
 ///
 /// # Errors
-/// As [`new`]; and if there is no such place.
+/// As [`new`]; and where files cannot be sealed.
 pub fn in_memory(name: &'static str) -> Result<OwnedFd, Errno> {
-    match folder() {
-        Some(folder) if folder != Path::new(SHARED_MEMORY) => Err(Errno::NOSYS),
-        _ => new(name),
-    }
+    if folder().is_none() { new(name) } else { Err(Errno::NOSYS) }
 }
 
 /// A file of these bytes, sealed.

@@ -21,10 +21,8 @@ pub enum Work {
 /// processes' sockets. Then forbids all system calls but those of this work: one that is refused is an error, and ends no process.
 /// Tells of both what the system lacks.
 pub fn confine(work: Work, readable: &[PathBuf]) -> [Result<(), String>; 2] {
-    let (serves, reads) = (work != Work::Read, work != Work::Serve);
     let memory = memory_file::folder();
     let names = system::sandbox::forbid_names_but(readable, memory);
-    // Files in memory that have names at first are made by a call that opens others, too. Without the first wall it stays forbidden.
-    let opens = reads || (memory.is_some() && names.is_ok());
-    [names, system::sandbox::forbid_calls_but(serves, reads, opens)]
+    // Files in memory that have names at first are made by calls that open and remove others, too: the first wall is what stops that.
+    [names, system::sandbox::forbid_calls_but(work, memory.is_some())]
 }

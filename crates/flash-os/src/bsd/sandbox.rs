@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::sandbox::Work;
+
 pub(crate) fn forbid_names_but(_readable: &[PathBuf], _memory: Option<&Path>) -> Result<(), String> {
     Err("this system has no Landlock".into())
 }
 
-pub(crate) fn forbid_calls_but(_serves: bool, _reads: bool, _opens: bool) -> Result<(), String> {
+pub(crate) fn forbid_calls_but(_work: Work, _makes: bool) -> Result<(), String> {
     Err("this system has no seccomp".into())
 }

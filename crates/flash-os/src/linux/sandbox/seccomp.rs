@@ -14,6 +14,8 @@ use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BackendError, BpfProgram, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
 
+use crate::sandbox::Work;
+
 pub(super) type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// What any program does: memory, time, locks, exit.
@@ -53,7 +55,6 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_fstatfs,
     libc::SYS_fadvise64,
     crate::linux::cachestat::SYS_CACHESTAT,
-    libc::SYS_mincore,
     libc::SYS_memfd_create,
     libc::SYS_sendmsg,
     libc::SYS_recvmsg,
@@ -63,7 +64,6 @@ const EVERYBODY: &[c_long] = &[
 const SERVER: &[c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
-    libc::SYS_accept,
     libc::SYS_recvfrom,
     libc::SYS_sendto,
     libc::SYS_writev,
@@ -84,6 +84,7 @@ const SERVER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_pipe,
     libc::SYS_pipe2,
+    libc::SYS_mincore,
     libc::SYS_sched_getattr,
     libc::SYS_sched_setattr,
     libc::SYS_getpriority,
@@ -97,7 +98,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_ftruncate,
 ];
 
-/// What starting a thread takes, beside [`threads_only`].
+/// What starting a thread takes, beside `clone`.
 const THREADS: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_set_robust_list, libc::SYS_rseq, libc::SYS_sched_getaffinity];
 
@@ -125,9 +126,27 @@ const MAKER: &[c_long] = &[
 /// The type of a socket, without its flags.
 const SOCKET_TYPE: u64 = 0xf;
 
-pub(super) fn serving(opens: bool) -> Result<Rules, BackendError> {
-    let mut rules = of(&[EVERYBODY, THREADS, SERVER, if opens { MAKER } else { &[] }])?;
-    threads_only(&mut rules)?;
+/// What this work takes. `makes` files in memory that have names at first.
+pub(super) fn needed(work: Work, makes: bool) -> Result<Rules, BackendError> {
+    let (serves, reads) = (work != Work::Read, work != Work::Serve);
+    let lists = [(true, EVERYBODY), (true, THREADS), (serves, SERVER), (reads, HELPER), (makes, MAKER)];
+    let lists = lists.into_iter().filter_map(|(is_needed, list)| is_needed.then_some(list));
+    let mut rules = of(lists)?;
+    // Threads can be started, and processes cannot.
+    let is_thread = argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?;
+    rules.insert(libc::SYS_clone, vec![is_thread]);
+    if serves {
+        connected(&mut rules)?;
+    }
+    if work == Work::Both {
+        // Askers of other users open files themselves, if their access rules are in memory.
+        rules.insert(libc::SYS_fgetxattr, Vec::new());
+    }
+    Ok(rules)
+}
+
+/// What a server may do with sockets and terminals.
+fn connected(rules: &mut Rules) -> Result<(), BackendError> {
     // The last one tells whether the terminal is still there.
     let ioctls = [libc::FIONBIO, libc::TIOCOUTQ, libc::TCGETS];
     // Their type is the C library's.
@@ -142,32 +161,11 @@ pub(super) fn serving(opens: bool) -> Result<Rules, BackendError> {
         ])
     };
     rules.insert(libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM)?, pair(libc::SOCK_SEQPACKET)?]);
-    Ok(rules)
-}
-
-pub(super) fn reading() -> Result<Rules, BackendError> {
-    let mut rules = of(&[EVERYBODY, THREADS, HELPER])?;
-    threads_only(&mut rules)?;
-    Ok(rules)
-}
-
-/// Threads can be started, and processes cannot.
-fn threads_only(rules: &mut Rules) -> Result<(), BackendError> {
-    let is_thread = argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?;
-    rules.insert(libc::SYS_clone, vec![is_thread]);
     Ok(())
 }
 
-/// The daemon does what both do: it accepts, and its threads walk and read.
-pub(super) fn both() -> Result<Rules, BackendError> {
-    let mut rules = serving(true)?;
-    // Askers of other users open files themselves, if their access rules are in memory.
-    rules.extend(of(&[HELPER, &[libc::SYS_fgetxattr]])?);
-    Ok(rules)
-}
-
-fn of(lists: &[&[c_long]]) -> Result<Rules, BackendError> {
-    let mut rules: Rules = lists.iter().copied().flatten().map(|call| (*call, Vec::new())).collect();
+fn of<'l>(lists: impl Iterator<Item = &'l [c_long]>) -> Result<Rules, BackendError> {
+    let mut rules: Rules = lists.flatten().map(|call| (*call, Vec::new())).collect();
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![argument(2, MaskedEq(flag(libc::PROT_EXEC)), 0)?]);
     }
