@@ -22,7 +22,6 @@ use std::time::Duration;
 use flash_core::connection::output::{Front, Output};
 use flash_observe::metrics::LoopMetrics;
 use flash_os::ring::{self, Completion, Outcome, Ring};
-use flash_os::system_calls::{Call, has};
 use rustix::io::Errno;
 
 use crate::completion_queue::CompletionQueue;
@@ -35,13 +34,13 @@ use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
 /// # Errors
 /// Why not, for people.
 pub fn probe() -> Result<(), String> {
-    Ring::new().map_err(|error| match Errno::from_io_error(&error) {
+    let refused = |error: io::Error| match Errno::from_io_error(&error) {
         Some(Errno::PERM | Errno::ACCESS) => "forbidden by kernel.io_uring_disabled or a sandbox".into(),
         Some(Errno::NOSYS) => "the kernel has none".into(),
         Some(Errno::INVAL) => "the kernel is older than 6.0".into(),
         _ => error.to_string(),
-    })?;
-    if has(Call::IoUring) { Ok(()) } else { Err("--system-calls leaves it out".into()) }
+    };
+    Ring::new().map(drop).map_err(refused)
 }
 
 /// A poller that is a ring.

@@ -1,7 +1,7 @@
 //! Which of the system calls that POSIX does not have may be used here.
 //!
 //! They are tried once, at the start: a version number says nothing about containers, sandboxes and emulators. What is missing has
-//! something in its place, slower or coarser, and never another result.
+//! something in its place, slower or coarser, and clients get the same bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +78,7 @@ pub const ROWS: [Row; 19] = [
     row(
         Call::PidfdOpen,
         "pidfd",
-        "programs are known by number to their fork helper alone, and end with it if it is killed",
+        "programs are known by number to their fork helper alone, and end with it if it is killed, unless they have become another user",
     ),
     row(Call::Sendfile, "sendfile", "bytes of large files are copied through the server"),
     row(Call::Epoll, "epoll", "poll(2): each wait costs the kernel a look at each connection"),

@@ -33,16 +33,18 @@ mod top;
 mod watch;
 
 fn main() -> ExitCode {
-    // Flags may forbid calls, which must not be tried then. Until they are read, what every system has is enough.
+    // Flags may forbid calls, which must not be tried then. Until they are read, and for commands that serve no files, what every
+    // system has is enough.
     probe::run(Calls::PORTABLE);
     flash_cli::finish("flash", config::read(std::env::args_os()).and_then(run))
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {
-    probe::run(match &flags.command {
-        Some(Command::Serve(flags)) => flags.experiments.system_calls,
-        _ => Calls::ALL,
-    });
+    match &flags.command {
+        Some(Command::Serve(flags)) => probe::run(flags.experiments.system_calls),
+        Some(Command::Helper(_) | Command::Check { .. } | Command::Explain(_)) => probe::run(Calls::ALL),
+        _ => {}
+    }
     match flags.command {
         None => manual::print_help(),
         Some(Command::Serve(flags)) => {

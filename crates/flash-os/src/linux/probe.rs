@@ -43,7 +43,7 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::Accept4 => accepts(),
         Call::SchedSetattr => finds_fault(libc::SYS_sched_setattr),
         Call::PerfEventOpen => finds_fault(libc::SYS_perf_event_open),
-        Call::IoUring => io_uring::IoUring::new(1).is_ok(),
+        Call::IoUring => super::ring::Ring::new().is_ok(),
     }
 }
 
@@ -74,12 +74,15 @@ fn walks(resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     openat2(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-fn program() -> Result<File, Errno> {
-    File::open("/proc/self/exe").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+/// A file that can be read, for calls that need one. The program may be another user's to read.
+fn file() -> Result<File, Errno> {
+    let program =
+        File::open("/proc/self/exe").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    program.or_else(|why| memory().map(File::from).ok_or(why))
 }
 
 fn reads(flags: ReadWriteFlags) -> Result<usize, Errno> {
-    preadv2(program()?, &mut [IoSliceMut::new(&mut [0])], 0, flags)
+    preadv2(file()?, &mut [IoSliceMut::new(&mut [0])], 0, flags)
 }
 
 fn memory() -> Option<OwnedFd> {
@@ -108,7 +111,7 @@ fn accepts() -> bool {
 
 fn sends() -> bool {
     let Ok((near, _far)) = std::os::unix::net::UnixStream::pair() else { return false };
-    program().is_ok_and(|program| rustix::fs::sendfile(near.as_fd(), program, Some(&mut 0), 1).is_ok())
+    file().is_ok_and(|file| rustix::fs::sendfile(near.as_fd(), file, Some(&mut 0), 1).is_ok())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::thread;
 
 use flash_arch::{Arch, HelperLimits};
 use flash_core::clients::forwarded::ForwardedField;
+use flash_os::system_calls::Call;
 
 use super::descriptors::{self, Table};
 use super::privileges;
@@ -64,7 +65,11 @@ pub(super) fn forwarded_field(flags: &flags::Serve) -> ForwardedField {
 fn rings(flags: &flags::Serve) -> Result<(), String> {
     match flags.helpers == flags::Helpers::Process && privileges::sandbox(flags) != flags::Sandbox::Off {
         true => Err("a sandbox cannot see what they do".into()),
-        false => flash_arch::uring::probe().map_err(|why| why.to_string()),
+        // Not even tried: a filter may end who does.
+        false if !flags.experiments.system_calls.contains(Call::IoUring) => {
+            Err("--system-calls leaves them out".into())
+        }
+        false => flash_arch::uring::probe(),
     }
 }
 
