@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use flash_core::clients::Clients;
 use flash_observe::metrics::MetricsMemory;
+use flash_os::system_calls::{Call, has};
 use flash_process::{Child, HotPath, ServiceManager, Upgrader};
 
 use crate::admin::listeners::AdminListeners;
@@ -117,8 +118,10 @@ impl Service<'_> {
         }
         shared.helper_kind.tidy_up();
         end();
-        // A thread that polled a socket when it was closed kept it open until it looked again.
-        shared.listeners.load().iter().flatten().for_each(|listener| listener.remove_name());
+        if !has(Call::Epoll) {
+            // A thread that polled a socket when it was closed kept it open until it looked again.
+            shared.listeners.load().iter().flatten().for_each(|listener| listener.remove_name());
+        }
         shared.close(true);
         stopped
     }

@@ -108,7 +108,7 @@ impl Spawner {
             limits: program.limits,
             nice: program.nice,
             signals: &self.signals,
-            ends_with_parent: !pidfd::are_there(),
+            ends_with_parent: (!pidfd::are_there()).then(|| rustix::process::getpid().as_raw_pid()),
         };
         // From here to the child's first own step no signal may run a handler of ours in it.
         let before = signals::block();

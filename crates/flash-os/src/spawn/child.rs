@@ -23,7 +23,7 @@ pub(super) struct Child<'a> {
     pub(super) nice: c_int,
     pub(super) signals: &'a [c_int],
     /// It cannot be handed on, and would be nobody's.
-    pub(super) ends_with_parent: bool,
+    pub(super) ends_with_parent: Option<libc::pid_t>,
 }
 
 /// What a child in its parent's memory knows, and tells.
@@ -104,8 +104,12 @@ unsafe fn exec(child: &Child<'_>) -> ChildError {
         if !child.folder.is_null() && libc::chdir(child.folder) == -1 {
             return refused(Step::Folder);
         }
-        if child.ends_with_parent {
+        if let Some(parent) = child.ends_with_parent {
             system::process::end_with_parent();
+            // It may have ended before.
+            if libc::getppid() != parent {
+                libc::_exit(127);
+            }
         }
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;

@@ -90,13 +90,14 @@ impl Privileges {
     ) -> Result<Self, Failure> {
         let is_confined = flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off;
         let sleep_recorder = sleeps::recorder(flags.arch, flags.user.is_none() && !is_confined);
+        flags.user.as_deref().map_or(Ok(()), become_user)?;
+        // Others of its user could look into its memory until then, and a folder may take long to be opened.
+        let open_memory = protect_memory(flags).err();
         if let Some(name) = &flags.user {
-            become_user(name)?;
             site.dir.open().and_then(site.open).map_err(|error| {
                 cannot(format_args!("serve {} as user {name}", site.dir.path().display()), &error)
             })?;
         }
-        let open_memory = protect_memory(flags).err();
         let (spool, why) = match (site.spool)() {
             Ok(spool) => (spool, None),
             Err(error) => (None, Some(error)),
