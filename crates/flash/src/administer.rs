@@ -11,6 +11,7 @@ use std::time::Duration;
 use flash_core::printable::printable_lines;
 use flash_os::socket::OWN_DESCRIPTORS;
 use flash_process::Authorization;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, recvmsg};
 
 use crate::config;
@@ -66,7 +67,7 @@ fn authorize(socket: &Path, binary: &Path) -> Result<Authorization, Failure> {
 
 /// The place of the upgrader's own socket, which comes with an answer of the server.
 fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = connect(socket)?;
     stream.set_read_timeout(Some(PLACE_WITHIN))?;
     stream.write_all(request_head("GET", "/upgrade").as_bytes())?;
     let (mut place, mut answer_bytes) = (None, 0);
@@ -75,7 +76,7 @@ fn socket_of_upgrader(socket: &Path) -> io::Result<Option<OwnedFd>> {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 4096];
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let received = recvmsg(&stream, &mut slices, &mut control, OWN_DESCRIPTORS)?;
+        let received = retry_on_intr(|| recvmsg(&stream, &mut slices, &mut control, OWN_DESCRIPTORS))?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
                 place = descriptors.next();
@@ -162,12 +163,22 @@ fn reached_at(file: &Path) -> Result<AdminAt, Failure> {
     text.parse().map_err(|why| Failure::Usage(format!("{}: admin: {why}", file.display())))
 }
 
+/// A process that was stopped for a while asks again.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 fn request_head(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: flash\r\nConnection: close\r\n\r\n")
 }
 
 fn exchange(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = connect(socket)?;
     stream.write_all(request_head(method, path).as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
