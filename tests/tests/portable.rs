@@ -6,17 +6,18 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, family, scripts, site, wait_for};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, admin, family, scripts, site, wait_for};
 
 /// Without rings, which it lacks too.
 fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter().filter(|arch| *arch != "uring" && *arch != PROCESSES)
 }
 
-fn start(arch: &str, root: &std::path::Path) -> Server {
+fn start(arch: &str, root: &Path) -> Server {
     Server::start(arch, root, &["--system-calls", "portable"])
 }
 
@@ -147,4 +148,28 @@ fn a_program_that_has_ended_keeps_nobody_awake() {
         }
         server.stop();
     }
+}
+
+#[test]
+fn it_says_how_many_guesses_were_wrong() {
+    let site = site::make();
+    let socket = site.path().join("admin.sock");
+    let admin = format!("unix:{}", socket.display());
+    let server = Server::start("amped", site.path(), &["--system-calls", "portable", "--admin", &admin]);
+    let guesses = || {
+        let (_, status) = admin::ask(&socket, "GET", "/status.txt");
+        let (before, _) = status.split_once(" guesses were wrong").unwrap_or_else(|| panic!("{status}"));
+        let mut words = before.rsplit([' ', '(']);
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let (all, _, wrong) = (number(), number(), number());
+        all.zip(wrong).unwrap_or_else(|| panic!("{status}"))
+    };
+    assert_eq!(guesses(), (0, 0));
+    // Of its first window nobody knows; with the second request, all is known.
+    for _ in 0..2 {
+        assert_eq!(server.get("/3000000.bin").body, site::pattern(3_000_000));
+    }
+    let (all, wrong) = guesses();
+    assert!(all > 0 && wrong == 0, "{wrong} of {all}");
+    server.stop();
 }

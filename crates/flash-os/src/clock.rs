@@ -42,6 +42,7 @@ pub(crate) struct Clock {
     room: AtomicU64,
     room_max: u64,
     right: AtomicU64,
+    wrong: AtomicU64,
 }
 
 /// The clock of this process.
@@ -59,6 +60,7 @@ impl Clock {
             room: AtomicU64::new(room_max.min(PLACES as u64)),
             room_max,
             right: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
         }
     }
 
@@ -104,10 +106,19 @@ impl Clock {
         let is_due = || self.right.fetch_add(1, Ordering::Relaxed).is_multiple_of(RIGHT_FOR_ONE);
         // If two threads learn at once, one of them learns nothing.
         match was_right {
-            false => self.room.store((room - room / 8).max(ROOM_MIN), Ordering::Relaxed),
+            false => {
+                self.wrong.fetch_add(1, Ordering::Relaxed);
+                self.room.store((room - room / 8).max(ROOM_MIN), Ordering::Relaxed);
+            }
             true if is_due() => self.room.store((room + 1).min(self.room_max), Ordering::Relaxed),
             true => {}
         }
+    }
+
+    /// How many guesses there were, and how many of them were wrong.
+    pub(crate) fn guesses(&self) -> (u64, u64) {
+        let wrong = self.wrong.load(Ordering::Relaxed);
+        (self.right.load(Ordering::Relaxed) + wrong, wrong)
     }
 
     fn place(&self, file: FileKey, block: u64) -> (&AtomicU64, u64) {
@@ -158,6 +169,7 @@ mod tests {
         assert_eq!(room(), ROOM_MIN);
         (0..640_000).for_each(|_| clock.learn(true));
         assert_eq!(room(), 1000);
+        assert_eq!(clock.guesses(), (646_501, 101));
     }
 
     #[test]

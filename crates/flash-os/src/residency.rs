@@ -126,6 +126,11 @@ pub fn is_guessed() -> bool {
     !has(Call::Mincore) && !has(Call::Cachestat) && !has(Call::ReadNow)
 }
 
+/// How many calls have relied on guesses in this process, and how many of these made the disk read. None where nobody guesses.
+pub fn guesses() -> Option<(u64, u64)> {
+    is_guessed().then(|| clock::get().guesses())
+}
+
 /// The range was read: a guess counts with it from now on.
 pub fn note(file: impl AsFd, range: &Range<u64>) {
     if is_guessed()

@@ -7,7 +7,8 @@ use flash_core::Server;
 use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
-use flash_os::system_calls;
+use flash_os::residency;
+use flash_os::system_calls::{self, Call};
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
@@ -139,11 +140,15 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
         },
         totals: Totals { counts, ..Totals::default() },
         programs: memory.programs.all().into_iter().map(of_program).collect(),
-        missing_calls: system_calls::missing()
-            .map(|row| MissingCall { name: row.name.into(), instead: row.instead.into() })
-            .collect(),
+        missing_calls: system_calls::missing().map(missing_call).collect(),
         ..Snapshot::default()
     }
+}
+
+fn missing_call(row: &system_calls::Row) -> MissingCall {
+    let guesses = residency::guesses().filter(|_| row.call == Call::Mincore);
+    let judged = guesses.map(|(all, wrong)| format!(" ({wrong} of {all} guesses were wrong)"));
+    MissingCall { name: row.name.into(), instead: format!("{}{}", row.instead, judged.unwrap_or_default()) }
 }
 
 /// Requests that have begun, and whose response has not ended.
