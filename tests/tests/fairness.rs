@@ -12,7 +12,13 @@ use flash_slowdisk::SlowDisk;
 use flash_tests::{PROCESSES, Server, read_all, reply, site};
 use tempfile::TempDir;
 
-const FLOODER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Who floods, with the number of a request.
+type Flooder = fn(usize) -> Ipv4Addr;
+
+const ONE: Flooder = |_| Ipv4Addr::new(127, 0, 0, 2);
+/// Each comes twice and never again.
+const STRANGERS: Flooder =
+    |request| Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 0).to_bits() + request as u32 / 2);
 const VISITED: usize = 40;
 const QUEUED_MAX: usize = 16;
 /// Of the flood, during one visit.
@@ -27,6 +33,15 @@ fn status_for(server: &Server, client: Ipv4Addr, path: &str) -> u16 {
 
 #[test]
 fn a_flood_from_one_client_is_refused_before_another_client_is() {
+    assert_visits_go_on_beside(ONE);
+}
+
+#[test]
+fn strangers_from_any_number_of_addresses_are_refused_before_a_client_is_that_comes_again() {
+    assert_visits_go_on_beside(STRANGERS);
+}
+
+fn assert_visits_go_on_beside(flooder: Flooder) {
     if let Some(missing) = flash_slowdisk::missing() {
         eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
         return;
@@ -39,6 +54,8 @@ fn a_flood_from_one_client_is_refused_before_another_client_is() {
         let disk = SlowDisk::mount(behind.path(), point.path(), "lookup delay fixed:10ms").unwrap();
         let flags = ["--helpers-max", "2", "--helper-queue-max", &QUEUED_MAX.to_string()];
         let server = Server::start(arch, point.path(), &flags);
+        // Somebody who has been here before.
+        (0..VISITED).for_each(|n| _ = status_for(&server, Ipv4Addr::LOCALHOST, &format!("/none-{n}")));
         let (stop, names) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (statuses, mut meanwhile) = thread::scope(|scope| {
@@ -46,7 +63,8 @@ fn a_flood_from_one_client_is_refused_before_another_client_is() {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let name = names.fetch_add(1, Ordering::Relaxed);
-                        let is_refused = status_for(&server, FLOODER, &format!("/missing-{name}")) == 503;
+                        let is_refused =
+                            status_for(&server, flooder(name), &format!("/missing-{name}")) == 503;
                         if is_refused { &refused } else { &served }.fetch_add(1, Ordering::Relaxed);
                     }
                 });

@@ -1,18 +1,21 @@
 //! The fair queue of the jobs that wait for a helper of one device.
 //!
-//! Revalidations of cached entries have a lane of their own, which takes turns with all other jobs. So a flood of new
-//! names cannot make cached answers old. Each client has a line of its own for other jobs, and the lines take turns.
-//! So a flood from one client waits behind the first job of every other client. A job that several clients ask for
-//! waits in the line of each, and is done when the first of these lines reaches it.
+//! What is shared is the device's time, and not the number of jobs. Revalidations of cached entries have a lane of their own, which
+//! takes turns with all other jobs: a flood of new names cannot make cached responses old. For other jobs each network of clients has a
+//! line, and the network that had the least of the time comes next. So a flood from one waits behind the first job of every other.
+//! Networks are new until some of their jobs were queued. All new ones together have a share of the time while others wait,
+//! however many addresses they come from. A job that several ask for waits in the line of each, and is done when the first of
+//! these lines reaches it.
+
+mod lines;
+mod network;
+mod newcomers;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 
-use flash_core::record::Peer;
-
-/// The client that a job is done for: an IPv4 address, or an IPv6 network of 64 bits. All clients of Unix sockets are one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClientNetwork(u64);
+use self::lines::Lines;
+pub(crate) use self::network::ClientNetwork;
+use self::newcomers::Newcomers;
 
 /// Where a job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +30,14 @@ pub(crate) struct FairQueue<T> {
     waiting: HashMap<u64, Waiting<T>>,
     /// Numbers of jobs. A number is skipped if another line has reached its job.
     looks: VecDeque<u64>,
-    lines: HashMap<ClientNetwork, VecDeque<u64>>,
-    /// The clients whose line is not empty, the next one first.
-    turns: VecDeque<ClientNetwork>,
+    new: Lines,
+    known: Lines,
+    newcomers: Newcomers,
+    /// What the class had that was served last. One that waits again counts as having had no less.
+    now_ns: u64,
     looks_are_next: bool,
+    /// The time of a job, on average.
+    expected_ns: u64,
 }
 
 #[derive(Debug)]
@@ -40,31 +47,38 @@ struct Waiting<T> {
     places: usize,
 }
 
-impl ClientNetwork {
-    pub(crate) fn of(peer: Peer) -> Self {
-        match peer {
-            Peer::Unix => Self::default(),
-            Peer::Inet(address) => match address.ip() {
-                IpAddr::V4(ip) => Self(1 << 63 | u64::from(ip.to_bits())),
-                IpAddr::V6(ip) => Self((ip.to_bits() >> 64) as u64),
-            },
-        }
-    }
-
-    /// Of a driver that numbers its clients itself.
-    pub(crate) fn numbered(number: u64) -> Self {
-        Self(number)
-    }
+/// To whom a job is charged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Charge {
+    /// The class has this percentage. None for revalidations.
+    to: Option<(Class, ClientNetwork, u8)>,
+    expected_ns: u64,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    New,
+    Known,
+}
+
+/// So many networks are remembered while nothing of theirs waits.
+const KNOWN_MAX: usize = 4096;
+/// Until the first job has ended.
+const EXPECTED_NS: u64 = 1_000_000;
+/// The average is over about so many jobs.
+const AVERAGE_OF: i64 = 16;
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self {
             waiting: HashMap::new(),
             looks: VecDeque::new(),
-            lines: HashMap::new(),
-            turns: VecDeque::new(),
+            new: Lines::default(),
+            known: Lines::default(),
+            newcomers: Newcomers::default(),
+            now_ns: 0,
             looks_are_next: true,
+            expected_ns: EXPECTED_NS,
         }
     }
 }
@@ -82,53 +96,103 @@ impl<T> FairQueue<T> {
 
     /// Adds a waiting job to this lane too. Ignores a job that is under way.
     pub(crate) fn stand(&mut self, number: u64, lane: Lane) {
-        let Some(waiting) = self.waiting.get_mut(&number) else { return };
-        let line = match lane {
-            Lane::Looks => &mut self.looks,
-            Lane::Client(client) => self.lines.entry(client).or_insert_with(|| {
-                self.turns.push_back(client);
-                VecDeque::new()
-            }),
+        if !self.waiting.contains_key(&number) {
+            return;
+        }
+        let is_added = match lane {
+            Lane::Looks => {
+                self.looks.push_back(number);
+                true
+            }
+            Lane::Client(client) => {
+                let network = client.widened();
+                let class = self.class_of(network);
+                let now_ns = self.now_ns;
+                let lines = self.lines(class);
+                if lines.is_empty() {
+                    lines.served_ns = lines.served_ns.max(now_ns);
+                }
+                lines.push(network, number)
+            }
         };
-        if line.back() != Some(&number) {
-            line.push_back(number);
-            waiting.places += 1;
+        if let Some(waiting) = self.waiting.get_mut(&number) {
+            waiting.places += usize::from(is_added);
         }
     }
 
-    /// The next job.
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        let task = match self.looks_are_next {
-            true => self.pop_look().or_else(|| self.pop_in_turn()),
-            false => self.pop_in_turn().or_else(|| self.pop_look()),
+    /// Counts a job of a network. One that is known from now on takes its jobs along.
+    fn class_of(&mut self, network: ClientNetwork) -> Class {
+        if self.known.knows(network) {
+            return Class::Known;
+        }
+        if !self.newcomers.count(network) || !self.known.remember(network, KNOWN_MAX) {
+            return Class::New;
+        }
+        self.new.take(network).into_iter().for_each(|job| _ = self.known.push(network, job));
+        Class::Known
+    }
+
+    /// The next job. While others wait, new networks have this percentage of the time. What the job takes is to be charged.
+    pub(crate) fn pop(&mut self, share_of_new: u8) -> Option<(T, Charge)> {
+        let popped = match self.looks_are_next {
+            true => self.pop_look().or_else(|| self.pop_in_turn(share_of_new)),
+            false => self.pop_in_turn(share_of_new).or_else(|| self.pop_look()),
         };
         self.looks_are_next = !self.looks_are_next;
-        task
+        popped
     }
 
-    fn pop_look(&mut self) -> Option<T> {
+    fn pop_look(&mut self) -> Option<(T, Charge)> {
         while let Some(number) = self.looks.pop_front() {
             if let Some(waiting) = self.waiting.remove(&number) {
-                return Some(waiting.task);
+                return Some((waiting.task, Charge { to: None, expected_ns: self.expected_ns }));
             }
         }
         None
     }
 
-    fn pop_in_turn(&mut self) -> Option<T> {
-        while let Some(client) = self.turns.pop_front() {
-            let line = self.lines.get_mut(&client)?;
-            let number = line.pop_front();
-            if line.is_empty() {
-                self.lines.remove(&client);
-            } else {
-                self.turns.push_back(client);
+    fn pop_in_turn(&mut self, share_of_new: u8) -> Option<(T, Charge)> {
+        let expected_ns = self.expected_ns;
+        loop {
+            let class = match (self.new.is_empty(), self.known.is_empty()) {
+                (false, false) if self.new.served_ns < self.known.served_ns => Class::New,
+                (_, false) => Class::Known,
+                (_, true) => Class::New,
+            };
+            let share = if class == Class::New { share_of_new } else { 100 - share_of_new };
+            self.now_ns = self.lines(class).served_ns;
+            let (number, network) = self.lines(class).pop()?;
+            let charge = Charge { to: Some((class, network, share)), expected_ns };
+            if let Some(waiting) = self.waiting.remove(&number) {
+                self.settle(charge, expected_ns.cast_signed());
+                return Some((waiting.task, charge));
             }
-            if let Some(waiting) = number.and_then(|number| self.waiting.remove(&number)) {
-                return Some(waiting.task);
+            self.settle(charge, 0);
+        }
+    }
+
+    /// A job that was taken has needed the device for so long.
+    pub(crate) fn charge(&mut self, charge: Charge, spent_ns: u64) {
+        self.settle(charge, spent_ns.cast_signed() - charge.expected_ns.cast_signed());
+        let more_ns = spent_ns.cast_signed() - self.expected_ns.cast_signed();
+        self.expected_ns = self.expected_ns.saturating_add_signed(more_ns / AVERAGE_OF);
+    }
+
+    fn settle(&mut self, Charge { to, .. }: Charge, more_ns: i64) {
+        if let Some((class, network, share)) = to {
+            let lines = self.lines(class);
+            lines.charge(network, more_ns, share);
+            if class == Class::New {
+                lines.forget_if_empty(network);
             }
         }
-        None
+    }
+
+    fn lines(&mut self, class: Class) -> &mut Lines {
+        match class {
+            Class::New => &mut self.new,
+            Class::Known => &mut self.known,
+        }
     }
 
     /// How many revalidations wait.
@@ -136,24 +200,34 @@ impl<T> FairQueue<T> {
         self.looks.len()
     }
 
-    /// Sheds the newest job of the client with the longest line, if that line is longer than the one of `lane`. Never
-    /// sheds a revalidation.
+    /// Sheds a job for one of this lane, which would make the queue too long: the newest of the network with the longest line, if that is
+    /// longer than the lane's own. All new networks together count as one. Never sheds a revalidation.
     pub(crate) fn shed_for(&mut self, lane: Lane) -> Option<T> {
-        let own = match lane {
-            Lane::Looks => 0,
-            Lane::Client(client) => self.lines.get(&client).map_or(0, VecDeque::len),
-        };
         loop {
-            let (&client, line) = self.lines.iter_mut().max_by_key(|(_, line)| line.len())?;
-            if line.len() <= own {
-                return None;
+            let known = self.known.longest();
+            let of_new = self.new.jobs;
+            let (own, own_of_new) = match lane {
+                Lane::Looks => (0, None),
+                Lane::Client(client) => match client.widened() {
+                    network if self.known.knows(network) => (self.known.length(network), None),
+                    network => (of_new, Some(self.new.length(network))),
+                },
+            };
+            let (class, network) = match known {
+                Some((network, length)) if length > own && length >= of_new => (Class::Known, network),
+                // Among themselves, the one with the most.
+                _ => {
+                    let (network, length) = self.new.longest()?;
+                    if own_of_new.map_or(of_new <= own, |own| length <= own) {
+                        return None;
+                    }
+                    (Class::New, network)
+                }
+            };
+            let Some(number) = self.lines(class).shed(network) else { continue };
+            if class == Class::New {
+                self.new.forget_if_empty(network);
             }
-            let number = line.pop_back();
-            if line.is_empty() {
-                self.lines.remove(&client);
-                self.turns.retain(|turn| *turn != client);
-            }
-            let Some(number) = number else { continue };
             let Some(waiting) = self.waiting.get_mut(&number) else { continue };
             waiting.places -= 1;
             // Another client waits for the job as well.
@@ -170,73 +244,4 @@ impl<T> FairQueue<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: Lane = Lane::Client(ClientNetwork(1));
-    const B: Lane = Lane::Client(ClientNetwork(2));
-
-    fn queue(jobs: &[(u64, Lane)]) -> FairQueue<u64> {
-        let mut queue = FairQueue::default();
-        jobs.iter().for_each(|&(number, lane)| queue.push(number, number, lane));
-        queue
-    }
-
-    fn rest(queue: &mut FairQueue<u64>) -> Vec<u64> {
-        std::iter::from_fn(|| queue.pop()).collect()
-    }
-
-    #[test]
-    fn a_flood_of_one_client_waits_behind_the_first_job_of_another() {
-        let mut queue = queue(&[(1, A), (2, A), (3, A), (4, A), (5, B), (6, B)]);
-        assert_eq!(rest(&mut queue), [1, 5, 2, 6, 3, 4]);
-        assert_eq!((queue.lines.len(), queue.turns.len(), queue.len()), (0, 0, 0));
-    }
-
-    #[test]
-    fn second_looks_take_turns_with_everything_else() {
-        let mut queue = queue(&[(1, A), (2, A), (3, A), (4, Lane::Looks), (5, Lane::Looks)]);
-        assert_eq!(rest(&mut queue), [4, 1, 5, 2, 3]);
-    }
-
-    #[test]
-    fn a_job_that_two_ask_for_is_done_when_the_first_line_reaches_it() {
-        let mut queue = queue(&[(1, A), (2, A), (3, A)]);
-        queue.stand(3, B);
-        queue.stand(3, B);
-        queue.stand(9, B);
-        assert_eq!(rest(&mut queue), [1, 3, 2]);
-        assert_eq!((queue.lines.len(), queue.turns.len()), (0, 0));
-    }
-
-    #[test]
-    fn a_full_queue_gives_up_the_newest_job_of_the_longest_line() {
-        let mut queue = queue(&[(1, A), (2, A), (3, A), (4, B), (5, Lane::Looks)]);
-        assert_eq!(queue.shed_for(A), None, "the client that floods is refused itself");
-        assert_eq!(queue.shed_for(B), Some(3));
-        assert_eq!(queue.shed_for(B), Some(2));
-        assert_eq!(queue.shed_for(B), None, "the lines are equally long");
-        assert!(queue.shed_for(Lane::Looks).is_some());
-        assert!(queue.shed_for(Lane::Looks).is_some());
-        assert_eq!(queue.shed_for(Lane::Looks), None, "second looks stay");
-        assert_eq!(rest(&mut queue), [5]);
-    }
-
-    #[test]
-    fn what_another_client_waits_for_is_not_given_up() {
-        let mut queue = queue(&[(1, A), (2, A), (3, A)]);
-        queue.stand(3, B);
-        assert_eq!(queue.shed_for(Lane::Client(ClientNetwork(7))), Some(2));
-        assert_eq!(rest(&mut queue), [1, 3]);
-    }
-
-    #[test]
-    fn clients_are_networks() {
-        let client = |text: &str| ClientNetwork::of(Peer::Inet(text.parse().unwrap()));
-        assert_eq!(client("192.0.2.1:1"), client("192.0.2.1:2"));
-        assert_ne!(client("192.0.2.1:1"), client("192.0.2.2:1"));
-        assert_eq!(client("[2001:db8::1]:1"), client("[2001:db8::2]:1"));
-        assert_ne!(client("[2001:db8::1]:1"), client("[2001:db8:0:1::1]:1"));
-        assert_ne!(client("192.0.2.1:1"), ClientNetwork::of(Peer::Unix));
-    }
-}
+mod tests;

@@ -67,6 +67,9 @@ struct Pending {
 
 /// Checks that wait. At 100 ms each, the last of them takes some seconds.
 const QUEUE_MAX: usize = 64;
+/// The percentage of all checks for networks that come for the first time.
+const SHARE_OF_NEW: u8 = 50;
+
 /// More than these are refused unseen, while another thread holds the queue.
 const UNSORTED_MAX: usize = 4 * QUEUE_MAX;
 /// A check that has waited for longer is not worth its processor any more.
@@ -182,7 +185,8 @@ impl LoginPool {
     fn take(&self) -> Option<Task> {
         let mut state = self.state.lock();
         self.sort_submissions(&mut state);
-        let task = state.queue.pop()?;
+        // Each takes about the same time.
+        let (task, _) = state.queue.pop(SHARE_OF_NEW)?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         Some(task)
     }

@@ -41,6 +41,8 @@ pub struct Settings {
     pub send_rate_min: u64,
     /// From asking for a job to its result.
     pub disk_deadline_ms: u64,
+    /// The percentage of a disk's time that new clients have together while others wait.
+    pub disk_share_of_new: u8,
     /// For an upstream to open, and for its next bytes.
     pub program_silence_ms: u64,
     /// The same, once the client has closed its side.
@@ -76,6 +78,7 @@ impl Default for Settings {
             idle_timeout_ms: 60_000,
             send_rate_min: 500,
             disk_deadline_ms: 10_000,
+            disk_share_of_new: 50,
             program_silence_ms: 60_000,
             program_fin_ms: 10_000,
             program_send_ms: 5_000,

@@ -280,7 +280,8 @@ impl Pool {
     ) -> Option<(Task, Instant, Option<usize>)> {
         let mut state = self.state.lock();
         self.sort_submissions(&mut state);
-        let mut task = state.queue.pop()?;
+        let (mut task, charge) =
+            state.queue.pop(self.shared.configuration().server.settings.disk_share_of_new)?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         // Whoever joined later waits for as long as others may.
         let pending = state.pending.get(&task.key);
@@ -293,7 +294,7 @@ impl Pool {
         if let Job::Find(find) = &mut task.job {
             find.asked_ms = find.asked_ms.max(server_us(begun) / 1000);
         }
-        state.begin(task.number, server_us(begun), Arc::clone(helper));
+        state.begin(task.number, charge, server_us(begun), Arc::clone(helper));
         self.judge(&state, begun);
         let is_last = state.idle == 0 && state.helpers < self.helpers_max();
         let another = is_last.then(|| state.add_helper());
@@ -410,8 +411,8 @@ impl Pool {
             let mut state = self.state.lock();
             // Equal jobs that were submitted meanwhile get the same result.
             self.sort_submissions(&mut state);
-            state.end(*number);
             let now = clock();
+            state.end(*number, server_us(now));
             self.judge(&state, now);
             let mut waiters = state.pending.remove(key).map_or_else(Vec::new, |pending| pending.waiters);
             self.look_again(&mut state, job, begun, outcome.as_ref(), &mut waiters);

@@ -14,7 +14,7 @@ use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 use super::submission::Submission;
 use crate::completion_queue::Waiter;
-use crate::fair_queue::FairQueue;
+use crate::fair_queue::{Charge, FairQueue};
 
 #[derive(Default)]
 pub(super) struct PoolState {
@@ -30,6 +30,9 @@ pub(super) struct PoolState {
     good_us: u64,
     /// The number of the last job.
     serial: u64,
+    /// The device's time is shared by all jobs under way. So much of it a job would have had that was under way from the start.
+    device_ns: u64,
+    looked_us: u64,
 }
 
 pub(super) struct Task {
@@ -50,6 +53,9 @@ pub(super) struct Pending {
 pub(super) struct InFlight {
     number: u64,
     begun_us: u64,
+    /// Whom its share of the device's time is charged to, and what that counts from.
+    charge: Charge,
+    device_ns: u64,
     helper: Arc<CurrentClock>,
     /// The helper's processor time at the last look.
     cpu_ns: Option<u64>,
@@ -161,17 +167,36 @@ impl PoolState {
     }
 
     /// An idle helper goes to work.
-    pub(super) fn begin(&mut self, number: u64, now_us: u64, helper: Arc<CurrentClock>) {
+    pub(super) fn begin(&mut self, number: u64, charge: Charge, now_us: u64, helper: Arc<CurrentClock>) {
+        self.look_at_clock(now_us);
         self.idle -= 1;
-        self.in_flight.push(InFlight { number, begun_us: now_us, helper, cpu_ns: None, moved_us: now_us });
+        self.in_flight.push(InFlight {
+            number,
+            begun_us: now_us,
+            charge,
+            device_ns: self.device_ns,
+            helper,
+            cpu_ns: None,
+            moved_us: now_us,
+        });
     }
 
     /// A helper has finished its job.
-    pub(super) fn end(&mut self, number: u64) {
+    pub(super) fn end(&mut self, number: u64, now_us: u64) {
+        self.look_at_clock(now_us);
         self.idle += 1;
         if let Some(place) = self.in_flight.iter().position(|job| job.number == number) {
-            self.good_us = self.good_us.max(self.in_flight.remove(place).begun_us);
+            let job = self.in_flight.remove(place);
+            self.good_us = self.good_us.max(job.begun_us);
+            self.queue.charge(job.charge, self.device_ns - job.device_ns);
         }
+    }
+
+    /// Gives each job under way its share of the time since the last look.
+    fn look_at_clock(&mut self, now_us: u64) {
+        let passed_us = now_us.saturating_sub(self.looked_us);
+        self.device_ns += passed_us * 1000 / self.in_flight.len().max(1) as u64;
+        self.looked_us = self.looked_us.max(now_us);
     }
 
     /// Looks which helpers have used the processor since the last time, or wait for it. On a busy machine a helper
@@ -220,7 +245,11 @@ mod tests {
     }
 
     fn begin(state: &mut PoolState, now_us: u64) {
-        state.begin(now_us, now_us, clock());
+        state.begin(now_us, Charge::default(), now_us, clock());
+    }
+
+    fn end(state: &mut PoolState, number: u64) {
+        state.end(number, number);
     }
 
     #[test]
@@ -232,15 +261,15 @@ mod tests {
         assert_eq!(state.stuck_us(3), Some(10));
         begin(&mut state, 20);
         assert_eq!(state.stuck_us(3), Some(10));
-        state.end(20);
+        end(&mut state, 20);
         assert_eq!(state.stuck_us(3), None, "one that began later is back");
         begin(&mut state, 30);
         assert_eq!(state.stuck_us(3), Some(30), "the next says something again");
         begin(&mut state, 40);
         assert_eq!(state.stuck_us(3), Some(30));
-        state.end(10);
+        end(&mut state, 10);
         assert_eq!(state.stuck_us(3), Some(30), "late news is old news");
-        state.end(40);
+        end(&mut state, 40);
         assert_eq!(state.stuck_us(3), None);
     }
 
@@ -250,11 +279,11 @@ mod tests {
         assert_eq!([state.add_helper(), state.add_helper()], [1, 2]);
         begin(&mut state, 10);
         begin(&mut state, 20);
-        state.end(20);
+        end(&mut state, 20);
         begin(&mut state, 30);
-        state.end(30);
-        state.begin(1, 31, clock());
-        state.end(1);
+        end(&mut state, 30);
+        state.begin(1, Charge::default(), 31, clock());
+        end(&mut state, 1);
         begin(&mut state, 31);
         assert_eq!(state.stuck_us(2), Some(31));
     }
@@ -274,5 +303,23 @@ mod tests {
         assert_eq!(state.stuck_us(9), Some(300));
         state.observe(500, |_, _| Some(5 + PROGRESS_NS), |_| true);
         assert_eq!(state.stuck_us(9), Some(500), "it waits for the processor");
+    }
+
+    #[test]
+    fn the_devices_time_is_shared_by_all_jobs_under_way() {
+        let mut state = PoolState::default();
+        (0..3).for_each(|_| _ = state.add_helper());
+        let device_us = |state: &mut PoolState, now_us| {
+            state.look_at_clock(now_us);
+            state.device_ns / 1000
+        };
+        let before = device_us(&mut state, 100);
+        begin(&mut state, 200);
+        begin(&mut state, 300);
+        assert_eq!(device_us(&mut state, 300), before + 200, "nothing to share");
+        begin(&mut state, 400);
+        assert_eq!(device_us(&mut state, 400), before + 250, "two have shared 100");
+        state.end(200, 700);
+        assert_eq!(device_us(&mut state, 700), before + 350, "three have shared 300");
     }
 }

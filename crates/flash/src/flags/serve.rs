@@ -249,6 +249,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub disk_deadline: Duration,
 
+    /// Percentage of a disk's time that clients have together who asked for little so far, while others wait. The others share the
+    /// rest equally
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = clap::value_parser!(u8).range(1..100), help_heading = LIMITS)]
+    pub disk_share: u8,
+
     /// Connections at once. A new one beyond them closes one of the client that has most: idle, without a whole head, or too slow.
     /// If there is none, it gets 503. Without this flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer
     /// than N, Flash says at its start how many there are, and which limit would be enough

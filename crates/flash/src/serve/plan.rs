@@ -154,6 +154,7 @@ impl Plan {
             idle_timeout_ms: ms(flags.idle_timeout),
             send_rate_min: flags.send_rate_min,
             disk_deadline_ms: ms(flags.disk_deadline),
+            disk_share_of_new: flags.disk_share,
             program_silence_ms: ms(flags.programs.program_deadline),
             program_fin_ms: ms(flags.programs.program_fin_timeout),
             program_send_ms: ms(flags.programs.program_send_timeout),

@@ -198,7 +198,7 @@ fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
 }
 
 fn client(number: u8) -> ClientNetwork {
-    ClientNetwork::of(Peer::Inet(([192, 0, 2, number], 1).into()))
+    ClientNetwork::of(Peer::Inet(([10, 0, 0, number], 1).into()))
 }
 
 /// A second look.
@@ -343,9 +343,9 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
     };
     let Err((key, first)) = state.join(submission(1, begun)) else { panic!("nothing is under way") };
     state.queue_up(key, first);
-    let task = state.queue.pop().unwrap();
+    let (task, charge) = state.queue.pop(50).unwrap();
     let clock = Arc::new(CurrentClock::new(CpuClock::of_this_thread()));
-    state.begin(task.number, server_us(begun), clock);
+    state.begin(task.number, charge, server_us(begun), clock);
     let good_for = Duration::from_millis(Settings::default().revalidate_ms);
     assert!(state.join(submission(2, begun + good_for)).is_ok());
     assert!(state.join(submission(3, begun + good_for + Duration::from_millis(1))).is_ok());
