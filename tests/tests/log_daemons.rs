@@ -293,8 +293,11 @@ fn what_is_no_daemon_is_refused() {
         ("--access-log", "journald,facility=loud", 2, "\"loud\" is no facility"),
         ("--access-log", &missing, 1, &missing),
     ] {
-        let output =
-            Command::new(program()).args(["serve", flag, value]).arg(folder.path()).output().unwrap();
+        let output = Command::new(program())
+            .args(["serve", "--port", "0", flag, value])
+            .arg(folder.path())
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(code) && said.contains(why), "{flag} {value}: {said}");
     }

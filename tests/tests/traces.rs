@@ -299,12 +299,12 @@ fn an_unknown_field_gets_the_nearest_name() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         String::from_utf8(output.stderr).expect("text")
     };
-    let said = refused(&["--log-fields", "time,statsu"]);
+    let said = refused(&["--port", "0", "--log-fields", "time,statsu"]);
     assert!(said.contains("statsu") && said.contains("'status'"), "{said}");
-    let said = refused(&["--log-fields", "time", "--log-format", "combined"]);
+    let said = refused(&["--port", "0", "--log-fields", "time", "--log-format", "combined"]);
     assert!(said.contains("--log-fields needs --log-format json"), "{said}");
     let file = folder.path().join("flash.toml");
-    fs::write(&file, "root = '.'\nlog-fields = ['time', 'trace-id']\n").unwrap();
+    fs::write(&file, "root = '.'\nlisten = '127.0.0.1:0'\nlog-fields = ['time', 'trace-id']\n").unwrap();
     let said = refused(&["--config", file.to_str().unwrap()]);
     assert!(said.contains("trace-id") && said.contains("\"trace_id\""), "{said}");
 }

@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use flash_core::experiments::Experiments;
 use flash_core::file::entry::{Entry, Resource, Variants};
