@@ -102,7 +102,7 @@ impl Arch {
     /// If there is no memory.
     pub fn metrics_memory(self) -> io::Result<MetricsMemory> {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        match self {
+        let mut memory = match self {
             Self::Amped { loops, .. } | Self::Uring { loops, .. } | Self::Sped { loops } => {
                 MetricsMemory::for_loops(loops)
             }
@@ -111,6 +111,20 @@ impl Arch {
             Self::Mp { processes_max, .. } => {
                 MetricsMemory::for_processes(processes_max.min(processors), mp::rows(processes_max))
             }
+        }?;
+        memory.architecture = self.name();
+        Ok(memory)
+    }
+
+    /// As `--arch` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amped { .. } => "amped",
+            Self::Uring { .. } => "uring",
+            Self::Sped { .. } => "sped",
+            Self::Pipelined { .. } => "pipelined",
+            Self::Mt { .. } => "mt",
+            Self::Mp { .. } => "mp",
         }
     }
 }

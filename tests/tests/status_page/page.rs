@@ -19,6 +19,8 @@ fn each_architecture_has_a_page_and_events() {
                 assert!(page.contains("serving") && page.ends_with("</html>\n"), "{arch}: {page}");
                 let (_, text) = setup.ask("/status.txt");
                 assert!(text.starts_with("SUMMARY\nState ") && text.contains("serving"), "{arch}: {text}");
+                let has_name = |line: &str| line.split_whitespace().eq(["Architecture", arch]);
+                assert!(text.lines().any(has_name), "{arch}: {text}");
                 let mut watcher = setup.watch();
                 for _ in 0..3 {
                     let event = watcher.next().expect("an event");

@@ -123,6 +123,7 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
     let counts = memory.counts();
     Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
+        architecture: memory.architecture.into(),
         started_unix_ms: taken_unix_ms.saturating_sub(clock::server_us(Instant::now()) / 1000),
         taken_unix_ms,
         active_requests: active_requests(memory),

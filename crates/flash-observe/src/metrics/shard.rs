@@ -46,6 +46,8 @@ pub struct MetricsMemory {
     given: AtomicUsize,
     /// Workers share the shards.
     is_shared: bool,
+    /// Of the server that counts here. A daemon has none.
+    pub architecture: &'static str,
 }
 
 /// Where one loop or worker counts.
@@ -119,6 +121,7 @@ impl MetricsMemory {
             shards: (0..=shards).map(shard).collect::<io::Result<_>>()?,
             given: AtomicUsize::new(0),
             is_shared,
+            architecture: "",
         })
     }
 

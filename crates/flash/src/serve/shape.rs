@@ -114,19 +114,17 @@ pub(super) struct Shape(pub(super) Arch);
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, count, unit) = match self.0 {
-            Arch::Amped { loops, .. } => ("amped", loops, "loop"),
-            Arch::Uring { loops, .. } => ("uring", loops, "loop"),
-            Arch::Sped { loops } => ("sped", loops, "loop"),
-            Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
-            Arch::Mt { threads, .. } => ("mt", threads, "thread"),
-            Arch::Mp { processes, .. } => ("mp", processes, "process"),
+        let (count, unit) = match self.0 {
+            Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => (loops, "loop"),
+            Arch::Pipelined { pools, .. } => (pools, "pool"),
+            Arch::Mt { threads, .. } => (threads, "thread"),
+            Arch::Mp { processes, .. } => (processes, "process"),
         };
         let plural = match (count, unit) {
             (1, _) => "",
             (_, "process") => "es",
             _ => "s",
         };
-        write!(f, "{name}, {count} {unit}{plural}")
+        write!(f, "{}, {count} {unit}{plural}", self.0.name())
     }
 }
