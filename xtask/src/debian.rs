@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use flash_system::folder;
+use flash_system::{find, folder, install};
 
 use crate::cargo::{self, succeed};
 
@@ -36,10 +36,12 @@ pub(crate) struct Release {
 }
 
 impl Release {
+    /// For a kind of processor, as Debian names it.
+    ///
     /// # Errors
     /// When its list of packages cannot be had.
-    pub(crate) fn open(root: &Path, name: &str) -> Result<Self> {
-        let folder = cargo::target_folder(root).join("tools/debian").join(name);
+    pub(crate) fn open(root: &Path, name: &str, processor: &str) -> Result<Self> {
+        let folder = cargo::target_folder(root).join("tools/debian").join(format!("{name}-{processor}"));
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let folder = folder.canonicalize()?;
         let at = |path: &str| folder.join(path).display().to_string();
@@ -49,6 +51,10 @@ impl Release {
                 "Dir::Etc::sourceparts=/dev/null".into(),
                 format!("Dir::State::Lists={}", at("lists")),
                 format!("Dir::Cache={}", at("cache")),
+                format!("APT::Architecture={processor}"),
+                format!("APT::Architectures={processor}"),
+                // What is installed here is another machine's.
+                "Dir::State::status=/dev/null".into(),
                 "APT::Sandbox::User=root".into(),
                 "Acquire::Languages=none".into(),
             ]
@@ -90,6 +96,16 @@ impl Release {
         meant.map(str::to_owned).with_context(|| format!("{package} depends on nothing"))
     }
 
+    /// These packages and all that they depend on.
+    pub(crate) fn with_all_they_need(&self, packages: &[&str]) -> Result<Vec<String>> {
+        let no = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"]
+            .map(|kind| format!("--no-{kind}"));
+        let said = succeed(self.apt("apt-cache").args(["depends", "--recurse"]).args(no).args(packages))?;
+        // What is named in angle brackets is a name for several packages; what is indented depends.
+        let names = said.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_alphanumeric()));
+        Ok(names.map(str::to_owned).collect())
+    }
+
     /// The files of a package, in a folder of their own.
     ///
     /// # Errors
@@ -111,4 +127,11 @@ impl Release {
         folder::remove(&part)?;
         Ok(into)
     }
+}
+
+/// Installs programs that are not there, each with its package.
+pub(crate) fn need(programs: &[(&'static str, &'static str)]) -> Result<()> {
+    let missing = programs.iter().filter(|(program, _)| find(program).is_err());
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }

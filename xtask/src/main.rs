@@ -10,6 +10,7 @@ mod debian;
 mod deny;
 mod kernels;
 mod logs;
+mod machine;
 mod package;
 mod pip;
 mod prepare;

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # The first process of a machine that has a kernel and one file system in memory. It starts the server in each architecture,
-# asks it for all that clients and operators ask for, and ends it. Each line RESULT says what came of that.
+# asks it for all that clients and operators ask for, and ends it; then it runs tests. Each line RESULT says what came of that.
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root
 mount -t proc proc /proc
@@ -75,6 +75,15 @@ for arch in amped sped mt mp pipelined uring 'amped --helpers process'; do
     compare 'processes left' '' "$(for file in $(processes); do cat "${file%cmdline}comm"; done | tr '\n' ' ')"
     for process in $(processes); do kill -9 "$(echo "$process" | cut -d/ -f3)"; done
     sed "s/^/RESULT $arch said: /" /tmp/said | grep -iE 'said: .*(error|panic|cannot|missing|not available)'
+done
+cd /tests
+for test in *; do
+    [ -x "$test" ] || continue
+    if "./$test" > /tmp/said 2>&1; then
+        echo "RESULT $test: ok"
+    else
+        grep -E '^test .*FAILED|panicked|^test result' -A1 /tmp/said | sed "s/^/RESULT $test said: /"
+    fi
 done
 echo RESULT the end
 poweroff -f

@@ -6,8 +6,9 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::toolchain::{Toolchain, in_variables, need};
+use super::toolchain::{Toolchain, in_variables};
 use crate::cargo::{self, succeed};
+use crate::debian::need;
 
 pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     let profile = match args {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use flash_system::{find, install};
 
 use crate::cargo::{self, succeed};
 use crate::debian::Release;
+use crate::machine::AMD64;
 
 /// Releases of Debian that may have the library of that version.
 const RELEASES: [&str; 3] = ["sid", "forky", "experimental"];
@@ -28,7 +28,8 @@ impl Toolchain {
         let version = version.split([' ', '-']).nth(1).context("a version")?;
         let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
         for name in RELEASES {
-            let release = Release::open(root, name)?;
+            // The source is the same for all.
+            let release = Release::open(root, name, AMD64.name)?;
             let source = release.version("rust-src")?;
             if let Some(source) = source.filter(|source| source.starts_with(&format!("{minor}."))) {
                 let number = source.split('+').next().unwrap_or(&source);
@@ -68,11 +69,4 @@ impl Toolchain {
 /// The name of a target as it stands in names of variables.
 pub(super) fn in_variables(target: &str) -> String {
     target.replace('-', "_")
-}
-
-/// Installs programs that are not there, each with its package.
-pub(super) fn need(programs: &[(&'static str, &'static str)]) -> Result<()> {
-    let missing = programs.iter().filter(|(program, _)| find(program).is_err());
-    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
-    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }

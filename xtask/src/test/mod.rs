@@ -6,7 +6,7 @@ mod changed;
 mod lists;
 mod options;
 mod outcome;
-mod programs;
+pub(crate) mod programs;
 mod rounds;
 mod runner;
 

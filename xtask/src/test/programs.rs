@@ -9,20 +9,20 @@ use crate::cargo;
 
 /// An executable that runs the tests of a library, a program, or a file in `tests/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// `-p flash-load --test truth`: what `cargo test` takes to run it.
-    pub(super) name: String,
-    pub(super) executable: PathBuf,
-    pub(super) arguments: Vec<&'static str>,
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
+    pub(crate) arguments: Vec<&'static str>,
     /// The folder of its package, in which its tests run.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 const DOCUMENTATION: [&str; 3] = ["test", "--workspace", "--doc"];
 
 impl Program {
     /// The examples in documentation, which only cargo can build and run.
-    pub(super) fn documentation(root: &Path) -> Program {
+    pub(crate) fn documentation(root: &Path) -> Program {
         Program {
             name: DOCUMENTATION[1..].join(" "),
             executable: cargo::program().into(),
@@ -32,20 +32,20 @@ impl Program {
     }
 
     /// Whether it tests the real program from outside.
-    pub(super) fn is_end_to_end(&self) -> bool {
+    pub(crate) fn is_end_to_end(&self) -> bool {
         self.is_of("flash-tests")
     }
 
-    pub(super) fn is_of(&self, package: &str) -> bool {
+    pub(crate) fn is_of(&self, package: &str) -> bool {
         self.name.split(' ').nth(1) == Some(package)
     }
 
     /// Whether Rust's own harness runs its tests, and not one that forks.
-    pub(super) fn has_rusts_harness(&self) -> bool {
+    pub(crate) fn has_rusts_harness(&self) -> bool {
         !self.is_documentation() && !self.name.ends_with(" --test programs") || self.is_end_to_end()
     }
 
-    pub(super) fn is_documentation(&self) -> bool {
+    pub(crate) fn is_documentation(&self) -> bool {
         !self.arguments.is_empty()
     }
 }
@@ -54,7 +54,7 @@ impl Program {
 ///
 /// # Errors
 /// When that is not what cargo prints.
-pub(super) fn built(messages: &str) -> Result<Vec<Program>> {
+pub(crate) fn built(messages: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for line in messages.lines() {
         let message: Value = serde_json::from_str(line).context("reading what cargo built")?;
