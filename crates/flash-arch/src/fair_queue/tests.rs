@@ -1,3 +1,5 @@
+//! Who has the next job, and what it is charged to.
+
 use std::iter;
 
 use super::newcomers::KNOWN_FROM;
