@@ -124,7 +124,8 @@ fn is_canonical(raw: &[u8]) -> bool {
 }
 
 fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, Malformed> {
-    let decoded = decoded(raw)?;
+    // An encoded slash is a slash, as with nginx: mirrors of npm's registry ask for `/@scope%2fname`.
+    let decoded = percent::decode(raw).filter(|decoded| !decoded.contains(&0)).ok_or(Malformed)?;
     let mut path = Vec::with_capacity(decoded.len());
     let mut segments = decoded[1..].split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
@@ -147,30 +148,6 @@ fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, Malformed> {
         }
     }
     Ok(SitePath(Cow::Owned(path)))
-}
-
-/// An encoded slash is a slash, as with nginx: mirrors of npm's registry ask for `/@scope%2fname`.
-fn decoded(raw: &[u8]) -> Result<Vec<u8>, Malformed> {
-    let mut decoded = Vec::with_capacity(raw.len());
-    let mut bytes = raw.iter();
-    while let Some(&byte) = bytes.next() {
-        let byte = match byte {
-            b'%' => {
-                let mut digit = || bytes.next().and_then(hex).ok_or(Malformed);
-                digit()? << 4 | digit()?
-            }
-            plain => plain,
-        };
-        if byte == 0 {
-            return Err(Malformed);
-        }
-        decoded.push(byte);
-    }
-    Ok(decoded)
-}
-
-fn hex(digit: &u8) -> Option<u8> {
-    char::from(*digit).to_digit(16).map(|value| value as u8)
 }
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! Percent-encoding of paths, for Location and for links in listings.
-//!
-//! Decoding is not here: the request path does it once, where a path becomes canonical.
+//! Percent-encoding: of paths, for Location and for links in listings, and back.
 
 use crate::scan;
 
@@ -13,6 +11,18 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
 /// So every client reads it that reads listings of nginx and Apache.
 pub fn encode_name(name: &[u8], out: &mut Vec<u8>) {
     encode(name, &UNRESERVED, out);
+}
+
+/// The bytes that the text stands for. `None` if an escape is broken.
+pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let hex = |digit: &u8| char::from(*digit).to_digit(16).map(|value| value as u8);
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(&byte) = bytes.next() {
+        let mut digit = || bytes.next().and_then(hex);
+        decoded.push(if byte == b'%' { digit()? << 4 | digit()? } else { byte });
+    }
+    Some(decoded)
 }
 
 fn encode(text: &[u8], plain: &[bool; 256], out: &mut Vec<u8>) {
@@ -47,6 +57,14 @@ mod tests {
         assert_eq!(encoded(b"/100% \"?#<>[]\\^`{|}"), "/100%25%20%22%3F%23%3C%3E%5B%5D%5C%5E%60%7B%7C%7D");
         assert_eq!(encoded("/é\u{0}\u{7f}".as_bytes()), "/%C3%A9%00%7F");
         assert_eq!(encoded(b"/\xff\r\n"), "/%FF%0D%0A");
+    }
+
+    #[test]
+    fn escapes_are_decoded_once() {
+        assert_eq!(decode(b"/a%20b%2525+").as_deref(), Some(&b"/a b%25+"[..]));
+        for broken in [&b"%"[..], b"%4", b"a%4g", b"%-1"] {
+            assert_eq!(decode(broken), None);
+        }
     }
 
     #[test]
