@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::kind::name_of;
+use crate::kind::{Named, name_of};
 use crate::{
     File, Files, Host, Key, Keys, Kind, Location, PlaceName, Problem, Stands, document, include, key, secret,
 };
@@ -391,8 +391,31 @@ impl Reader<'_> {
                 }
                 values
             }
-            (kind, _) => self.list(key, kind, key.is_list, "", value),
+            (Kind::Names(names), DeValue::Table(pairs)) => self.names(key, names, pairs, value.span()),
+            (kind, _) => self.list(key, kind, key.takes_list(), "", value),
         }
+    }
+
+    /// The values of each name.
+    fn names(&mut self, key: &Key, names: &[Named], table: &DeTable<'_>, place: Range<usize>) -> Vec<Value> {
+        let mut values = Vec::new();
+        for (name, value) in in_order(table) {
+            let Some(named) = names.iter().find(|named| named.name == name.get_ref()) else {
+                let message = format!("unknown key `{}` in `{}`", name.get_ref().escape_debug(), key.name);
+                self.problem(name.span(), message, format!("it takes {}", key.kind.expected()));
+                continue;
+            };
+            values.extend(self.list(key, &named.kind, named.is_list, &format!("{}=", named.name), value));
+        }
+        // Without a value the key would not be set.
+        if values.is_empty() {
+            self.problem(
+                place,
+                format!("`{}` takes {}", key.name, key.kind.expected()),
+                "it says nothing".into(),
+            );
+        }
+        values
     }
 
     /// A file for each of these names.

@@ -46,6 +46,13 @@ pub struct Keys {
 /// A name that shares less than this with a known one resembles none.
 const SIMILARITY_MIN: f64 = 0.75;
 
+impl Key {
+    /// Whether its value may be a list. A table has the lists in its pairs.
+    pub(crate) fn takes_list(&self) -> bool {
+        self.is_list && !matches!(self.kind, Kind::Table { .. } | Kind::Names(_))
+    }
+}
+
 impl Keys {
     pub fn new(keys: Vec<Key>, instead: fn(&str) -> Option<&'static str>) -> Keys {
         Keys { keys, instead }

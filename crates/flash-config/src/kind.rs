@@ -3,6 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use crate::file::File;
+use crate::secret;
 
 /// What a value looks like in the file. The same value as a flag is always text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,10 @@ pub enum Kind {
     Switch,
     /// The same, or a table in its place, or a list of tables. Each table has a file for each of these names.
     SwitchOr(Vec<String>),
+    /// A table of some of these names, or `"off"`. Each value of a name is one value: the name, `=`, and what it is.
+    Names(Vec<Named>),
+    /// `{ file = "/path" }` or `{ credential = "NAME" }`, whose content stays there. As a flag it is the path.
+    SecretFile,
     Number,
     /// `4096` or `"64M"`.
     Bytes,
@@ -41,6 +46,14 @@ pub enum Kind {
     },
 }
 
+/// A name of [`Kind::Names`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub is_list: bool,
+}
+
 impl Kind {
     /// What to write, as it follows "takes".
     pub(crate) fn expected(&self) -> String {
@@ -49,6 +62,11 @@ impl Kind {
             Kind::SwitchOr(names) => {
                 format!("true or false, or a table with {}, or a list of them", names.join(" and "))
             }
+            Kind::Names(names) => {
+                let names: Vec<&str> = names.iter().map(|named| named.name).collect();
+                format!("a table with {}, or \"off\"", names.join(", "))
+            }
+            Kind::SecretFile => "{ file = \"/path\" } or { credential = \"NAME\" }".into(),
             Kind::Number => "a whole number".into(),
             Kind::Bytes => "a number of bytes, such as 4096 or \"64M\"".into(),
             Kind::Duration => "a time with its unit, such as \"10s\"".into(),
@@ -78,6 +96,10 @@ impl Kind {
             // Only 0 needs no unit, and the flag says so.
             (Kind::Duration, DeValue::Integer(number)) => Some(number.as_str().into()),
             (Kind::Folder | Kind::File, DeValue::String(text)) if !text.is_empty() => path(text),
+            (Kind::SecretFile, DeValue::Table(table)) => {
+                secret::path(table, file).ok()?.to_str().map(str::to_owned)
+            }
+            (Kind::Names(_), DeValue::String(text)) if text == "off" => Some(text.to_string()),
             (Kind::FileOrOff, DeValue::String(text)) if !matches!(&**text, "" | "off") => path(text),
             (Kind::FileOrOff, DeValue::String(text)) if !text.is_empty() => Some(text.to_string()),
             (Kind::Log | Kind::ErrorLog, DeValue::String(text)) if is_daemon(text) => Some(text.to_string()),

@@ -26,7 +26,7 @@ pub use config::{Config, Place, Setting, Site, Value};
 pub use file::{File, Files, Open};
 pub use host::Host;
 pub use key::{Key, Keys, Stands, Validate, nearest};
-pub use kind::Kind;
+pub use kind::{Kind, Named};
 pub use page::page;
 pub use place::PlaceName;
 pub use problem::{Location, Problem};

@@ -57,7 +57,7 @@ fn takes(key: &Key) -> String {
         }
         kind => kind.expected(),
     };
-    match key.is_list && !matches!(key.kind, Kind::Table { .. }) {
+    match key.takes_list() {
         true => format!("{one}, or a list of them"),
         false => one,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Key, Keys, Kind, Stands};
+use crate::{Key, Keys, Kind, Named, Stands};
 
 /// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
 pub fn schema(keys: &Keys) -> String {
@@ -42,8 +42,7 @@ fn properties<'k>(keys: impl Iterator<Item = &'k Key>) -> Map<String, Value> {
 
 fn property(key: &Key) -> Value {
     let one = form(&key.kind);
-    let mut property =
-        if key.is_list && !matches!(key.kind, Kind::Table { .. }) { or_list(one) } else { one };
+    let mut property = if key.takes_list() { or_list(one) } else { one };
     property["description"] = key.help.clone().into();
     if let Some(default) = &key.default {
         let number = default.parse::<u64>().ok().filter(|_| key.kind == Kind::Number);
@@ -66,6 +65,17 @@ fn form(kind: &Kind) -> Value {
             });
             json!({ "anyOf": [{ "type": "boolean" }, table, { "type": "array", "items": table }] })
         }
+        Kind::Names(names) => {
+            let one = |named: &Named| match named.is_list {
+                true => or_list(form(&named.kind)),
+                false => form(&named.kind),
+            };
+            let properties: Map<String, Value> =
+                names.iter().map(|named| (named.name.into(), one(named))).collect();
+            let table = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+            json!({ "anyOf": [{ "const": "off" }, table] })
+        }
+        Kind::SecretFile => secret(&["file", "credential"]),
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
         Kind::Bytes => json!({ "anyOf": [
             { "type": "integer", "minimum": 0 },
@@ -77,7 +87,9 @@ fn form(kind: &Kind) -> Value {
         ] }),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Log | Kind::ErrorLog | Kind::Address => json!({ "type": "string" }),
-        Kind::Text => json!({ "anyOf": [{ "type": "string" }, secret()] }),
+        Kind::Text => {
+            json!({ "anyOf": [{ "type": "string" }, secret(&["env", "file", "credential"])] })
+        }
         Kind::Folder | Kind::File | Kind::FileOrOff => json!({ "type": "string", "minLength": 1 }),
         Kind::Redirect => json!({ "anyOf": [
             { "type": "string", "minLength": 1 },
@@ -96,14 +108,15 @@ fn form(kind: &Kind) -> Value {
     }
 }
 
-fn secret() -> Value {
+fn secret(names: &[&str]) -> Value {
     let text = json!({ "type": "string", "minLength": 1 });
+    let properties: Map<String, Value> = names.iter().map(|name| ((*name).into(), text.clone())).collect();
     json!({
         "type": "object",
         "additionalProperties": false,
         "minProperties": 1,
         "maxProperties": 1,
-        "properties": { "env": text, "file": text, "credential": text },
+        "properties": properties,
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::env::VarError;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
@@ -20,29 +20,48 @@ const FORM: &str = "write { env = \"NAME\" }, { file = \"/path\" } or { credenti
 /// # Errors
 /// Why there is none.
 pub(crate) fn read(table: &DeTable<'_>, file: &File) -> Result<String, String> {
-    let mut pairs = table.iter();
-    let (Some((name, value)), None) = (pairs.next(), pairs.next()) else { return Err(FORM.into()) };
-    let DeValue::String(text) = value.get_ref() else { return Err(FORM.into()) };
-    let secret = match &**name.get_ref() {
+    let secret = match pair(table)? {
         // What the error says has the value in it.
-        "env" => {
+        ("env", text) => {
             file.has_variable(text);
-            std::env::var(&**text).map_err(|error| match error {
+            std::env::var(text).map_err(|error| match error {
                 VarError::NotUnicode(_) => format!("{text}: its value is not UTF-8"),
                 error @ VarError::NotPresent => format!("{text}: {error}"),
             })?
         }
-        "file" if !text.is_empty() => of_file(&file.absolute(text))?,
-        // systemd's LoadCredential and SetCredential.
-        "credential" if !text.contains('/') && !text.starts_with('.') => {
-            let folder = std::env::var_os("CREDENTIALS_DIRECTORY")
-                .ok_or("there are no credentials: CREDENTIALS_DIRECTORY is not set")?;
-            of_file(&Path::new(&folder).join(&**text))?
-        }
-        _ => return Err(FORM.into()),
+        _ => of_file(&path(table, file)?)?,
     };
     let secret = secret.strip_suffix('\n').unwrap_or(&secret);
     Ok(secret.strip_suffix('\r').unwrap_or(secret).into())
+}
+
+/// The file that has the value.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn path(table: &DeTable<'_>, file: &File) -> Result<PathBuf, String> {
+    match pair(table)? {
+        ("file", text) if !text.is_empty() => Ok(file.absolute(text)),
+        // systemd's LoadCredential and SetCredential.
+        ("credential", text) if !text.contains('/') && !text.starts_with('.') => {
+            let folder = std::env::var_os("CREDENTIALS_DIRECTORY")
+                .ok_or("there are no credentials: CREDENTIALS_DIRECTORY is not set")?;
+            Ok(Path::new(&folder).join(text))
+        }
+        _ => Err(FORM.into()),
+    }
+}
+
+/// The only pair of the table.
+fn pair<'t>(table: &'t DeTable<'_>) -> Result<(&'t str, &'t str), String> {
+    let mut pairs = table.iter();
+    match (pairs.next(), pairs.next()) {
+        (Some((name, value)), None) => match value.get_ref() {
+            DeValue::String(text) => Ok((name.get_ref(), text)),
+            _ => Err(FORM.into()),
+        },
+        _ => Err(FORM.into()),
+    }
 }
 
 fn of_file(path: &Path) -> Result<String, String> {
