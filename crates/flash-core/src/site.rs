@@ -131,6 +131,11 @@ impl SiteSettings {
         self.access.as_ref()?.users.as_ref()
     }
 
+    /// Whether only some clients get what is here.
+    pub(crate) fn is_private(&self) -> bool {
+        self.access.as_ref().is_some_and(AccessRules::are_private)
+    }
+
     /// Whether these rules may refuse or count a request for this path that the others have let pass.
     pub(crate) fn add_to(&self, others: &Self, path: &SitePath<'_>) -> bool {
         let of_clients = self.access.as_ref().is_some_and(|access| access.adds_to(others.access.as_ref()));

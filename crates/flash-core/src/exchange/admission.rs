@@ -14,9 +14,11 @@ use super::asked::Asked;
 use super::hand_off::HandOff;
 use super::login::{Login, LoginResult};
 use crate::clients::Rate;
+use crate::clients::link::{BadLink, Link, Links};
 use crate::clients::login::{Known, Users};
 use crate::connection::context::Context;
 use crate::connection::transport::TransportInfo;
+use crate::path::SitePath;
 use crate::record::counters::Count;
 use crate::record::refusal::Refusal;
 use crate::site::Site;
@@ -41,6 +43,8 @@ pub(crate) struct Passed {
     limits: Vec<(u32, Rate)>,
     /// The program that has handed on what it asks for, with what it said.
     pub(crate) hand_off: Option<Box<HandOff>>,
+    /// The links that its own is one of.
+    links: Vec<Arc<dyn Links>>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
@@ -85,11 +89,15 @@ impl Asker<'_> {
         match &site.settings.access {
             None => Admission::Admitted,
             Some(rules) => match self.by_rules((rules, site.limit_group), passed, cx) {
-                // No password is asked for where others could read it.
-                Admission::Admitted if !self.asked.comes_before_log_in() => match &rules.users {
-                    None => Admission::Admitted,
-                    Some(users) => self.by_login(users, passed, cx),
-                },
+                // Nothing secret is asked for where others could read it.
+                Admission::Admitted if !self.asked.comes_before_log_in() => {
+                    let by_link = rules.links.as_ref().map(|links| self.by_link(links, passed, cx));
+                    match (by_link, &rules.users) {
+                        (Some(Err(refused)), _) => refused,
+                        (_, None) => Admission::Admitted,
+                        (_, Some(users)) => self.by_login(users, passed, cx),
+                    }
+                }
                 admission => admission,
             },
         }
@@ -114,6 +122,38 @@ impl Asker<'_> {
             return self.refuse(Refusal::Limit, Answer::TooMany(seconds), cx);
         }
         Admission::Admitted
+    }
+
+    /// What a program hands on needs no link: the program has decided. One that expires while the request waits has been right.
+    #[allow(clippy::result_large_err, reason = "a refusal does not travel far")]
+    fn by_link(
+        &self,
+        links: &Arc<dyn Links>,
+        passed: &mut Passed,
+        cx: &Context<'_>,
+    ) -> Result<(), Admission> {
+        if passed.hand_off.is_some() || passed.links.iter().any(|known| Arc::ptr_eq(known, links)) {
+            return Ok(());
+        }
+        let RequestHead { target, fields, .. } = self.head;
+        let client = cx.server.settings.trusted_proxies.client(self.transport, *fields).peer;
+        let (query, now_s) = (target.query().unwrap_or_default(), cx.now.unix_seconds() as u64);
+        let checked = SitePath::parse(target.raw_path())
+            .map_err(|_| BadLink::Wrong)
+            .and_then(|path| links.check(&Link { path: &path, query, client, now_s }));
+        match checked {
+            Ok(()) => {
+                passed.links.push(Arc::clone(links));
+                Ok(())
+            }
+            Err(bad) => {
+                let refusal = match bad {
+                    BadLink::Wrong => Refusal::WrongLink,
+                    BadLink::Expired => Refusal::ExpiredLink,
+                };
+                Err(self.refuse(refusal, Answer::BadLink(bad), cx))
+            }
+        }
     }
 
     fn by_login(&self, users: &Arc<dyn Users>, passed: &Passed, cx: &mut Context<'_>) -> Admission {

@@ -16,6 +16,7 @@ use super::login::Login;
 use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
+use crate::clients::link::BadLink;
 use crate::connection::context::Context;
 use crate::file::background_work::BackgroundWork;
 use crate::file::compression::Compression;
@@ -40,6 +41,8 @@ pub(crate) enum Answer {
     Options,
     /// 401: the client has to log in.
     Unauthorized,
+    /// 403 or 410: the site or place asks for another link.
+    BadLink(BadLink),
     /// The redirection of a site or place, with its location.
     Redirect(Status, Vec<u8>),
     /// 429: the client has to wait so many seconds.
@@ -354,7 +357,8 @@ impl Answer {
             Answer::Error(status) => *status == Status::NOT_FOUND,
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
-            Answer::Redirect(..) | Answer::TooMany(_) | Answer::ToHttps | Answer::Unauthorized => false,
+            Answer::Redirect(..) | Answer::TooMany(_) | Answer::ToHttps => false,
+            Answer::Unauthorized | Answer::BadLink(_) => false,
         }
     }
 }
@@ -378,6 +382,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),
             Answer::Unauthorized => self.unauthorized(),
+            Answer::BadLink(bad) => self.bad_link(bad),
             Answer::Redirect(status, location) => self.page(status, [(&b"Location"[..], &location[..])]),
             Answer::TooMany(seconds) => self.too_many(seconds),
             Answer::ToHttps => self.redirect_to_https(head),

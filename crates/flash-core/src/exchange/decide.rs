@@ -139,6 +139,8 @@ pub(crate) struct Terms {
     pub(crate) body_bytes_max: u64,
     /// The client had to log in, and has.
     pub(crate) has_user: bool,
+    /// The response is for this client alone.
+    pub(crate) is_private: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
 }
@@ -149,13 +151,15 @@ type Stop<'s> = (Next, &'s Arc<Site>);
 impl Terms {
     /// Before any log-in.
     pub(crate) fn of(site: &Site) -> Self {
-        Self { body_bytes_max: site.settings.body_bytes_max, has_user: false, reads_accept: false }
+        let body_bytes_max = site.settings.body_bytes_max;
+        Self { body_bytes_max, has_user: false, is_private: false, reads_accept: false }
     }
 
     /// The request has passed these rules, too.
     fn add(&mut self, site: &Site) {
         self.body_bytes_max = self.body_bytes_max.min(site.settings.body_bytes_max);
         self.has_user |= site.settings.users().is_some();
+        self.is_private |= site.settings.is_private();
     }
 
     /// Who the request is from, if the client had to log in.
@@ -163,9 +167,9 @@ impl Terms {
         if self.has_user { Credentials::of(head.fields) } else { None }
     }
 
-    /// Whether the response is for one user, which the rules of its path do not say.
+    /// Whether the response is for one client, which the rules of its path do not say.
     pub(crate) fn are_private_in(self, site: &Site) -> bool {
-        self.has_user && site.settings.users().is_none()
+        self.is_private && !site.settings.is_private()
     }
 }
 
@@ -252,7 +256,10 @@ impl<'s> Phases<'_, 's> {
             self.terms.add(self.own);
             file.iter().for_each(|(_, site)| self.terms.add(site));
         }
-        self.terms.has_user |= self.passed.hand_off.as_ref().is_some_and(|hand_off| hand_off.has_user);
+        if let Some(hand_off) = &self.passed.hand_off {
+            self.terms.has_user |= hand_off.has_user;
+            self.terms.is_private |= hand_off.is_private;
+        }
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct HandOff {
     pub(crate) request_line: Box<[u8]>,
     /// The client had to log in to reach the program.
     pub(crate) has_user: bool,
+    /// The client had to log in, or to bring a signed link.
+    pub(crate) is_private: bool,
 }
 
 impl HandOff {
@@ -36,8 +38,14 @@ impl HandOff {
         for (name, value) in said.filter(|(name, _)| !is_of_content(name)) {
             header::field(&mut fields, name, value);
         }
-        let (request_line, has_user) = (Box::default(), false);
-        (fields.len() <= FIELDS_BYTES_MAX).then_some(Self { status, fields, request_line, has_user })
+        let (request_line, has_user, is_private) = (Box::default(), false, false);
+        (fields.len() <= FIELDS_BYTES_MAX).then_some(Self {
+            status,
+            fields,
+            request_line,
+            has_user,
+            is_private,
+        })
     }
 
     /// What is answered, if this is what the site has at the path.

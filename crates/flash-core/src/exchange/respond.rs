@@ -15,6 +15,7 @@ use flash_http::percent;
 use flash_http::range::{self, Multipart, Ranges};
 use flash_http::status::Status;
 
+use crate::clients::link::BadLink;
 use crate::clock::Now;
 use crate::exchange::body::{self, Body, Parts};
 use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
@@ -28,6 +29,9 @@ use crate::site::hosts;
 use crate::site::redirect;
 use crate::site::{INLINE_BYTES_MAX, Site};
 
+/// RFC 9111 §4.2.2: no cache may keep it, whatever the site's fields say.
+const NO_STORE: (&[u8], &[u8]) = (b"Cache-Control", b"no-store");
+
 /// What a response is written with.
 pub(crate) struct Responder<'a, S> {
     pub(crate) site: &'a Site,
@@ -36,7 +40,7 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
-    /// The response is for one user, whatever the site lets caches keep.
+    /// The response is for one client, whatever the site lets caches keep.
     pub(crate) is_private: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
@@ -345,9 +349,16 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         let site = self.site;
         let users = site.settings.access.as_ref().and_then(|access| access.users.as_ref());
         let challenge = users.map(|users| (&b"WWW-Authenticate"[..], users.challenge()));
-        // RFC 9111 §4.2.2: no cache may keep it, whatever the site's fields say.
-        let fields = challenge.into_iter().chain([(&b"Cache-Control"[..], &b"no-store"[..])]);
-        self.page(Status::UNAUTHORIZED, fields)
+        self.page(Status::UNAUTHORIZED, challenge.into_iter().chain([NO_STORE]))
+    }
+
+    /// The client needs another link.
+    pub(crate) fn bad_link(&mut self, bad: BadLink) -> Response {
+        let status = match bad {
+            BadLink::Wrong => Status::FORBIDDEN,
+            BadLink::Expired => Status::GONE,
+        };
+        self.page(status, [NO_STORE])
     }
 
     /// The client has used up its limit.

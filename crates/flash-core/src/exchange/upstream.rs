@@ -453,7 +453,7 @@ impl UpstreamExchange {
         let mut hand_off = hand_off.take();
         if let Some(hand_off) = &mut hand_off {
             hand_off.request_line = self.request.parse().framing.request_line.into();
-            hand_off.has_user = terms.has_user;
+            (hand_off.has_user, hand_off.is_private) = (terms.has_user, terms.is_private);
         }
         Some((self.request.redirected(target), hand_off))
     }

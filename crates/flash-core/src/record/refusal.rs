@@ -22,6 +22,10 @@ pub enum Refusal {
     Network,
     /// 429.
     Limit,
+    /// 403: no signed link, or a wrong one.
+    WrongLink,
+    /// 410: a signed link that was right.
+    ExpiredLink,
     /// 401: a name or a password is wrong.
     WrongLogin,
     /// 503: too many log-ins wait for their check.
@@ -41,7 +45,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::LinkOutside,
         Self::NotTheUsers,
         Self::Permission,
@@ -50,6 +54,8 @@ impl Refusal {
         Self::BodyTooLarge,
         Self::Network,
         Self::Limit,
+        Self::WrongLink,
+        Self::ExpiredLink,
         Self::WrongLogin,
         Self::LoginsBusy,
         Self::Connections,
@@ -79,6 +85,8 @@ impl Refusal {
             Self::BodyTooLarge => "413: the request's body is larger than --body-bytes-max",
             Self::Network => "403: --allow and --deny do not admit the client's address",
             Self::Limit => "429: the client has used up its --limit",
+            Self::WrongLink => "403: the link has no signature by a key of --signed",
+            Self::ExpiredLink => "410: the signed link has expired",
             Self::WrongLogin => "401: the user name or the password is not one of --auth",
             Self::LoginsBusy => "503: too many log-ins wait for the check of their passwords",
             Self::Connections => "429: the client has as many connections as --connections-per-client says",

@@ -1,4 +1,5 @@
-//! What a client has to pass before a request is answered: networks, a limit of requests, and a log-in.
+//! What a client has to pass before a request is answered: networks, a limit of requests, a signed link, and a
+//! log-in.
 //!
 //! The order of networks never matters. The longest network that holds the client's address decides, and of two equal ones the
 //! denial. An address that no network holds may come, unless some networks are allowed.
@@ -6,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::clients::Rate;
+use crate::clients::link::Links;
 use crate::clients::login::Users;
 use crate::record::Peer;
 use crate::site::network::Network;
@@ -16,6 +18,8 @@ pub struct AccessRules {
     pub networks: AccessNetworks,
     /// The limit of each client's requests.
     pub limit: Option<Rate>,
+    /// The links that lead here. Without any, every link does.
+    pub links: Option<Arc<dyn Links>>,
     /// Those who may log in. Without any, nobody has to.
     pub users: Option<Arc<dyn Users>>,
 }
@@ -23,19 +27,27 @@ pub struct AccessRules {
 impl AccessRules {
     /// Whether a client may be refused or counted that the others have let pass.
     pub(crate) fn adds_to(&self, others: Option<&Self>) -> bool {
-        let Self { networks, limit, users } = self;
+        let Self { networks, limit, links, users } = self;
         !(networks.is_open() || others.is_some_and(|others| others.networks == *networks))
             || limit.is_some_and(|limit| others.and_then(|others| others.limit) != Some(limit))
-            || users.as_ref().is_some_and(|users| {
-                let others = others.and_then(|others| others.users.as_ref());
-                !others.is_some_and(|others| Arc::ptr_eq(others, users))
-            })
+            || is_other(links.as_ref(), others.and_then(|others| others.links.as_ref()))
+            || is_other(users.as_ref(), others.and_then(|others| others.users.as_ref()))
+    }
+
+    /// Whether only some clients get what is here, by a log-in or by a link.
+    pub(crate) fn are_private(&self) -> bool {
+        self.links.is_some() || self.users.is_some()
     }
 
     /// Whether there is any rule.
     pub fn is_empty(&self) -> bool {
-        self.networks.is_open() && self.limit.is_none() && self.users.is_none()
+        self.networks.is_open() && self.limit.is_none() && !self.are_private()
     }
+}
+
+/// Whether one rule is there, and is not the other one.
+fn is_other<Rule: ?Sized>(rule: Option<&Arc<Rule>>, other: Option<&Arc<Rule>>) -> bool {
+    rule.is_some_and(|rule| !other.is_some_and(|other| Arc::ptr_eq(rule, other)))
 }
 
 /// Networks that are allowed and denied. Without any, every client may come.

@@ -216,8 +216,9 @@ impl Hosts {
         self.site(self.position_of(host)?)
     }
 
+    /// The position of that site.
     #[inline]
-    fn position_of(&self, host: Option<&[u8]>) -> Option<u32> {
+    pub fn position_of(&self, host: Option<&[u8]>) -> Option<u32> {
         if self.exact.is_empty() && self.below.is_empty() {
             return self.any;
         }

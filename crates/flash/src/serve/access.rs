@@ -19,7 +19,7 @@ use crate::flags::{self, Denial};
 pub(super) fn rules(flags: &flags::Serve, users: Option<Arc<dyn Users>>) -> Option<AccessRules> {
     let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
     let networks = AccessNetworks::new(&flags.allow, &denied);
-    let rules = AccessRules { networks, limit: flags.limit, users };
+    let rules = AccessRules { networks, limit: flags.limit, links: None, users };
     (!rules.is_empty()).then_some(rules)
 }
 

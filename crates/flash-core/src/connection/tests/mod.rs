@@ -14,6 +14,7 @@ mod h2;
 mod holding;
 mod hosts;
 mod leaving;
+mod links;
 mod listing;
 mod logins;
 mod lower_limits;

@@ -130,6 +130,7 @@ fn rules() -> Vec<(&'static str, SiteSettings, u16)> {
     let denied = ["/sub", "/prog", "/a.php", "/front.php", "/page.html", "/404.html", "*.pl", "front"];
     vec![
         ("allow", access(AccessRules { networks, ..AccessRules::default() }), 403),
+        ("signed", access(super::links::by_link()), 403),
         ("auth", access(AccessRules { users: Some(Circle::of("bees")), ..AccessRules::default() }), 401),
         ("methods", SiteSettings { methods: Some(Methods::new([Method::Options], true)), ..plain() }, 405),
         ("gone", SiteSettings { gone: true, ..plain() }, 410),
