@@ -1,13 +1,17 @@
-//! The users of sites and places: password files, their hashes, and the memory of log-ins that were right.
+//! Who may have what: password files, their hashes, the memory of log-ins that were right, and signed links.
 //!
 //! A [`PasswordFile`] is read at the start and at each reload. It answers the request path at once if it remembers a log-in, and
-//! else with a check, which takes a processor for long. Which thread runs the check is not known here.
+//! else with a check, which takes a processor for long. Which thread runs the check is not known here. [`SignedLinks`] always
+//! answer at once.
 
 #![forbid(unsafe_code)]
 
 mod hash;
+mod links;
 mod password_file;
 mod successes;
 
+pub use links::secure_link::{Arguments, Expression, SecureLink};
+pub use links::{Form, LinkTerms, SignedLinks};
 pub use password_file::PasswordFile;
 pub use successes::Successes;

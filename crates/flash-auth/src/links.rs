@@ -1,0 +1,217 @@
+//! Signed links: HMAC-SHA256 over a path or a prefix of paths, and over what else the link says.
+//!
+//! The arguments of a link are `expires`, and perhaps `prefix` and `client`. `signature` is the HMAC of a line for each of them and
+//! a last one for the path, in base64url without padding:
+//!
+//! ```text
+//! expires=1767225600
+//! client=192.0.2.1
+//! path=/members/a.iso
+//! ```
+//!
+//! Only the last line may hold line breaks, so no two links have the same text. A link for all that lies below a path has
+//! `prefix=/members` as its last line. The other form of links is that of nginx, see [`secure_link`].
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use flash_core::clients::link::{BadLink, Link, Links};
+use flash_core::path::SitePath;
+use flash_core::site::network::Network;
+use flash_http::percent;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+pub use self::said::LinkTerms;
+use self::said::{argument, second};
+use self::secure_link::SecureLink;
+
+mod said;
+pub(crate) mod secure_link;
+
+/// The links of a site or a place.
+pub struct SignedLinks {
+    form: Form,
+    /// The first one signs. Links by the others are right, too.
+    keys: Box<[Key]>,
+}
+
+/// What links look like.
+#[derive(Debug)]
+pub enum Form {
+    Flash,
+    Nginx(SecureLink),
+}
+
+/// What links are signed with.
+type Key = Zeroizing<Vec<u8>>;
+
+/// How many bytes a key's file may have.
+const KEY_BYTES_MAX: u64 = 4096;
+/// RFC 2104 §3 wants as many as the hash has. Half of that cannot be guessed either.
+const KEY_BYTES_MIN: usize = 16;
+
+const EXPIRES: &str = "expires";
+const CLIENT: &str = "client";
+const PREFIX: &str = "prefix";
+const PATH: &str = "path";
+const SIGNATURE: &str = "signature";
+
+impl SignedLinks {
+    /// Reads the files of keys, which `open` opens. What it opens may be no file, where another process reads the keys.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has no key.
+    pub fn read(
+        form: Form,
+        files: &[&Path],
+        open: impl Fn(&Path) -> io::Result<File>,
+    ) -> Result<Self, String> {
+        let bytes_min = match form {
+            Form::Flash => KEY_BYTES_MIN,
+            // It is as long as it was with nginx.
+            Form::Nginx(_) => 1,
+        };
+        let keys = files.iter().filter_map(|path| read_key(path, &open, bytes_min).transpose());
+        Ok(Self { form, keys: keys.collect::<Result<_, _>>()? })
+    }
+
+    /// The arguments of a link to this path, as a query has them.
+    ///
+    /// # Errors
+    /// Such links cannot say that.
+    pub fn sign(&self, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> Result<String, String> {
+        let key = self.keys.first().ok_or("there is no key")?;
+        match &self.form {
+            Form::Flash => Ok(sign(key, path, terms)),
+            Form::Nginx(form) => form.sign(key, path, terms),
+        }
+    }
+}
+
+impl Links for SignedLinks {
+    fn check(&self, link: &Link<'_>) -> Result<(), BadLink> {
+        match &self.form {
+            Form::Flash => check(&self.keys, link),
+            Form::Nginx(form) => form.check(self.keys.iter().map(|key| &key[..]), link),
+        }
+    }
+}
+
+fn read_key(
+    path: &Path,
+    open: impl Fn(&Path) -> io::Result<File>,
+    bytes_min: usize,
+) -> Result<Option<Key>, String> {
+    let shown = path.display();
+    let failed = |error| format!("cannot read {shown}: {error}");
+    let mut key = Key::default();
+    let file = open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Ok(None);
+    }
+    file.take(KEY_BYTES_MAX + 1).read_to_end(&mut key).map_err(failed)?;
+    for end in [b'\n', b'\r'] {
+        key.pop_if(|byte| *byte == end);
+    }
+    let how_to_make = || format!("make one with openssl rand -base64 32 > {shown}");
+    match key.len() {
+        0 => Err(format!("{shown} has no key: {}", how_to_make())),
+        length if length < bytes_min => {
+            Err(format!("the key in {shown} has less than {bytes_min} bytes: {}", how_to_make()))
+        }
+        length if length as u64 > KEY_BYTES_MAX => {
+            Err(format!("the key in {shown} has more than {KEY_BYTES_MAX} bytes"))
+        }
+        _ => Ok(Some(key)),
+    }
+}
+
+fn check(keys: &[Key], link: &Link<'_>) -> Result<(), BadLink> {
+    let argument = |name| argument(link.query, name);
+    let [expires, client, prefix, signature] =
+        [argument(EXPIRES)?, argument(CLIENT)?, argument(PREFIX)?, argument(SIGNATURE)?];
+    // What is no number and no network could have line breaks.
+    let (expires, expires_s) =
+        expires.and_then(|text| second(&text).map(|second| (text, second))).ok_or(BadLink::Wrong)?;
+    let is_for = |client: &Vec<u8>| {
+        let network = std::str::from_utf8(client).ok().and_then(|text| text.parse::<Network>().ok());
+        network.is_some_and(|network| network.holds(link.client))
+    };
+    let is_above = |prefix: &Vec<u8>| {
+        let rest = link.path.as_bytes().strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
+        rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+    };
+    if !(client.as_ref().is_none_or(is_for) && prefix.as_ref().is_none_or(is_above)) {
+        return Err(BadLink::Wrong);
+    }
+    let over = prefix.as_deref().ok_or(link.path.as_bytes());
+    let text = text(&expires, client.as_deref(), over);
+    let signature =
+        signature.and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok()).ok_or(BadLink::Wrong)?;
+    // Compares in constant time.
+    if !keys.iter().any(|key| hmac(key, &text).verify_slice(&signature).is_ok()) {
+        return Err(BadLink::Wrong);
+    }
+    if expires_s < link.now_s { Err(BadLink::Expired) } else { Ok(()) }
+}
+
+fn sign(key: &Key, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> String {
+    let LinkTerms { expires_s, is_prefix, client } = *terms;
+    let expires = expires_s.to_string();
+    let over = if is_prefix { Ok(path.as_bytes()) } else { Err(path.as_bytes()) };
+    let text = text(expires.as_bytes(), client.map(str::as_bytes), over);
+    let signature = BASE64_URL_SAFE_NO_PAD.encode(hmac(key, &text).finalize().into_bytes());
+    let mut query = format!("{EXPIRES}={expires}");
+    if let Some(client) = client {
+        query += &format!("&{CLIENT}={client}");
+    }
+    if is_prefix {
+        let mut encoded = Vec::new();
+        for (number, segment) in path.as_bytes().split(|&byte| byte == b'/').enumerate() {
+            encoded.extend((number > 0).then_some(b'/'));
+            percent::encode_name(segment, &mut encoded);
+        }
+        query += &format!("&{PREFIX}={}", String::from_utf8_lossy(&encoded));
+    }
+    query + &format!("&{SIGNATURE}={signature}")
+}
+
+fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key may have any length");
+    mac.update(text);
+    mac
+}
+
+/// What is signed. `over` is a prefix, or else the path.
+fn text(expires: &[u8], client: Option<&[u8]>, over: Result<&[u8], &[u8]>) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut line = |name: &str, value: &[u8]| {
+        text.extend_from_slice(if text.is_empty() { b"" } else { b"\n" });
+        text.extend_from_slice(name.as_bytes());
+        text.push(b'=');
+        text.extend_from_slice(value);
+    };
+    line(EXPIRES, expires);
+    client.into_iter().for_each(|client| line(CLIENT, client));
+    match over {
+        Ok(prefix) => line(PREFIX, prefix),
+        Err(path) => line(PATH, path),
+    }
+    text
+}
+
+/// Without its keys.
+impl fmt::Debug for SignedLinks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignedLinks").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
