@@ -16,9 +16,10 @@ const BOB: &str = "bob:$2b$04$abcdefghijklmnopqrstuuuz8dLDKHdaIkqWTeEJl8dWScfl4U
 const AS_BOB: &str = "Authorization: Basic Ym9iOmJlZQ==\r\n";
 
 /// A rule, and what it answers.
-const KEYS: [(&str, u16); 6] = [
+const KEYS: [(&str, u16); 7] = [
     ("allow = '192.0.2.1'", 403),
     ("auth = 'staff.htpasswd'", 401),
+    ("signed = { key = { file = 'links.key' } }", 403),
     ("methods = ['OPTIONS']", 405),
     ("gone = true", 410),
     ("redirect = '/elsewhere'", 308),
@@ -61,6 +62,7 @@ fn made(arch: &str) -> (TempDir, PathBuf) {
         site::write(&file, format!("of {name}").as_bytes());
     }
     fs::write(folder.path().join("staff.htpasswd"), BOB).expect("the file is written");
+    site::write(&folder.path().join("links.key"), b"0123456789abcdef");
     for (name, says) in [("to", "Location: $QUERY_STRING"), ("a.pl", "Content-Type: text/plain")] {
         let script = folder.path().join("programs").join(name);
         fs::create_dir_all(script.parent().expect("a folder")).expect("a folder");

@@ -61,7 +61,7 @@ pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, F
 }
 
 /// The flags of `flash serve` with this file, for commands that only look at them.
-fn look(path: &Path) -> Result<Box<Serve>, Failure> {
+pub(crate) fn look(path: &Path) -> Result<Box<Serve>, Failure> {
     let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
     let flags = Flags::read_with_file(words, |path, given| of_file(path, given, open_to_look, &print))?;
     match flags.command {

@@ -99,7 +99,8 @@ impl Explanation<'_> {
             places.iter().for_each(|place| line("place", &place.text, &place.at));
             rules.iter().for_each(|rule| line("rule", &rule.text, &rule.at));
         }
-        self.login().into_iter().for_each(|rule| line("log-in", "needed", &rule.at));
+        self.rule_of("signed").into_iter().for_each(|rule| line("link", "signed", &rule.at));
+        self.rule_of("auth").into_iter().for_each(|rule| line("log-in", "needed", &rule.at));
         match &self.answer.found {
             Some(Found::File(path)) => line("file", &path.display().to_string(), ""),
             Some(Found::Folder) => line("found", "a folder", ""),
@@ -133,9 +134,11 @@ impl Explanation<'_> {
         })
     }
 
-    /// The rule by which the client has to log in.
-    fn login(&self) -> Option<&Line> {
-        let is_on = |rule: &&Line| rule.text.starts_with("auth = ") && rule.text != "auth = off";
+    /// The rule with this key, by which the client has to show something.
+    fn rule_of(&self, key: &str) -> Option<&Line> {
+        let is_on = |rule: &&Line| {
+            rule.text.split_once(" = ").is_some_and(|(name, value)| name == key && value != "off")
+        };
         let of_found = self.at.iter().flat_map(|at| &at.rules);
         self.rules.iter().chain(of_found).find(is_on)
     }
@@ -163,7 +166,8 @@ impl Explanation<'_> {
             "answers": self.at.as_ref().map(|at| {
                 json!({ "path": at.path, "places": lines(&at.places), "rules": lines(&at.rules) })
             }),
-            "login": self.login().map(|rule| json!({ "at": rule.at })),
+            "link": self.rule_of("signed").map(|rule| json!({ "at": rule.at })),
+            "login": self.rule_of("auth").map(|rule| json!({ "at": rule.at })),
             "found": found,
             "known_by": self.known_by(),
             "program": program.map(|(program, script)| json!({ "text": program, "script": script })),

@@ -45,6 +45,8 @@ mod programs;
 mod route;
 mod rules;
 mod serve;
+mod sign;
+mod signed;
 mod size;
 mod tls;
 mod usual_listen;
@@ -66,6 +68,8 @@ pub(crate) use programs::Programs;
 pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use rules::Rules;
 pub(crate) use serve::{RulesFlags, Serve, SiteFlags};
+pub(crate) use sign::Sign;
+pub(crate) use signed::{LinkForm, Signed};
 pub(crate) use size::shown as shown_size;
 pub(crate) use tls::{ClientCertificate, Https, Tls};
 pub(crate) use value::Switch;
@@ -152,6 +156,13 @@ pub(crate) enum Command {
         after_help = "Example:\n  flash explain --config flash.toml http://www.example.org/assets/app.js"
     )]
     Explain(explain::Explain),
+    /// Make a signed link
+    ///
+    /// Prints the URL with a signature by the first key of its place, as the configuration file says it. The server needs no reload.
+    #[command(
+        after_help = "Examples:\n  flash sign https://www.example.org/members/a.iso --expires 1h\n  flash sign https://www.example.org/members/ --prefix --expires 30d --client 192.0.2.1"
+    )]
+    Sign(Sign),
     /// Print the JSON Schema of configuration files, for editors
     #[command(after_help = "Example:\n  flash schema > flash.schema.json")]
     Schema,

@@ -27,6 +27,7 @@ mod helper;
 mod manual;
 mod serve;
 mod sibling;
+mod sign;
 mod start_folder;
 mod status;
 mod top;
@@ -63,6 +64,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         }
         Some(Command::Check { config }) => config::check(&config),
         Some(Command::Explain(flags)) => explain::run(&flags),
+        Some(Command::Sign(flags)) => sign::run(&flags),
         Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),

@@ -49,6 +49,7 @@ mod environment;
 mod fallback;
 mod folders;
 mod inherited;
+mod links;
 mod listeners;
 mod logs;
 mod memory;
@@ -80,6 +81,7 @@ const DESCRIPTORS_READY: usize = 128 << 10;
 pub(crate) use admin::make_folder;
 pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
+pub(crate) use links::links_at;
 pub(crate) use privileges::{as_user_first, become_user, user_of};
 pub(crate) use reader::{Again, Check, Reader};
 pub(crate) use rehearsal::{Answer, Found, Rehearsal};
@@ -126,8 +128,7 @@ fn serve(
     let mut plan = Plan::new(flags, &dir)?;
     // Before this process gives its rights up.
     plan.certificates = certificates::read(&plan.flags)?.into();
-    let of_rules: Vec<String> =
-        no_effect::check(&plan.flags).map(|fault| fault.failure.to_string()).collect();
+    let of_rules: Vec<String> = check::warnings(&plan.flags).map(|fault| fault.failure.to_string()).collect();
     plan.forget_sites();
     allocator::collect();
     let flags = Arc::clone(&plan.flags);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ValueHint};
-use flash_config::{Key, Keys, Kind, Stands, Validate};
+use flash_config::{Key, Keys, Kind, Named, Stands, Validate};
 use flash_core::clients::Rate;
 use flash_core::path::SitePath;
 use flash_core::site::hosts::HostName;
@@ -20,8 +20,8 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, Listen, LogTo, RouteFlag,
-    Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, LinkForm, Listen, LogTo,
+    RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -43,7 +43,7 @@ const IN_SITES: [&str; 10] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 32] = [
+const IN_PLACES: [&str; 33] = [
     ROOT,
     "list",
     "index",
@@ -55,6 +55,7 @@ const IN_PLACES: [&str; 32] = [
     "deny",
     "allow",
     "auth",
+    "signed",
     "limit",
     "follow-links",
     "cache-control",
@@ -200,6 +201,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<LogTo>()]) => Kind::Log,
         _ if is(&[TypeId::of::<ErrorLogTo>()]) => Kind::ErrorLog,
         _ if is(&[TypeId::of::<Auth>()]) => Kind::FileOrOff,
+        _ if is(&[TypeId::of::<Signed>()]) => Kind::Names(signed()),
         _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>(), TypeId::of::<SocketAddr>()]) => {
             Kind::Address
         }
@@ -228,6 +230,18 @@ fn kind(arg: &Arg) -> Option<Kind> {
         }
         _ => return None,
     })
+}
+
+/// What a table in place of `--signed` has.
+fn signed() -> Vec<Named> {
+    let forms = LinkForm::NAMES.map(|(name, _)| name.to_owned());
+    let named = |name, kind, is_list| Named { name, kind, is_list };
+    vec![
+        named(Signed::KEY, Kind::SecretFile, true),
+        named(Signed::FORM, Kind::Choice(forms.into()), false),
+        named(Signed::MD5, Kind::Text, false),
+        named(Signed::LINK, Kind::Text, false),
+    ]
 }
 
 /// The flag's own parser, on one value.

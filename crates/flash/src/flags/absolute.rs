@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use flash_observe::Destination;
 
-use super::{AdminAt, Auth, ErrorLogTo, ListenAddress, LogTo, RouteFlag, Serve, Upstream};
+use super::{AdminAt, Auth, ErrorLogTo, ListenAddress, LogTo, RouteFlag, Serve, Signed, Upstream};
 use crate::start_folder::{absolute, start_folder};
 
 impl Serve {
@@ -31,6 +31,11 @@ impl Serve {
         }
         if let Some(Auth::File(path)) = &mut rules.auth {
             make(path);
+        }
+        for signed in &mut rules.signed {
+            if let Signed::Key(path) = signed {
+                make(path);
+            }
         }
         for RouteFlag { what, .. } in
             programs.cgi.iter_mut().chain(&mut programs.cgi_direct).chain(&mut programs.files)
@@ -90,6 +95,7 @@ mod tests {
                 "rel/x",
                 "unix:rel/x",
                 "/p=rel/x",
+                "key=rel/x",
                 ".s=unix:rel/x",
                 "syslog:unix:rel/x",
                 "journald:unix:rel/x",

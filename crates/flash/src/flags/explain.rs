@@ -44,7 +44,7 @@ pub(crate) struct Url {
     pub target: String,
 }
 
-fn parse_url(text: &str) -> Result<Url, String> {
+pub(super) fn parse_url(text: &str) -> Result<Url, String> {
     let (is_https, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (false, rest),
         (_, Some(rest)) => (true, rest),

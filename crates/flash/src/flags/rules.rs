@@ -2,6 +2,7 @@
 //! sites and places, too.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
@@ -9,7 +10,7 @@ use flash_core::path::SitePath;
 use flash_core::site::methods::{Method, Methods};
 use flash_core::site::redirect::Redirect;
 
-use super::{Auth, field, name};
+use super::{Auth, Signed, field, name};
 
 const HEADING: &str = "Rules";
 
@@ -35,6 +36,14 @@ pub(crate) struct Rules {
     #[arg(long, value_name = "FILE|off", value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().map(Auth::from), help_heading = HEADING)]
     pub auth: Option<Auth>,
+
+    /// Answer only signed links: 403 without a right signature, and 410 once it has expired. key=FILE names the file of a key. Links by
+    /// each of several are right, and flash sign makes them with the first. With form=nginx, links have the hash of secure_link:
+    /// md5=EXPRESSION is its secure_link_md5 with $secret for the secret, and link=ARGUMENTS its secure_link if that is not
+    /// $arg_md5,$arg_expires. In a place, off answers every link although its site does not. A reload reads the keys again. May be
+    /// given repeatedly
+    #[arg(long, value_name = "NAME=VALUE|off", value_parser = Signed::from_str, help_heading = HEADING)]
+    pub signed: Vec<Signed>,
 
     /// Tell clients and programs the id of each request, in X-Request-Id. One that a trusted proxy has sent is kept
     #[arg(long, help_heading = HEADING)]
@@ -67,6 +76,16 @@ impl Rules {
     /// The file of those who may log in.
     pub(crate) fn users(&self) -> Option<&Path> {
         self.auth.as_ref().and_then(Auth::file)
+    }
+
+    /// The files of those who may log in, and of the keys of links.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.users().into_iter().chain(self.signed.iter().filter_map(Signed::key))
+    }
+
+    /// Whether only some clients get what is there.
+    pub(crate) fn are_private(&self) -> bool {
+        self.files().next().is_some()
     }
 
     /// The charset that takes the place of UTF-8. An empty one stands for none.

@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use flash_auth::{PasswordFile, Successes};
+use flash_auth::{Form, PasswordFile, SecureLink, SignedLinks, Successes};
 use flash_core::clients::Clients;
+use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::site::access::{AccessNetworks, AccessRules};
 use flash_os::random;
@@ -13,13 +14,17 @@ use flash_os::shared_array::SharedWords;
 
 use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Denial};
+use crate::flags::{self, Denial, LinkForm, Signed};
 
 /// The rules of a site, if there are any.
-pub(super) fn rules(flags: &flags::Serve, users: Option<Arc<dyn Users>>) -> Option<AccessRules> {
+pub(super) fn rules(
+    flags: &flags::Serve,
+    links: Option<Arc<dyn Links>>,
+    users: Option<Arc<dyn Users>>,
+) -> Option<AccessRules> {
     let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
     let networks = AccessNetworks::new(&flags.allow, &denied);
-    let rules = AccessRules { networks, limit: flags.limit, links: None, users };
+    let rules = AccessRules { networks, limit: flags.limit, links, users };
     (!rules.is_empty()).then_some(rules)
 }
 
@@ -64,4 +69,36 @@ pub(super) fn users(
         Ok(file) => Ok(Arc::new(file)),
         Err(why) => Err(Failure::Run(why)),
     }
+}
+
+/// The links that are signed as these values say.
+pub(super) fn links(signed: &[Signed], open: &OpenNamed<'_>) -> Result<Option<SignedLinks>, Failure> {
+    if matches!(signed, [] | [Signed::Off]) {
+        return Ok(None);
+    }
+    let (mut keys, mut form, mut expression, mut arguments) = (Vec::new(), LinkForm::Flash, None, None);
+    for value in signed {
+        match value {
+            Signed::Off => return Err(Failure::Usage("either links are signed, or off".into())),
+            Signed::Key(path) => keys.push(&**path),
+            Signed::Form(named) => form = *named,
+            Signed::Md5(said) => expression = Some(said.clone()),
+            Signed::Link(said) => arguments = Some(said.clone()),
+        }
+    }
+    let form = match (form, expression) {
+        (LinkForm::Flash, None) if arguments.is_none() => Ok(Form::Flash),
+        (LinkForm::Flash, _) => Err("md5 and link are for form = \"nginx\"".into()),
+        (LinkForm::Nginx, None) => Err("form = \"nginx\" needs md5, the value of its secure_link_md5".into()),
+        (LinkForm::Nginx, Some(expression)) => {
+            SecureLink::new(arguments.unwrap_or_default(), expression).map(Form::Nginx)
+        }
+    };
+    let form = form.map_err(Failure::Usage)?;
+    if keys.is_empty() {
+        return Err(Failure::Usage(
+            "signed links need a key, as in key = { file = \"/etc/flash/links.key\" }".into(),
+        ));
+    }
+    SignedLinks::read(form, &keys, open).map(Some).map_err(Failure::Run)
 }

@@ -5,7 +5,7 @@ use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
 use super::{
-    access, certificates, cgi_user, listeners, named_files, no_effect, privileges, shares, site_plan,
+    access, certificates, cgi_user, links, listeners, named_files, no_effect, privileges, shares, site_plan,
     unsupported,
 };
 use crate::failure::{Failure, cannot};
@@ -22,8 +22,13 @@ pub(crate) struct Findings {
 pub(crate) fn check(flags: &flags::Serve) -> Findings {
     let (errors, warnings) = certificates::check(flags);
     let errors = errors.into_iter().map(of_certificate).chain(check_again(flags, &named_files::open));
-    let warnings = warnings.into_iter().map(of_certificate).chain(no_effect::check(flags));
+    let warnings = warnings.into_iter().map(of_certificate).chain(self::warnings(flags));
     Findings { errors: errors.collect(), warnings: warnings.collect() }
+}
+
+/// What is not right, and hinders no server.
+pub(super) fn warnings(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
+    no_effect::check(flags).chain(links::check(flags))
 }
 
 /// What is wrong with a certificate, at its key.

@@ -39,9 +39,9 @@ pub(super) fn start(
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
 }
 
-/// The certificates, keys, authorities and password files that the flags name.
+/// The certificates, keys, authorities, password files and keys of links that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
-    let users = [flags].into_iter().chain(of_sites).filter_map(|flags| flags.rules.users());
-    certificates::named(flags).into_iter().chain(users.map(Path::to_owned)).collect()
+    let of_rules = [flags].into_iter().chain(of_sites).flat_map(|flags| flags.rules.files());
+    certificates::named(flags).into_iter().chain(of_rules.map(Path::to_owned)).collect()
 }

@@ -31,7 +31,7 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
         cache_control: flags.cache_rules(),
         experiments: flags.experiments.settings(),
     };
-    if flags.rules.users().is_some() { template.private() } else { template }
+    if flags.rules.are_private() { template.private() } else { template }
 }
 
 /// The types of files, and the coding that they are in.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_auth::Successes;
+use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::site::configuration_number::ConfigurationNumber;
@@ -33,7 +34,7 @@ use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
 use super::{access, denied, fallback, reachable, response_extras};
 use crate::failure::Failure;
-use crate::flags::{self, Denial};
+use crate::flags::{self, Denial, Signed};
 
 /// All sites.
 pub(super) struct SitePlans {
@@ -91,7 +92,7 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// `open` opens password files. A process that can read no others takes what was `read_before`. `successes` remembers the log-ins of
+/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`. `successes` remembers the log-ins of
 /// all sites.
 ///
 /// # Errors
@@ -159,6 +160,8 @@ struct Planner<'s> {
     runnable: Runnable,
     pages: HashMap<PathBuf, Arc<Pages>>,
     users: HashMap<PathBuf, Arc<dyn Users>>,
+    /// Each with its flags.
+    links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
     successes: &'s Successes,
     open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
@@ -175,6 +178,7 @@ impl<'s> Planner<'s> {
             runnable,
             pages: HashMap::new(),
             users: HashMap::new(),
+            links: Vec::new(),
             successes,
             open,
             reads_files: true,
@@ -244,13 +248,14 @@ impl<'s> Planner<'s> {
         let template = Arc::new(response_extras::template(flags));
         let pages = self.pages(flags).map_err(|wrong| ("error-pages", wrong))?;
         response_extras::check_fields(flags).map_err(|wrong| ("header", wrong))?;
+        let links = self.links(&flags.rules.signed).map_err(|wrong| ("signed", wrong))?;
         let users = flags.rules.users().map(|path| self.users(path)).transpose();
         let users = users.map_err(|wrong| ("auth", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
-            access: access::rules(flags, users),
+            access: access::rules(flags, links, users),
             list: flags.list,
             fallback: fallback::of(flags, &programs),
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
@@ -305,6 +310,16 @@ impl<'s> Planner<'s> {
         let users = access::users(path, self.open, self.successes)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
+    }
+
+    /// Rules with the same keys share them.
+    fn links(&mut self, signed: &[Signed]) -> Result<Option<Arc<dyn Links>>, Failure> {
+        if let Some((_, links)) = self.links.iter().find(|(known, _)| *known == signed) {
+            return Ok(Some(Arc::clone(links)));
+        }
+        let links = access::links(signed, self.open)?.map(|links| Arc::new(links) as Arc<dyn Links>);
+        self.links.extend(links.clone().map(|links| (signed.to_vec(), links)));
+        Ok(links)
     }
 
     fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {

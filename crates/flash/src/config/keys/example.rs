@@ -46,6 +46,7 @@ const VALUES: &[(&str, &str)] = &[
     ("strip-prefix", r#""/docs""#),
     ("no-programs", r#"["/uploads"]"#),
     ("root", r#""/srv/site""#),
+    ("signed", r#"{ key = { file = "/etc/flash/links.key" } }"#),
     ("spa", r#""index.html""#),
     ("tls", r#"{ certificate = "/etc/tls/fullchain.pem", key = "/etc/tls/privkey.pem" }"#),
     ("trusted-proxies", r#"["127.0.0.1", "10.0.0.0/8"]"#),
