@@ -79,6 +79,8 @@ fn the_page_has_the_directives_that_people_use_most() {
         "auth_basic",
         "limit_req",
         "limit_conn",
+        "limit_rate",
+        "secure_link",
         "gzip",
         "gzip_static",
         "fastcgi_pass",

@@ -31,13 +31,15 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 34] = [
+const NEEDS: [Need; 35] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
     Need { package: "nghttp2-client", present: || find("nghttp").is_ok() && find("h2load").is_ok() },
     Need { package: "python3-httpx", present: || python_has("httpx") },
     Need { package: "python3-h2", present: || python_has("h2") },
+    // A client that downloads over many connections.
+    Need { package: "aria2", present: || find("aria2c").is_ok() },
     // Clients that mirror folders by their listings.
     Need { package: "wget", present: || find("wget").is_ok() },
     Need { package: "wget2", present: || find("wget2").is_ok() },

@@ -188,6 +188,14 @@ impl<S: Source> Blocking<S> {
         Continue(())
     }
 
+    /// Waits until the client's rate allows more.
+    fn pause(&mut self, connection: &Connection) {
+        let until_ms = connection.paced_until_ms().unwrap_or_default();
+        let left_ms = until_ms.saturating_sub(self.worker.clock.now.ms());
+        thread::sleep(Duration::from_millis(left_ms).min(LOOK_UP));
+        self.worker.clock.read();
+    }
+
     /// Waits until the client or an upstream is ready. Returns whether one is.
     fn wait_for_either(&mut self, interest: Interest, client: &mut ServedClient) -> bool {
         let ServedClient { connection, socket, .. } = client;
@@ -213,8 +221,11 @@ impl<S: Source> Blocking<S> {
             polled.push(PollFd::new(completions.waker(), PollFlags::IN));
         }
         // After an interruption the worker looks at the sockets as usual.
+        let now_ms = self.worker.clock.now.ms();
+        let paced = connection.paced_until_ms().map(|ms| Duration::from_millis(ms.saturating_sub(now_ms)));
+        let most = paced.map_or(LOOK_UP, |paced| paced.min(LOOK_UP));
         let has_happened =
-            poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref()).is_ok_and(|count| count > 0);
+            poll(&mut polled, Timespec::try_from(most).ok().as_ref()).is_ok_and(|count| count > 0);
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let client = happened(0);

@@ -129,6 +129,7 @@ pub(crate) fn perform<D: Driver>(driver: &mut D) -> ControlFlow<D::End> {
             interest.client_out |= driver.lend(|served| served.transport.waits());
             return driver.wait_io(interest);
         }
+        Want::Pause => return driver.wait(WakeOn::Paced),
         Want::WaitJob => return driver.wait(WakeOn::Completed),
         Want::ShutdownWrite => {
             if driver.lend(|served| served.transport.shutdown(served.socket)).is_err() {

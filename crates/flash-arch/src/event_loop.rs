@@ -33,7 +33,7 @@ use crate::fair_queue::ClientNetwork;
 use crate::login_pool::LoginPool;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
-use crate::timer_wheel::{TimerWheel, WheelSlot};
+use crate::timer_wheel::{Timers, WheelSlots};
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
@@ -52,7 +52,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
     // Boxed, so that growing the slab moves pointers and not connections.
     slots: Slab<Box<Slot<P::SocketState>>>,
     generation: u32,
-    timers: TimerWheel,
+    timers: Timers,
     deferred: VecDeque<Deferred>,
     /// Connections whose handshakes wait for their next step, in the order of arrival. A connection that closes leaves its token.
     handshakes: VecDeque<u64>,
@@ -97,7 +97,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let mut acceptor = Acceptor::new(&worker.shared, |listener| token(NO_CONNECTION, listener))?;
         acceptor.open(&mut poller)?;
         Ok(Self {
-            timers: TimerWheel::new(worker.clock.now.ms()),
+            timers: Timers::new(worker.clock.now.ms()),
             metrics: Arc::clone(worker.metrics()),
             upstream_io: UpstreamIo::default(),
             logins: Arc::clone(&worker.shared.logins),
@@ -307,7 +307,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             socket,
             socket_state: P::socket_state(),
             generation: self.generation,
-            wheel_slot: WheelSlot::NOWHERE,
+            wheel_slots: WheelSlots::NOWHERE,
             streams: Chain::EMPTY,
             permit: Some(permit),
         }));
@@ -326,11 +326,10 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     fn expire(&mut self) {
         self.acceptor.retry(&mut self.poller, self.worker.clock.now.ms());
         let now_ms = self.worker.clock.now.ms();
-        while let Some((tick, tokens)) = self.timers.take_due(now_ms) {
+        while let Some((due, tokens)) = self.timers.take_due(now_ms) {
             for token in tokens {
                 self.turn(token, |slot, _, cx| {
-                    if slot.wheel_slot == tick {
-                        slot.wheel_slot = WheelSlot::NOWHERE;
+                    if slot.wheel_slots.leave(due) == Some(true) {
                         socket::expire(&mut slot.connection, &slot.socket, cx);
                     }
                 });
@@ -379,7 +378,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         match outcome {
             Ok(Turn::Exchanges(awaited)) => {
                 if slot.settle_exchange(token, awaited, &mut self.streams, &mut self.poller).is_ok() {
-                    return self.timers.set(token, slot.connection.deadline_ms(), &mut slot.wheel_slot);
+                    return self.timers.set(token, &slot.connection, &mut slot.wheel_slots);
                 }
             }
             Ok(Turn::Waits(until)) => {
@@ -389,7 +388,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 if self.poller.settle(&mut slot.socket_state, &slot.socket, token, until).is_ok() {
                     match until {
                         WakeOn::NextTurn => self.deferred.push_back(Deferred::NextTurn(token)),
-                        _ => self.timers.set(token, slot.connection.deadline_ms(), &mut slot.wheel_slot),
+                        _ => self.timers.set(token, &slot.connection, &mut slot.wheel_slots),
                     }
                     return;
                 }

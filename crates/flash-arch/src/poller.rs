@@ -109,6 +109,8 @@ pub(crate) enum WakeOn {
     Writable,
     /// Its job is done, or its upstream has opened.
     Completed,
+    /// Its client's rate allows more.
+    Paced,
     /// Other connections have had their turns.
     NextTurn,
 }

@@ -1,15 +1,86 @@
-//! A timer wheel: the deadlines of many connections, to a precision of a tick.
-//!
-//! Only the last entry of a connection counts. If its deadline moves later, the wheel stays as it is. When the tick
-//! comes, the connection is asked for its deadline and put in again.
+//! Timer wheels: when many connections are to have their turns, to a precision of a tick.
+
+use flash_core::Connection;
 
 /// The deadlines' precision, in milliseconds.
 const TICK_MS: u64 = 250;
-/// One round of the wheel is 128 seconds. A later deadline goes to the last tick, and is put in again from there.
+/// That of responses whose clients have rates.
+const PACE_TICK_MS: u64 = 10;
+/// One round of the wheel of deadlines is 128 seconds. A later one goes to the last tick, and is put in again from there.
 const TICKS: usize = 512;
 
+/// When connections are to have their turns: at their deadlines, or when their clients' rates allow more.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    deadlines: TimerWheel,
+    paces: TimerWheel,
+}
+
+/// Where a connection is in the two wheels.
+#[derive(Debug)]
+pub(crate) struct WheelSlots {
+    deadline: WheelSlot,
+    pace: WheelSlot,
+}
+
+/// A connection whose time has come, if it is still where it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Deadline(WheelSlot),
+    Pace(WheelSlot),
+}
+
+impl WheelSlots {
+    pub(crate) const NOWHERE: Self = Self { deadline: WheelSlot::NOWHERE, pace: WheelSlot::NOWHERE };
+
+    /// Takes the connection out, if its last entry is this one. Returns whether its deadline is due.
+    pub(crate) fn leave(&mut self, due: Due) -> Option<bool> {
+        let (slot, tick, is_deadline) = match due {
+            Due::Deadline(tick) => (&mut self.deadline, tick, true),
+            Due::Pace(tick) => (&mut self.pace, tick, false),
+        };
+        (*slot == tick).then(|| {
+            *slot = WheelSlot::NOWHERE;
+            is_deadline
+        })
+    }
+}
+
+impl Timers {
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Self { deadlines: TimerWheel::new(now_ms), paces: TimerWheel::of_ticks(PACE_TICK_MS, now_ms) }
+    }
+
+    /// Puts the connection in as it is now.
+    #[inline]
+    pub(crate) fn set(&mut self, token: u64, connection: &Connection, slots: &mut WheelSlots) {
+        self.deadlines.set(token, connection.deadline_ms(), &mut slots.deadline);
+        if let Some(until_ms) = connection.paced_until_ms() {
+            self.paces.set(token, until_ms, &mut slots.pace);
+        }
+    }
+
+    /// How long no connection is due; `None` is for ever.
+    pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
+        self.deadlines.wait_ms(now_ms).into_iter().chain(self.paces.wait_ms(now_ms)).min()
+    }
+
+    /// Takes out a tick that is due, and the connections in it.
+    pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(Due, Vec<u64>)> {
+        let paces = self.paces.take_due(now_ms).map(|(tick, tokens)| (Due::Pace(tick), tokens));
+        paces.or_else(|| {
+            let (tick, tokens) = self.deadlines.take_due(now_ms)?;
+            Some((Due::Deadline(tick), tokens))
+        })
+    }
+}
+
+/// Only the last entry of a connection counts. If its deadline moves later, the wheel stays as it is. When the tick
+/// comes, the connection is asked for its deadline and put in again.
 #[derive(Debug)]
 pub(crate) struct TimerWheel {
+    tick_ms: u64,
+    /// Empty until the first connection comes.
     wheel: Vec<Vec<u64>>,
     /// The first tick that was not taken out yet.
     next: u64,
@@ -27,13 +98,20 @@ impl WheelSlot {
 
 impl TimerWheel {
     pub(crate) fn new(now_ms: u64) -> Self {
-        Self { wheel: vec![Vec::new(); TICKS], next: now_ms / TICK_MS, earliest: u64::MAX }
+        Self::of_ticks(TICK_MS, now_ms)
+    }
+
+    fn of_ticks(tick_ms: u64, now_ms: u64) -> Self {
+        Self { tick_ms, wheel: Vec::new(), next: now_ms / tick_ms, earliest: u64::MAX }
     }
 
     /// Puts the connection in, so that it comes out at most a tick after its deadline.
     pub(crate) fn set(&mut self, token: u64, deadline_ms: u64, wheel_slot: &mut WheelSlot) {
-        let tick = (deadline_ms / TICK_MS + 1).clamp(self.next, self.next + TICKS as u64 - 1);
+        let tick = (deadline_ms / self.tick_ms + 1).clamp(self.next, self.next + TICKS as u64 - 1);
         if tick < wheel_slot.0 {
+            if self.wheel.is_empty() {
+                self.wheel.resize(TICKS, Vec::new());
+            }
             self.wheel[tick as usize % TICKS].push(token);
             self.earliest = self.earliest.min(tick);
             *wheel_slot = WheelSlot(tick);
@@ -42,13 +120,13 @@ impl TimerWheel {
 
     /// How long no connection is due; `None` is for ever.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
-        (self.earliest != u64::MAX).then(|| (self.earliest * TICK_MS).saturating_sub(now_ms))
+        (self.earliest != u64::MAX).then(|| (self.earliest * self.tick_ms).saturating_sub(now_ms))
     }
 
     /// Takes out a tick that is due: its number, and the connections in it. The caller skips a connection whose slot
     /// is another tick by now.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(WheelSlot, Vec<u64>)> {
-        let now = now_ms / TICK_MS;
+        let now = now_ms / self.tick_ms;
         if self.earliest > now {
             self.next = self.next.max(now);
             return None;

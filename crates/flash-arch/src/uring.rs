@@ -281,7 +281,7 @@ impl Poller for RingPoller {
                 socket_state.receiving = Receiving::Yes;
             }
             // After the client's end of input, only this poll tells that the client is gone.
-            WakeOn::Completed if socket_state.ended && !socket_state.polling => {
+            WakeOn::Completed | WakeOn::Paced if socket_state.ended && !socket_state.polling => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
                 socket_state.polling = true;
             }
@@ -291,7 +291,12 @@ impl Poller for RingPoller {
                 socket_state.polling = true;
             }
             // A cancelled receive begins again after its completion.
-            WakeOn::Received | WakeOn::Sent | WakeOn::Writable | WakeOn::Completed | WakeOn::NextTurn => {}
+            WakeOn::Received
+            | WakeOn::Sent
+            | WakeOn::Writable
+            | WakeOn::Completed
+            | WakeOn::Paced
+            | WakeOn::NextTurn => {}
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Signed links: HMAC-SHA256 over a path or a prefix of paths, and over what else the link says.
 //!
-//! The arguments of a link are `expires`, and perhaps `prefix` and `client`. `signature` is the HMAC of a line for each of them and
+//! The arguments of a link are `expires`, and perhaps `client`, `rate` and `prefix`. `signature` is the HMAC of a line for each of them and
 //! a last one for the path, in base64url without padding:
 //!
 //! ```text
 //! expires=1767225600
 //! client=192.0.2.1
+//! rate=2M/s
 //! path=/members/a.iso
 //! ```
 //!
@@ -19,6 +20,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use flash_core::clients::ByteRate;
 use flash_core::clients::link::{BadLink, Link, Links};
 use flash_core::path::SitePath;
 use flash_core::site::network::Network;
@@ -58,6 +60,7 @@ const KEY_BYTES_MIN: usize = 16;
 
 const EXPIRES: &str = "expires";
 const CLIENT: &str = "client";
+const RATE: &str = "rate";
 const PREFIX: &str = "prefix";
 const PATH: &str = "path";
 const SIGNATURE: &str = "signature";
@@ -95,10 +98,10 @@ impl SignedLinks {
 }
 
 impl Links for SignedLinks {
-    fn check(&self, link: &Link<'_>) -> Result<(), BadLink> {
+    fn check(&self, link: &Link<'_>) -> Result<Option<ByteRate>, BadLink> {
         match &self.form {
             Form::Flash => check(&self.keys, link),
-            Form::Nginx(form) => form.check(self.keys.iter().map(|key| &key[..]), link),
+            Form::Nginx(form) => form.check(self.keys.iter().map(|key| &key[..]), link).map(|()| None),
         }
     }
 }
@@ -132,44 +135,51 @@ fn read_key(
     }
 }
 
-fn check(keys: &[Key], link: &Link<'_>) -> Result<(), BadLink> {
+fn check(keys: &[Key], link: &Link<'_>) -> Result<Option<ByteRate>, BadLink> {
     let argument = |name| argument(link.query, name);
-    let [expires, client, prefix, signature] =
-        [argument(EXPIRES)?, argument(CLIENT)?, argument(PREFIX)?, argument(SIGNATURE)?];
-    // What is no number and no network could have line breaks.
-    let (expires, expires_s) =
-        expires.and_then(|text| second(&text).map(|second| (text, second))).ok_or(BadLink::Wrong)?;
+    let [expires, client, rate, prefix, signature] =
+        [argument(EXPIRES)?, argument(CLIENT)?, argument(RATE)?, argument(PREFIX)?, argument(SIGNATURE)?];
+    // Another line break would begin another line of what is signed.
+    let plain =
+        |text: &[u8]| std::str::from_utf8(text).ok().filter(|text| !text.contains('\n')).map(str::to_owned);
+    let parsed = |rate: &Vec<u8>| plain(rate)?.parse::<ByteRate>().ok();
     let is_for = |client: &Vec<u8>| {
-        let network = std::str::from_utf8(client).ok().and_then(|text| text.parse::<Network>().ok());
+        let network = plain(client).and_then(|text| text.parse::<Network>().ok());
         network.is_some_and(|network| network.holds(link.client))
     };
     let is_above = |prefix: &Vec<u8>| {
         let rest = link.path.as_bytes().strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
         rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
     };
+    let expires = expires.ok_or(BadLink::Wrong)?;
+    let expires_s = second(&expires).ok_or(BadLink::Wrong)?;
+    let of_link = rate.as_ref().map(|rate| parsed(rate).ok_or(BadLink::Wrong)).transpose()?;
     if !(client.as_ref().is_none_or(is_for) && prefix.as_ref().is_none_or(is_above)) {
         return Err(BadLink::Wrong);
     }
-    let over = prefix.as_deref().ok_or(link.path.as_bytes());
-    let text = text(&expires, client.as_deref(), over);
+    let over = prefix.as_deref().map_or((PATH, link.path.as_bytes()), |prefix| (PREFIX, prefix));
+    let text = text([Some(&expires), client.as_deref(), rate.as_deref()], over);
     let signature =
         signature.and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok()).ok_or(BadLink::Wrong)?;
     // Compares in constant time.
     if !keys.iter().any(|key| hmac(key, &text).verify_slice(&signature).is_ok()) {
         return Err(BadLink::Wrong);
     }
-    if expires_s < link.now_s { Err(BadLink::Expired) } else { Ok(()) }
+    if expires_s < link.now_s { Err(BadLink::Expired) } else { Ok(of_link) }
 }
 
 fn sign(key: &Key, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> String {
-    let LinkTerms { expires_s, is_prefix, client } = *terms;
+    let LinkTerms { expires_s, is_prefix, client, rate } = *terms;
     let expires = expires_s.to_string();
-    let over = if is_prefix { Ok(path.as_bytes()) } else { Err(path.as_bytes()) };
-    let text = text(expires.as_bytes(), client.map(str::as_bytes), over);
+    let over = (if is_prefix { PREFIX } else { PATH }, path.as_bytes());
+    let text = text([Some(expires.as_bytes()), client.map(str::as_bytes), rate.map(str::as_bytes)], over);
     let signature = BASE64_URL_SAFE_NO_PAD.encode(hmac(key, &text).finalize().into_bytes());
     let mut query = format!("{EXPIRES}={expires}");
     if let Some(client) = client {
         query += &format!("&{CLIENT}={client}");
+    }
+    if let Some(rate) = rate {
+        query += &format!("&{RATE}={}", rate.replace(' ', "%20"));
     }
     if is_prefix {
         let mut encoded = Vec::new();
@@ -188,22 +198,11 @@ fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// What is signed. `over` is a prefix, or else the path.
-fn text(expires: &[u8], client: Option<&[u8]>, over: Result<&[u8], &[u8]>) -> Vec<u8> {
-    let mut text = Vec::new();
-    let mut line = |name: &str, value: &[u8]| {
-        text.extend_from_slice(if text.is_empty() { b"" } else { b"\n" });
-        text.extend_from_slice(name.as_bytes());
-        text.push(b'=');
-        text.extend_from_slice(value);
-    };
-    line(EXPIRES, expires);
-    client.into_iter().for_each(|client| line(CLIENT, client));
-    match over {
-        Ok(prefix) => line(PREFIX, prefix),
-        Err(path) => line(PATH, path),
-    }
-    text
+/// What is signed: the time, the client and the rate as far as they are there, and the prefix or else the path.
+fn text([expires, client, rate]: [Option<&[u8]>; 3], over: (&str, &[u8])) -> Vec<u8> {
+    let lines = [(EXPIRES, expires), (CLIENT, client), (RATE, rate), (over.0, Some(over.1))];
+    let lines = lines.into_iter().filter_map(|(name, value)| Some([name.as_bytes(), b"=", value?].concat()));
+    lines.collect::<Vec<_>>().join(&b'\n')
 }
 
 /// Without its keys.

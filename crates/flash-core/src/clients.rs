@@ -1,6 +1,6 @@
-//! Who counts as one client, and what each client has used of its limits: requests by time, and connections.
+//! Who counts as one client, and what each client has used of its limits: requests and bytes by time, and connections.
 //!
-//! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a client of IPv6 has all the others. Both
+//! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a client of IPv6 has all the others. The
 //! tables have a fixed size, so a million addresses take no more memory than one. All loops share them without a lock, and so
 //! do all processes: the memory comes from the driver. Each table is divided into sets of eight words by a keyed hash, so no
 //! client can choose addresses that fall into one set.
@@ -16,27 +16,31 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use crate::record::Peer;
 
+mod byte_rate;
+mod byte_rates;
 mod connections;
+pub(crate) mod pace;
 mod rate;
 mod rates;
 mod set;
 
+pub use byte_rate::ByteRate;
 pub use connections::TooMany;
+use pace::Pace;
+pub use pace::Rates;
 pub use rate::Rate;
+pub use set::Words;
 use set::set_of;
-
-/// Words that all threads and processes of the server share, zero at first.
-pub type Words = Arc<dyn AsRef<[AtomicU64]> + Send + Sync>;
 
 /// The tables.
 #[derive(Clone)]
 pub struct Clients {
     key: RandomState,
     rates: Option<Words>,
+    byte_rates: Option<Words>,
     connections: Option<Words>,
     connections_max: u64,
 }
@@ -54,7 +58,13 @@ impl Clients {
 
     /// No limits.
     pub fn unlimited() -> Self {
-        Self { key: RandomState::new(), rates: None, connections: None, connections_max: u64::MAX }
+        Self {
+            key: RandomState::new(),
+            rates: None,
+            byte_rates: None,
+            connections: None,
+            connections_max: u64::MAX,
+        }
     }
 
     /// Limits requests, too. The number of words is a power of two, and 8 at least.
@@ -65,6 +75,11 @@ impl Clients {
     /// Limits no requests. Connections stay counted.
     pub fn without_rates(self) -> Self {
         Self { rates: None, ..self }
+    }
+
+    /// Limits bytes, too. The table has as many words as that of requests.
+    pub fn with_byte_rates(self, words: Words) -> Self {
+        Self { byte_rates: Some(words), ..self }
     }
 
     /// Limits the connections of each client, too. There should be twice as many words as connections.
@@ -80,6 +95,13 @@ impl Clients {
         let Some(words) = &self.rates else { return Ok(()) };
         let hash = self.hash((group, rate), client);
         rates::take(&(**words).as_ref()[set_of((**words).as_ref(), hash)], rate, now_us, hash)
+    }
+
+    /// The pace of a response to this client, in a group of sites and places. `None` without rates.
+    pub(crate) fn pace(&self, group: u32, rates: Rates, client: Peer, now_us: u64) -> Option<Box<Pace>> {
+        let of_client = rates.client.map(|rate| (rate, self.hash((group, rate), client)));
+        let total = rates.total.map(|rate| (rate, self.hash((group, rate, "total"), Peer::Unix)));
+        Pace::new(self.byte_rates.as_ref()?, [of_client, total], now_us).map(Box::new)
     }
 
     /// Counts a connection of this client. `None` if it need not be counted.

@@ -302,6 +302,14 @@ impl Connection {
         self.protocol.ask(Http1::deadline_ms, Http2::deadline_ms)
     }
 
+    /// When the client's rate allows more, if something waits for that, in the server's milliseconds. The connection is to have its turn
+    /// then.
+    #[inline]
+    pub fn paced_until_ms(&self) -> Option<u64> {
+        let until_us = self.protocol.ask(Http1::paced_until_us, Http2::paced_until_us)?;
+        Some(until_us.div_ceil(1000))
+    }
+
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
     /// only if the number matters.
     pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl Fn() -> u64) {

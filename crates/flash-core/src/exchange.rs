@@ -75,12 +75,12 @@ impl Exchange {
         Self { id, site, terms, passed, state, timing, head_only, redirects, record: None }
     }
 
-    /// The job that the state needs, if the job has not been handed out.
-    pub(crate) fn job(&mut self) -> Option<Job> {
+    /// The job that the state needs, if the job has not been handed out. A window has at most this many bytes.
+    pub(crate) fn job(&mut self, window_bytes_max: u64) -> Option<Job> {
         match &mut self.state {
             ExchangeState::Login(_) => None,
             ExchangeState::Lookup(lookup) => lookup.ask(),
-            ExchangeState::Body(body) => body.ask(self.site.id, u64::MAX),
+            ExchangeState::Body(body) => body.ask(self.site.id, window_bytes_max),
             ExchangeState::Upstream(upstream) => upstream.job(),
         }
     }

@@ -25,6 +25,7 @@ use flash_http::method::Method;
 use flash_http::negotiate::CodingSet;
 use flash_http::status::Status;
 
+use crate::clients::Rates;
 use crate::clients::login::Users;
 use crate::connection::transport::{SiteCertificates, TransportInfo};
 use crate::file::entry::Resource;
@@ -81,6 +82,8 @@ pub struct SiteSettings {
     pub dotfiles: bool,
     /// What a client has to pass first, if there is anything.
     pub access: Option<AccessRules>,
+    /// How fast clients get what is here.
+    pub rates: Rates,
     /// Paths that lead nowhere, whatever lies there.
     pub deny: PathRules,
     pub list: bool,
@@ -110,6 +113,7 @@ impl Default for SiteSettings {
             body_bytes_max: 1 << 20,
             dotfiles: false,
             access: None,
+            rates: Rates::default(),
             deny: PathRules::default(),
             list: false,
             fallback: None,

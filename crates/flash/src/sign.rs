@@ -12,7 +12,7 @@ use crate::flags::{Serve, Sign};
 use crate::serve;
 
 pub(crate) fn run(flags: &Sign) -> Result<(), Failure> {
-    let Sign { url, expires, prefix, client, config } = flags;
+    let Sign { url, expires, prefix, client, rate, config } = flags;
     let wrong = |why: &str| Failure::Usage(format!("{}: {why}", url.text));
     let served: Arc<Serve> = config::look(config)?.into();
     let (raw_path, query) =
@@ -25,6 +25,7 @@ pub(crate) fn run(flags: &Sign) -> Result<(), Failure> {
         expires_s: now_s.saturating_add(expires.as_millis().div_ceil(1000) as u64),
         is_prefix: *prefix,
         client: client.as_deref(),
+        rate: rate.as_deref(),
     };
     let signed = links.sign(&path, &terms).map_err(|why| wrong(&why))?;
     let names = |query: &'_ str| {

@@ -20,7 +20,7 @@ use crate::connections::transport::Transport;
 use crate::driver::{Driver, Served, perform};
 use crate::login_pool::LoginPool;
 use crate::poller::{Poller, WakeOn};
-use crate::timer_wheel::WheelSlot;
+use crate::timer_wheel::WheelSlots;
 use crate::upstream_io::{UpstreamIo, takes_long};
 
 /// A connection and what the loop knows about its socket.
@@ -30,7 +30,7 @@ pub(super) struct Slot<L> {
     pub(super) socket: OwnedFd,
     pub(super) socket_state: L,
     pub(super) generation: u32,
-    pub(super) wheel_slot: WheelSlot,
+    pub(super) wheel_slots: WheelSlots,
     pub(super) streams: Chain,
     /// `None` once the connection has given way to a new one.
     pub(super) permit: Option<ConnectionPermit>,

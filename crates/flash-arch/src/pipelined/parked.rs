@@ -11,7 +11,7 @@ use crate::connections::transport::Transport;
 use crate::connections::victims::{self, Victims};
 use crate::fair_queue::ClientNetwork;
 use crate::poller::Registered;
-use crate::timer_wheel::{TimerWheel, WheelSlot};
+use crate::timer_wheel::{Timers, WheelSlots};
 
 /// A connection and its socket. It is in one place at a time: with a stage, parked, or in a queue.
 pub(super) struct Slot {
@@ -67,14 +67,14 @@ impl Slot {
 pub(super) struct ParkedConnections {
     places: Vec<ParkingSlot>,
     parked_count: usize,
-    timers: TimerWheel,
+    timers: Timers,
     victims: Victims,
     oldest_handshakes: Victims,
 }
 
 struct ParkingSlot {
     connection_slot: Option<Box<Slot>>,
-    wheel_slot: WheelSlot,
+    wheel_slots: WheelSlots,
 }
 
 impl ParkedConnections {
@@ -82,7 +82,7 @@ impl ParkedConnections {
         Self {
             places: Vec::new(),
             parked_count: 0,
-            timers: TimerWheel::new(now_ms),
+            timers: Timers::new(now_ms),
             victims: Victims::default(),
             oldest_handshakes: Victims::default(),
         }
@@ -97,11 +97,11 @@ impl ParkedConnections {
         if number >= self.places.len() {
             self.places.resize_with(number + 1, || ParkingSlot {
                 connection_slot: None,
-                wheel_slot: WheelSlot::NOWHERE,
+                wheel_slots: WheelSlots::NOWHERE,
             });
         }
         let place = &mut self.places[number];
-        self.timers.set(number as u64, slot.connection.deadline_ms(), &mut place.wheel_slot);
+        self.timers.set(number as u64, &slot.connection, &mut place.wheel_slots);
         place.connection_slot = Some(slot);
         self.parked_count += 1;
     }
@@ -149,14 +149,13 @@ impl ParkedConnections {
         })
     }
 
-    /// The tokens of connections whose deadline may have passed.
+    /// The tokens of connections whose deadline may have passed, or whose clients' rates may allow more.
     pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
         let mut due = Vec::new();
         while let Some((tick, numbers)) = self.timers.take_due(now_ms) {
             for number in numbers {
                 let place = &mut self.places[number as usize];
-                if place.wheel_slot == tick {
-                    place.wheel_slot = WheelSlot::NOWHERE;
+                if place.wheel_slots.leave(tick).is_some() {
                     due.extend(place.connection_slot.as_ref().map(|slot| slot.token));
                 }
             }

@@ -219,7 +219,7 @@ impl Driver for Reading<'_, '_> {
         let needed = match until {
             WakeOn::Received => Registered::Bytes,
             WakeOn::Writable | WakeOn::Sent => Registered::Room,
-            WakeOn::Completed | WakeOn::NextTurn => Registered::No,
+            WakeOn::Completed | WakeOn::Paced | WakeOn::NextTurn => Registered::No,
         };
         let socket = &mut self.work.sockets[self.slot.number()];
         let watched = self.slot.watch(socket, needed, self.at);
@@ -473,7 +473,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
         Want::Job(id, job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(id, job)),
         Want::Job(id, job) => Next::To(Step::SendData, With::Job(id, job)),
-        Want::WaitJob => Next::Waits,
+        Want::WaitJob | Want::Pause => Next::Waits,
         Want::ShutdownWrite => {
             if slot.transport.shutdown(&slot.socket).is_err() {
                 slot.connection.abort(cx);

@@ -137,7 +137,7 @@ impl Poller for ReadinessPoller {
         until: WakeOn,
     ) -> io::Result<()> {
         let needed = match until {
-            WakeOn::Received | WakeOn::Sent | WakeOn::Completed => Registered::Bytes,
+            WakeOn::Received | WakeOn::Sent | WakeOn::Completed | WakeOn::Paced => Registered::Bytes,
             WakeOn::Writable => Registered::Room,
             WakeOn::NextTurn => return Ok(()),
         };

@@ -12,6 +12,8 @@ pub struct LinkTerms<'t> {
     pub is_prefix: bool,
     /// The only clients that it is for: an address or a network.
     pub client: Option<&'t str>,
+    /// How fast a client gets what it opens, in place of the rate of the site or place.
+    pub rate: Option<&'t str>,
 }
 
 /// The value of an argument, decoded. A link that has it twice is wrong, because programs may take either of them.

@@ -188,12 +188,12 @@ impl SecureLink {
         path: &SitePath<'_>,
         terms: &LinkTerms<'_>,
     ) -> Result<String, String> {
-        let LinkTerms { expires_s, is_prefix, client } = *terms;
+        let LinkTerms { expires_s, is_prefix, client, rate } = *terms;
         let Arguments { hash, expires: Some(expires) } = &self.arguments else {
             return Err("links in this place do not expire".into());
         };
-        if is_prefix {
-            return Err("a link in nginx's form is for one path".into());
+        if is_prefix || rate.is_some() {
+            return Err("a link in nginx's form is for one path, and says no rate".into());
         }
         let client = match (client.map(str::parse::<IpAddr>), self.expression.0.contains(&Part::Client)) {
             (None, false) => String::new(),

@@ -26,7 +26,7 @@ fn path(raw: &str) -> SitePath<'_> {
 
 fn check_from(client: &str, links: &SignedLinks, raw: &str, query: &str) -> Result<(), BadLink> {
     let client = Peer::Inet(SocketAddr::from((client.parse::<IpAddr>().unwrap(), 1)));
-    links.check(&Link { path: &path(raw), query: query.as_bytes(), client, now_s: NOW_S })
+    links.check(&Link { path: &path(raw), query: query.as_bytes(), client, now_s: NOW_S }).map(drop)
 }
 
 fn check(links: &SignedLinks, raw: &str, query: &str) -> Result<(), BadLink> {
@@ -34,7 +34,7 @@ fn check(links: &SignedLinks, raw: &str, query: &str) -> Result<(), BadLink> {
 }
 
 fn terms(expires_s: u64) -> LinkTerms<'static> {
-    LinkTerms { expires_s, is_prefix: false, client: None }
+    LinkTerms { expires_s, is_prefix: false, client: None, rate: None }
 }
 
 #[test]
@@ -139,6 +139,26 @@ fn a_link_may_be_for_some_clients() {
         assert_eq!(check_from(right, &flash(), "/a", &encoded), Ok(()), "{client}");
         let without = link.replace(&format!("&client={client}"), "");
         assert_eq!(check_from(right, &flash(), "/a", &without), Err(BadLink::Wrong), "{client}");
+    }
+}
+
+#[test]
+fn a_link_may_say_a_rate() {
+    let terms = LinkTerms { rate: Some("2M/s burst 4M"), ..terms(NOW_S) };
+    let link = flash().sign(&path("/a"), &terms).unwrap();
+    let client = Peer::Unix;
+    let rate = |query: &str| {
+        flash().check(&Link { path: &path("/a"), query: query.as_bytes(), client, now_s: NOW_S })
+    };
+    assert_eq!(rate(&link), Ok(Some("2M/s burst 4M".parse().unwrap())));
+    for wrong in [
+        link.replace("2M", "3M"),
+        link.replace("2M", "0M"),
+        link.replace("&rate=2M/s%20burst%204M", ""),
+        link.replace("%20burst", "%0aburst"),
+        format!("{link}&rate=9M/s"),
+    ] {
+        assert_eq!(rate(&wrong), Err(BadLink::Wrong), "{wrong}");
     }
 }
 
@@ -260,7 +280,7 @@ proptest! {
     /// A link that differs in any byte is no link, unless it means the same.
     #[test]
     fn no_changed_byte_is_signed(at in 0usize..200, byte in 0u8..128, expires_s in NOW_S..u64::MAX) {
-        let terms = LinkTerms { client: Some("192.0.2.0/24"), is_prefix: true, expires_s };
+        let terms = LinkTerms { client: Some("192.0.2.0/24"), is_prefix: true, rate: Some("2M/s burst 4M"), expires_s };
         let link = flash().sign(&path("/m"), &terms).unwrap();
         let mut changed = link.clone().into_bytes();
         let at = at % changed.len();

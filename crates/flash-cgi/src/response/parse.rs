@@ -60,9 +60,9 @@ pub(super) fn nph<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usi
     if seen.is_chunked {
         return bad("chunks of HTTP/1 for a client that speaks another protocol");
     }
-    let Seen { content_length, hand_off, .. } = seen;
+    let Seen { content_length, hand_off, limit_rate, .. } = seen;
     let lines = &input[next..end];
-    Ok((Head { kind: Kind::Document, status, reason, hand_off, content_length, lines }, end))
+    Ok((Head { kind: Kind::Document, status, reason, hand_off, limit_rate, content_length, lines }, end))
 }
 
 /// The field lines from `at` to the empty line: what they mean, how many they are, and where they end.
@@ -124,6 +124,7 @@ struct Seen<'b> {
     content_type: Option<&'b [u8]>,
     content_length: Option<u64>,
     hand_off: Option<HandOff<'b>>,
+    limit_rate: Option<u64>,
     /// There is a Transfer-Encoding, which means nothing in CGI's own form.
     is_chunked: bool,
     /// Others that the client gets.
@@ -139,6 +140,11 @@ impl<'b> Seen<'b> {
             12 if is(b"content-type") => once(&mut self.content_type, value, "several Content-Type fields"),
             10 if is(b"x-sendfile") => once(&mut self.hand_off, HandOff::File(value), SEVERAL_FILES),
             16 if is(b"x-accel-redirect") => once(&mut self.hand_off, HandOff::Path(value), SEVERAL_FILES),
+            // As with nginx, one that is no number says nothing.
+            18 if is(b"x-accel-limit-rate") => {
+                self.limit_rate = scan::decimal(value).or(self.limit_rate);
+                Ok(())
+            }
             14 if is(b"content-length") => match scan::decimal(value) {
                 Some(length) => once(&mut self.content_length, length, "several Content-Length fields"),
                 None => bad("malformed Content-Length"),
@@ -168,8 +174,8 @@ impl<'b> Seen<'b> {
             (Some(_), Some(_)) => (Kind::Document, Status::OK),
         };
         let (status, reason) = self.status.unwrap_or((default, b""));
-        let Self { hand_off, content_length, .. } = self;
-        Ok(Head { kind, status, reason, hand_off, content_length, lines })
+        let Self { hand_off, limit_rate, content_length, .. } = self;
+        Ok(Head { kind, status, reason, hand_off, limit_rate, content_length, lines })
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Head<'b> {
     pub reason: &'b [u8],
     /// The file that answers instead of a body, if the program hands one on.
     pub hand_off: Option<HandOff<'b>>,
+    /// `X-Accel-Limit-Rate`, as nginx has it: bytes per second, or 0 for no limit.
+    pub limit_rate: Option<u64>,
     /// A body that is longer or shorter than this is not what the program meant to send.
     pub content_length: Option<u64>,
     /// Its field lines, which were checked.

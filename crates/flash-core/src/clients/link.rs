@@ -4,13 +4,14 @@
 
 use std::fmt::Debug;
 
+use crate::clients::ByteRate;
 use crate::path::SitePath;
 use crate::record::Peer;
 
 /// The links that open a site or a place.
 pub trait Links: Debug + Send + Sync {
-    /// Whether the link is one of them.
-    fn check(&self, link: &Link<'_>) -> Result<(), BadLink>;
+    /// Whether the link is one of them, and the rate that it says.
+    fn check(&self, link: &Link<'_>) -> Result<Option<ByteRate>, BadLink>;
 }
 
 /// A link, as a request brings it.

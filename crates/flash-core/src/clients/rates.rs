@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rate::{RECOVERY_US_MAX, Rate};
+use super::set;
 
 /// The time has 40 bits, and the hash the other 24.
 const TIME_BITS: u32 = 40;
@@ -24,7 +25,7 @@ pub(super) fn take(set: &[AtomicU64], rate: &Rate, now_us: u64, hash: u64) -> Re
     let (interval, burst) = (rate.interval_us >> UNIT_SHIFT, rate.burst);
     let tag = hash >> TIME_BITS << TIME_BITS;
     for _ in 0..ATTEMPTS {
-        let (place, word, used) = find(set, tag, now);
+        let (place, word, used) = set::find::<TIME_BITS>(set, hash, now, USED_MAX);
         // No more than all. The clock of the thread that has counted the last request may be ahead of this one.
         let used = used.min(interval * burst) + interval;
         if let Some(over) = used.checked_sub(interval * burst).filter(|over| *over > 0) {
@@ -36,21 +37,4 @@ pub(super) fn take(set: &[AtomicU64], rate: &Rate, now_us: u64, hash: u64) -> Re
         }
     }
     Ok(())
-}
-
-/// The client's word, what it holds, and what the client has used. If it has none, the word that it gets.
-fn find(set: &[AtomicU64], tag: u64, now: u64) -> (&AtomicU64, u64, u64) {
-    let used = |word: u64| Some(word.wrapping_sub(now) & TIME).filter(|used| *used <= USED_MAX).unwrap_or(0);
-    let mut least: Option<(&AtomicU64, u64)> = None;
-    for place in set {
-        let word = place.load(Ordering::Relaxed);
-        if word & !TIME == tag && used(word) > 0 {
-            return (place, word, used(word));
-        }
-        if least.is_none_or(|(_, other)| used(word) < used(other)) {
-            least = Some((place, word));
-        }
-    }
-    let (place, word) = least.expect("a set has words");
-    (place, word, 0)
 }

@@ -1,6 +1,6 @@
 //! Both tables, by one client and by many, and from many threads.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::*;

@@ -29,6 +29,8 @@ pub struct Output {
     shows: u64,
     /// When the socket was first shown the output.
     since_us: Option<u64>,
+    /// How many bytes may be sent now, if the client has a rate.
+    allowed: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,24 @@ impl Output {
     pub(crate) fn shown(&mut self, now_us: u64) {
         self.since_us.get_or_insert(now_us);
         self.shows += 1;
+    }
+
+    /// From now on, no more than this may be sent.
+    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
+        self.allowed = bytes;
+    }
+
+    /// How many bytes wait, with those of files.
+    pub(crate) fn all_bytes(&self) -> u64 {
+        let bytes = |segment: &Segment| match segment {
+            Segment::Bytes(length) => *length as u64,
+            Segment::Memory(_, range) | Segment::Resident(_, range) | Segment::Missing(_, range) => {
+                range.end - range.start
+            }
+            Segment::Copied(bytes, _) => bytes.len() as u64,
+            Segment::End(_) | Segment::StreamEnd(..) => 0,
+        };
+        self.segments.iter().map(bytes).sum()
     }
 
     /// How long it took to send the output.
@@ -192,6 +212,7 @@ impl Output {
     pub fn front<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> Front<'a> {
         let mut count = 0;
         let mut at = self.bytes_sent;
+        let mut left = self.allowed.unwrap_or(u64::MAX);
         for segment in &self.segments {
             let bytes = match segment {
                 Segment::Bytes(length) => {
@@ -203,14 +224,20 @@ impl Output {
                     Content::Open(_) => unreachable!("a memory segment is made from a file in memory"),
                 },
                 Segment::Copied(bytes, _) => bytes,
-                Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
-                Segment::Resident(_, range) => return Front::Slices { count, more: range.end - range.start },
+                Segment::Resident(file, range) if count == 0 => {
+                    return Front::File(file, range.start..range.end.min(range.start.saturating_add(left)));
+                }
+                Segment::Resident(_, range) => {
+                    return Front::Slices { count, more: left.min(range.end - range.start) };
+                }
                 Segment::Missing(..) => break,
                 Segment::End(_) | Segment::StreamEnd(..) => continue,
             };
-            if count == slices.len() {
+            if count == slices.len() || left == 0 {
                 break;
             }
+            let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            left -= bytes.len() as u64;
             slices[count] = IoSlice::new(bytes);
             count += 1;
         }
@@ -372,5 +399,6 @@ impl Output {
         self.bytes.shrink_to(BYTES_KEPT_MAX);
         self.response_bytes_sent = 0;
         self.since_us = None;
+        self.allowed = None;
     }
 }

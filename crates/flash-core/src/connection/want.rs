@@ -26,6 +26,8 @@ pub enum Want {
     Detach,
     /// Wait until a socket is ready: call `Connection::client_ready` or `Connection::upstream_ready`.
     WaitIo(Interest),
+    /// Wait until [`Connection::paced_until_ms`](crate::Connection::paced_until_ms): the client has had what its rate allows.
+    Pause,
     /// Wait for the result of the job that was handed out.
     WaitJob,
     /// Shut down the sending direction. The client may still send for a moment.

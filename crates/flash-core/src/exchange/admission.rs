@@ -13,9 +13,10 @@ use super::answer::Answer;
 use super::asked::Asked;
 use super::hand_off::HandOff;
 use super::login::{Login, LoginResult};
-use crate::clients::Rate;
 use crate::clients::link::{BadLink, Link, Links};
 use crate::clients::login::{Known, Users};
+use crate::clients::pace::SaidRate;
+use crate::clients::{ByteRate, Rate};
 use crate::connection::context::Context;
 use crate::connection::transport::TransportInfo;
 use crate::path::SitePath;
@@ -45,6 +46,8 @@ pub(crate) struct Passed {
     pub(crate) hand_off: Option<Box<HandOff>>,
     /// The links that its own is one of.
     links: Vec<Arc<dyn Links>>,
+    /// The rate that its link says.
+    rate: Option<ByteRate>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
@@ -53,6 +56,12 @@ impl Passed {
     /// The same request goes on with another path, be it that of a file that a program hands on.
     pub(crate) fn redirected(self, hand_off: Option<Box<HandOff>>) -> Self {
         Self { own: false, hand_off, ..self }
+    }
+
+    /// What was said of the client's rate: by the program, or else by the link.
+    #[inline]
+    pub(crate) fn rate(&self) -> Option<SaidRate> {
+        self.hand_off.as_ref().and_then(|hand_off| hand_off.rate).or(self.rate.map(Some))
     }
 
     /// A check has found the log-in right.
@@ -142,8 +151,9 @@ impl Asker<'_> {
             .map_err(|_| BadLink::Wrong)
             .and_then(|path| links.check(&Link { path: &path, query, client, now_s }));
         match checked {
-            Ok(()) => {
+            Ok(rate) => {
                 passed.links.push(Arc::clone(links));
+                passed.rate = rate.or(passed.rate);
                 Ok(())
             }
             Err(bad) => {

@@ -137,6 +137,17 @@ impl Body {
         self.piece == Piece::Asked
     }
 
+    /// How many bytes are not in the output, as far as that is known.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        match &self.source {
+            Source::File { parts, .. } => {
+                let bytes = |part: &Part| part.before.len() as u64 + part.range.end - part.range.start;
+                parts.parts.iter().map(bytes).sum::<u64>() + parts.tail.len() as u64
+            }
+            Source::Listing { .. } => u64::MAX,
+        }
+    }
+
     /// Whether everything has been put into the output.
     pub(crate) fn is_finished(&self) -> bool {
         match &self.source {

@@ -21,6 +21,7 @@ use super::recording;
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
 use crate::clients::login::Users;
+use crate::clients::pace::{Pace, SaidRate};
 use crate::connection::context::Context;
 use crate::connection::transport::TransportInfo;
 use crate::exchange::body;
@@ -87,6 +88,17 @@ impl<'s> Decision<'s> {
         PassedId::of(self.site, transport, head, self.timing.id, server)
     }
 
+    /// How fast the client gets the response. `None` if there is no limit.
+    #[inline]
+    pub(crate) fn pace(
+        &self,
+        head: &RequestHead<'_>,
+        transport: &TransportInfo,
+        cx: &Context<'_>,
+    ) -> Option<Box<Pace>> {
+        pace(self.site, self.passed.rate(), head, transport, cx)
+    }
+
     /// Begins the response, and its record. Returns the part of the body that is not in the sink.
     #[inline]
     pub(crate) fn respond<S: ResponseSink>(
@@ -118,6 +130,24 @@ impl<'s> Decision<'s> {
     }
 }
 
+/// How fast the client gets a response of this site. `None` if there is no limit.
+#[inline]
+pub(crate) fn pace(
+    site: &Site,
+    said: Option<SaidRate>,
+    head: &RequestHead<'_>,
+    transport: &TransportInfo,
+    cx: &Context<'_>,
+) -> Option<Box<Pace>> {
+    let rates = site.settings.rates.or_said(said);
+    if rates.are_off() {
+        return None;
+    }
+    let settings = &cx.server.settings;
+    let client = settings.trusted_proxies.client(transport, head.fields).peer;
+    settings.clients.pace(site.limit_group, rates, client, cx.now.us)
+}
+
 /// Answers what was no request, and begins the record. `bytes` are the first of it.
 pub(crate) fn refuse<S: ResponseSink>(
     reject: Reject,
@@ -141,6 +171,8 @@ pub(crate) struct Terms {
     pub(crate) has_user: bool,
     /// The response is for this client alone.
     pub(crate) is_private: bool,
+    /// The client gets the response by and by.
+    pub(crate) has_rate: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
 }
@@ -152,7 +184,7 @@ impl Terms {
     /// Before any log-in.
     pub(crate) fn of(site: &Site) -> Self {
         let body_bytes_max = site.settings.body_bytes_max;
-        Self { body_bytes_max, has_user: false, is_private: false, reads_accept: false }
+        Self { body_bytes_max, has_user: false, is_private: false, has_rate: false, reads_accept: false }
     }
 
     /// The request has passed these rules, too.
@@ -198,7 +230,8 @@ pub(crate) fn decide<'s>(
         Err((next, by)) => (next, by, true),
     };
     let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
-    let Phases { passed, terms, .. } = phases;
+    let Phases { passed, mut terms, .. } = phases;
+    terms.has_rate = !site.settings.rates.or_said(passed.rate()).are_off();
     (next, Decision { host, site, terms, passed, timing, redirects, is_refused })
 }
 

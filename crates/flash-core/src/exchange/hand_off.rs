@@ -8,6 +8,7 @@ use flash_http::Fields;
 use flash_http::percent;
 use flash_http::status::Status;
 
+use crate::clients::pace::SaidRate;
 use crate::connection::context::{Context, UpstreamError};
 use crate::exchange::answer::Answer;
 use crate::file::header::{self, HeaderTemplate};
@@ -23,6 +24,8 @@ pub(crate) struct HandOff {
     pub(crate) status: Status,
     /// Lines that the client gets.
     fields: Vec<u8>,
+    /// The client's rate, if the program has said something of it.
+    pub(crate) rate: Option<SaidRate>,
     /// The first line of the client's own request, for the log.
     pub(crate) request_line: Box<[u8]>,
     /// The client had to log in to reach the program.
@@ -33,7 +36,11 @@ pub(crate) struct HandOff {
 
 impl HandOff {
     /// `None` if the program has said too much.
-    pub(crate) fn new<'f>(status: Status, said: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Self> {
+    pub(crate) fn new<'f>(
+        status: Status,
+        rate: Option<SaidRate>,
+        said: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Option<Self> {
         let mut fields = Vec::new();
         for (name, value) in said.filter(|(name, _)| !is_of_content(name)) {
             header::field(&mut fields, name, value);
@@ -42,6 +49,7 @@ impl HandOff {
         (fields.len() <= FIELDS_BYTES_MAX).then_some(Self {
             status,
             fields,
+            rate,
             request_line,
             has_user,
             is_private,

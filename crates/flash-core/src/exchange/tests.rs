@@ -238,7 +238,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
         let mut client = world.connect();
         for _ in 0..100_000 {
             for running in all.iter_mut().filter(|running| !running.is_over) {
-                under_way.extend(running.exchange.job().map(|job| (running.exchange.id, job)));
+                under_way.extend(running.exchange.job(u64::MAX).map(|job| (running.exchange.id, job)));
             }
             if all.iter().all(|running| running.is_over && running.stream.is_empty()) {
                 break;
@@ -316,6 +316,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             head_only: false,
             accepts: upstream.request.accepts,
             head: None,
+            rate: None,
         };
         match bytes {
             b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),

@@ -47,11 +47,17 @@ impl Http1 {
             }
             return self.want_of_upstream(cx);
         }
+        if self.is_paced(cx.now.us) {
+            self.send_blocked();
+            self.deadline.wait(Waiting::Nothing, cx.now.ms(), &cx.server.settings);
+            return Want::Pause;
+        }
         if let Some((id, job)) = self.job(cx) {
             return Want::Job(id, job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
             output.shown(cx.now.us);
+            output.allow(self.pace.as_ref().map(|pace| pace.allowed()));
             self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.server.settings);
             return Want::Send;
         }
@@ -108,7 +114,10 @@ impl Http1 {
             {
                 None
             }
-            Phase::Exchange(current) => Some((current.exchange.id, current.exchange.job()?)),
+            Phase::Exchange(current) => {
+                let window_max = self.pace.as_ref().map_or(u64::MAX, |pace| pace.allowed());
+                Some((current.exchange.id, current.exchange.job(window_max)?))
+            }
             _ => None,
         }
     }
@@ -116,6 +125,9 @@ impl Http1 {
     /// The socket took this many bytes of the output.
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
+        if let Some(pace) = &mut self.pace {
+            pace.sent(bytes);
+        }
         output.sent(bytes, cx.now.us, cx.tally);
         cx.tally.counts.add(Count::SentBytes, bytes);
         self.deadline.progressed(bytes);
@@ -182,6 +194,7 @@ impl Http1 {
         if let Some(output) = self.output.take() {
             cx.buffers.give_back_output(output);
         }
+        self.pace = None;
         self.resume(cx);
     }
 

@@ -116,16 +116,16 @@ impl Http2 {
                         && body.piece == Piece::Wanted
                         && stream.user.pieces.is_empty()
                         && !stream.is_stalled()
+                        && stream.user.allowed() > 0
                 }
                 Some(ExchangeState::Upstream(upstream)) => upstream.wants_job(),
                 Some(ExchangeState::Login(_)) | None => false,
             })?;
         let window = streams.window(id) as u64;
-        let exchange = self.session.streams_mut().get_mut(id)?.user.exchange.as_mut()?;
-        let job = match &mut exchange.state {
-            ExchangeState::Body(body) => body.ask(exchange.site.id, window)?,
-            _ => exchange.job()?,
-        };
+        let state = &mut self.session.streams_mut().get_mut(id)?.user;
+        let window = window.min(state.allowed());
+        let exchange = state.exchange.as_mut()?;
+        let job = exchange.job(window)?;
         Some((exchange.id, job))
     }
 

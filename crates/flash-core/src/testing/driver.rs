@@ -84,6 +84,8 @@ pub(crate) enum Waits {
     ForBytes,
     ForRoom,
     ForJob,
+    /// Waits until its client's rate allows more.
+    ForRate,
     /// Waits for a program to start, or for a socket.
     ForProgram(Interest),
     Detached,
@@ -261,6 +263,7 @@ impl World {
                 }
                 Waits::ForRoom => self.make_room(&mut client, rooms.next().copied().unwrap_or(1 << 30)),
                 Waits::ForJob => self.complete(&mut client),
+                Waits::ForRate => self.pass_ms(&mut client, 10),
                 Waits::ForProgram(awaited) => {
                     let lives = client.program.as_mut().is_some_and(Program::live);
                     match () {
@@ -375,6 +378,7 @@ impl World {
                 }
                 Want::Job(id, job) => self.dispatch(client, id, job),
                 Want::CheckLogin(id) => self.check_wanted(client, id),
+                Want::Pause => return Waits::ForRate,
                 Want::WaitJob if client.check.is_some() => return Waits::ForJob,
                 Want::WaitJob => {
                     assert!(client.pending.is_some(), "a completion is awaited that nobody was asked for");

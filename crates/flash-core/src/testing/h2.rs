@@ -293,6 +293,7 @@ impl H2Client {
                     self.client.connection.upstream_shut(id);
                 }
                 Want::WaitIo(interest) => return Waits::ForProgram(interest),
+                Want::Pause => panic!("a stream waits for its rate, and others go on"),
                 Want::WaitJob => return Waits::ForJob,
                 Want::ShutdownWrite => self.client.write_is_shut = true,
                 Want::Detach => panic!("a program never gets a socket that many responses share"),

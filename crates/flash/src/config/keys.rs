@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Named, Stands, Validate};
-use flash_core::clients::Rate;
+use flash_core::clients::{ByteRate, Rate};
 use flash_core::path::SitePath;
 use flash_core::site::hosts::HostName;
 use flash_core::site::methods::Method;
@@ -30,8 +30,9 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 10] = [
+const IN_SITES: [&str; 11] = [
     "user-dirs",
+    "rate-total",
     "files",
     "cgi",
     "cgi-direct",
@@ -43,7 +44,7 @@ const IN_SITES: [&str; 10] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 33] = [
+const IN_PLACES: [&str; 34] = [
     ROOT,
     "list",
     "index",
@@ -57,6 +58,7 @@ const IN_PLACES: [&str; 33] = [
     "auth",
     "signed",
     "limit",
+    "rate",
     "follow-links",
     "cache-control",
     "etag",
@@ -80,7 +82,7 @@ const IN_PLACES: [&str; 33] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 18] = [
+const NOT_OF_FILES: [&str; 20] = [
     "files",
     "internal",
     "compress-programs",
@@ -95,6 +97,8 @@ const NOT_OF_FILES: [&str; 18] = [
     "methods",
     "allow",
     "limit",
+    "rate",
+    "rate-total",
     "tls",
     "client-ca",
     "client-certificate",
@@ -217,6 +221,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<PathRule>(),
             TypeId::of::<Denial>(),
             TypeId::of::<Rate>(),
+            TypeId::of::<ByteRate>(),
             TypeId::of::<Network>(),
             TypeId::of::<HostName>(),
             TypeId::of::<CacheControl>(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use flash_core::clients::Rate;
+use flash_core::clients::{ByteRate, Rate};
 use flash_core::path::SitePath;
 use flash_core::site::hosts::HostName;
 use flash_core::site::network::Network;
@@ -285,6 +285,16 @@ pub(crate) struct Serve {
     /// address, or the first 64 bits of an IPv6 address. Without a burst, as many at once as in a unit of time
     #[arg(long, value_name = "RATE", value_parser = Rate::from_str, help_heading = LIMITS)]
     pub limit: Option<Rate>,
+
+    /// How fast a client gets responses, over all its connections, streams and ranges: 2M/s, or "2M/s burst 20M" for 20M at full speed
+    /// after a pause. A client is an IPv4 address, or the first 64 bits of an IPv6 address. A program's X-Accel-Limit-Rate takes its
+    /// place. Without a burst, as much as in a quarter of a second
+    #[arg(long, value_name = "RATE", value_parser = ByteRate::from_str, help_heading = LIMITS)]
+    pub rate: Option<ByteRate>,
+
+    /// How fast all clients of a site get responses together, as in 100M/s. Each gets what --rate allows at most
+    #[arg(long, value_name = "RATE", value_parser = ByteRate::from_str, help_heading = LIMITS)]
+    pub rate_total: Option<ByteRate>,
 
     /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits without limit
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]

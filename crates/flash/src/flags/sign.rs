@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use flash_core::clients::ByteRate;
 use flash_core::site::network::Network;
 
 use super::duration;
@@ -27,6 +28,10 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "ADDRESS", value_parser = parse_client)]
     pub client: Option<String>,
 
+    /// How fast a client gets what the link opens, in place of the rate of its site or place: 2M/s, or "2M/s burst 20M"
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<String>,
+
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
@@ -35,4 +40,8 @@ pub(crate) struct Sign {
 /// As it was written, because that is signed.
 fn parse_client(text: &str) -> Result<String, String> {
     text.parse::<Network>().map(|_| text.to_owned())
+}
+
+fn parse_rate(text: &str) -> Result<String, String> {
+    text.parse::<ByteRate>().map(|_| text.to_owned())
 }

@@ -32,8 +32,9 @@ pub(super) fn rules(
 /// be.
 pub(super) fn clients(flags: &flags::Serve, is_limited: bool, descriptors: usize) -> io::Result<Clients> {
     let mut clients = rates_again(Clients::unlimited(), is_limited)?;
+    // A program may say a rate where no site has one. The kernel takes no memory for words that no client has.
+    clients = clients.with_byte_rates(Arc::new(SharedWords::zeroed(Clients::RATE_WORDS)?));
     if let Some(connections_max) = flags.connections_per_client {
-        // The kernel takes no memory for words that no client has.
         let connections = flags.connections_max.unwrap_or(usize::MAX).min(descriptors).min(1 << 24);
         let words = SharedWords::zeroed((connections.max(512) * 2).next_power_of_two())?;
         clients = clients.with_connections(connections_max as u32, Arc::new(words));

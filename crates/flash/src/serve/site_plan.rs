@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_auth::Successes;
+use flash_core::clients::Rates;
 use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
@@ -256,6 +257,7 @@ impl<'s> Planner<'s> {
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
             access: access::rules(flags, links, users),
+            rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
             fallback: fallback::of(flags, &programs),
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),

@@ -2,6 +2,7 @@
 
 use super::programs::{manner, routes};
 use super::*;
+use crate::clients::ByteRate;
 use crate::clients::link::{BadLink, Link, Links};
 use crate::site::access::{AccessNetworks, AccessRules};
 use crate::site::hosts::{HostName, Hosts};
@@ -14,10 +15,10 @@ use crate::upstream::UpstreamProtocol;
 pub(super) struct Honest;
 
 impl Links for Honest {
-    fn check(&self, link: &Link<'_>) -> Result<(), BadLink> {
+    fn check(&self, link: &Link<'_>) -> Result<Option<ByteRate>, BadLink> {
         match link.query {
-            b"right" => Ok(()),
-            b"brief" if link.now_s < 1_000_000_002 => Ok(()),
+            b"right" => Ok(None),
+            b"brief" if link.now_s < 1_000_000_002 => Ok(None),
             b"old" | b"brief" => Err(BadLink::Expired),
             _ => Err(BadLink::Wrong),
         }

@@ -25,6 +25,7 @@ mod places;
 mod programs;
 mod proxied;
 mod ranges;
+mod rates;
 mod records;
 mod simulation;
 mod slow_clients;

@@ -108,6 +108,10 @@ impl Life {
         let mut random = Random::new(seed);
         let bytes_max = *random.pick(&[0, 1 << 20, 1 << 30]);
         world.routes().spool = Budget::new(bytes_max);
+        if random.chance(30) {
+            let client = Some("100K/s".parse().unwrap());
+            super::rates::limit(&mut world, crate::clients::Rates { client, total: None });
+        }
         let client = world.connect();
         Self { random, world, client, waits: Waits::ForBytes, input: Vec::new(), exchanges: 0 }
     }
@@ -145,6 +149,7 @@ impl Life {
                 world.fail(client, *random.pick(&[Failure::Overloaded, Failure::Full, Failure::Broken]))
             }
             Waits::ForJob => world.complete(client),
+            Waits::ForRate => world.pass_ms(client, 10),
             // Its body is awaited before a program begins.
             Waits::ForProgram(Interest { client_in: true, .. })
                 if client.begin.is_none() && !client.has_stream() =>

@@ -165,11 +165,12 @@ impl Request {
         }
         // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
-        let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
+        let is_get = head.method == Method::Get && head.body == Body::None;
+        let may_be_direct = is_alone && is_inet && is_get && !terms.has_rate;
         let direct = (route.direct && may_be_direct)
             .then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
         if route.direct && !may_be_direct {
-            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS";
+            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS, or a rate";
             self.complain(reason, cx);
         }
         let begin = Open {

@@ -7,6 +7,7 @@ use flash_http::status::Status;
 use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
 use super::request::Request;
+use crate::clients::pace::{self, SaidRate};
 use crate::clock::Now;
 use crate::connection::context::Context;
 use crate::exchange::hand_off::{self, HandOff};
@@ -30,6 +31,8 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) accepts: Accepts,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
+    /// The client's rate, if the program has said something of it.
+    pub(crate) rate: Option<SaidRate>,
 }
 
 impl<'a, S> Writer<'a, S> {
@@ -43,7 +46,7 @@ impl<'a, S> Writer<'a, S> {
     ) -> Self {
         let Server { settings, refusals, .. } = cx.server;
         let (limits, accepts) = (&settings.program_head, request.accepts);
-        Self { site, refusals, now: cx.now, limits, sink, head_only, accepts, head: None }
+        Self { site, refusals, now: cx.now, limits, sink, head_only, accepts, head: None, rate: None }
     }
 }
 
@@ -212,6 +215,7 @@ impl ResponseState {
                 Ok(())
             }
             Ok(Parsed::Complete { head, bytes: length }) => {
+                writer.rate = head.limit_rate.and_then(pace::said_by_program);
                 let hand_off =
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match (hand_off, head.kind) {
@@ -314,7 +318,7 @@ impl<S: ResponseSink> Writer<'_, S> {
         };
         let site = self.site;
         let Some(hand_off) =
-            HandOff::new(head.status, head.fields().filter(|(name, _)| lets_pass(site, name)))
+            HandOff::new(head.status, self.rate, head.fields().filter(|(name, _)| lets_pass(site, name)))
         else {
             return Err(GatewayError::of_program("hands a file on with too many fields"));
         };

@@ -80,6 +80,7 @@ impl Http1 {
         if linger {
             framing.persistence = Persistence::Closes;
         }
+        self.pace = decision.pace(head, &self.transport, cx);
         let id = decision.passed_id(head, &self.transport, cx.server);
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let request_id = id.as_ref().map(PassedId::as_bytes);

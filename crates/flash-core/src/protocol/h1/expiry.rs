@@ -21,6 +21,11 @@ impl Http1 {
         self.upstream().map_or(u64::MAX, UpstreamExchange::deadline_ms).min(self.deadline.ms())
     }
 
+    /// When the client may get more, if its rate is what the response waits for.
+    pub(crate) fn paced_until_us(&self) -> Option<u64> {
+        self.pace.as_ref()?.due_us()
+    }
+
     /// Whether a request has been answered, and the next one has not begun. A new client's first head is due.
     pub(crate) fn is_between_requests(&self) -> bool {
         self.is_idle() && !self.deadline.is_for(Waiting::Head)

@@ -10,12 +10,14 @@ use super::framing::Framing;
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use crate::clients::deadline::{Deadline, Waiting};
+use crate::clients::pace::Pace;
 use crate::clock::Now;
 use crate::connection::context::Context;
 use crate::connection::idle_state::IdleState;
 use crate::connection::output::Output;
 use crate::connection::transport::TransportInfo;
 use crate::exchange::admission::Passed;
+use crate::exchange::body::Piece;
 use crate::exchange::decide::Waited;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::UpstreamExchange;
@@ -35,6 +37,8 @@ pub(crate) struct Http1 {
     /// Set only while there is something to send.
     pub(super) output: Option<Box<Output>>,
     pub(super) deadline: Deadline,
+    /// How fast the client gets the response under way, if there is a limit.
+    pub(super) pace: Option<Box<Pace>>,
 }
 
 /// The connection's phase: reading a request, answering it, or closing.
@@ -117,6 +121,7 @@ impl Http1 {
             input: Vec::new(),
             output: None,
             deadline,
+            pace: None,
         }
     }
 
@@ -137,6 +142,7 @@ impl Http1 {
             input: Vec::new(),
             output: None,
             deadline,
+            pace: None,
         })
     }
 
@@ -243,7 +249,24 @@ impl Http1 {
             }
             cx.buffers.give_back_output(output);
         }
-        self.input = Vec::new();
+        (self.input, self.pace) = (Vec::new(), None);
+    }
+
+    /// Whether the client has had what its rate allows for now. The response goes on later.
+    pub(super) fn is_paced(&mut self, now_us: u64) -> bool {
+        let Some(pace) = &mut self.pace else { return false };
+        let in_output = self.output.as_ref().map_or(0, |output| output.all_bytes());
+        let waiting = match &self.phase {
+            Phase::Exchange(current) => match &current.exchange.state {
+                // A window is no larger than what may be sent.
+                ExchangeState::Body(body) if body.piece == Piece::Wanted => {
+                    in_output.saturating_add(body.bytes_left())
+                }
+                _ => in_output,
+            },
+            _ => in_output,
+        };
+        pace.allows(waiting, now_us) == 0 && waiting > 0
     }
 }
 

@@ -5,6 +5,7 @@ use super::state::{Current, Http1, Phase};
 use crate::clients::deadline::Waiting;
 use crate::connection::context::Context;
 use crate::connection::want::{Interest, Want};
+use crate::exchange::decide;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, UpstreamEvent, UpstreamExchange, Writer,
@@ -14,6 +15,7 @@ use crate::record::counters::Count;
 
 impl Http1 {
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
+        let is_paced = self.is_paced(cx.now.us);
         let Phase::Exchange(current) = &mut self.phase else { return Want::WaitJob };
         let Current { exchange, body, client, .. } = &mut **current;
         let id = exchange.id;
@@ -21,13 +23,15 @@ impl Http1 {
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let output = self.output.as_mut().filter(|output| !output.is_empty());
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
-        let sends = output.is_some();
+        let sends = output.is_some() && !is_paced;
         let receives = self.input.len() < OUTGOING_BYTES_MAX && !client.has_ended;
         let mut need = upstream.need_before_reading(cx.goes_with_jobs());
         if let Some(output) = output
+            && sends
             && !client.out_blocked
         {
             output.shown(cx.now.us);
+            output.allow(self.pace.as_ref().map(|pace| pace.allowed()));
             self.deadline.wait(Waiting::Send, now_ms, settings);
             return Want::Send;
         }
@@ -78,6 +82,7 @@ impl Http1 {
             id: exchange_id,
             site,
             terms,
+            passed,
             ..
         } = exchange
         else {
@@ -95,9 +100,12 @@ impl Http1 {
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then(|| writer.sink.output.written_bytes());
         let ended = upstream.upstream_event(event, &mut writer);
-        if let Some(written) = writer.head {
+        let (written, rate) = (writer.head, writer.rate);
+        if let Some(written) = written {
             *framing = new_framing;
             upstream.head_at = Some((begins_at, output.mark()));
+            let said = rate.or(passed.rate());
+            self.pace = decide::pace(site, said, &upstream.request.parse(), &self.transport, cx);
             cx.tally.responses += 1;
             let of = (&***site, *terms, *timing);
             *record = Some(upstream.request.record(of, &self.transport, written, cx));
@@ -159,6 +167,7 @@ impl Http1 {
         if let Some(output) = self.output.take() {
             cx.buffers.give_back_output(output);
         }
+        self.pace = None;
         if let Some((head, hand_off)) = upstream.redirected(terms) {
             if redirects > REDIRECTS_MAX {
                 return self.give_up(GatewayError::of_program("redirects to another path without end"), cx);

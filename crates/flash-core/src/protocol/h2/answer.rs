@@ -99,13 +99,17 @@ impl Http2 {
     ) {
         let (id, head) = (arrived.id, arrived.head);
         self.empties_table |= self.session.empties_table();
-        let window = self.session.streams().window(id).min(PAYLOAD_BYTES_MAX);
+        let pace = decision.pace(head, &self.transport, cx);
+        // With a pace, the whole body waits in the pieces.
+        let window =
+            if pace.is_some() { 0 } else { self.session.streams().window(id).min(PAYLOAD_BYTES_MAX) };
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let mut pieces = std::mem::take(&mut self.pieces);
         let request_id = decision.passed_id(head, &self.transport, cx.server);
         let mut sink = Sink::new(output, &mut pieces, id, &mut self.empties_table, window)
             .tells(request_id.as_ref().map(PassedId::as_bytes));
         let (rest, record) = decision.respond(head, answer, &self.transport, &mut sink, cx);
+        let is_paced = pace.is_some();
         let at_once = match (rest.is_none(), sink.written_at_once) {
             (true, Some(bytes)) => Some(bytes),
             (true, None) if sink.is_empty() => {
@@ -137,6 +141,8 @@ impl Http2 {
                     rest.map(|body| Exchange::new(decision, number, ExchangeState::Body(body), head));
                 let state = self.state(arrived);
                 (state.pieces, state.exchange, state.record) = (pieces, exchange, Some(record));
+                state.pace = pace;
+                self.has_paces |= is_paced;
                 self.drop_body(id);
             }
         }

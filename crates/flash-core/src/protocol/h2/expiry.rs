@@ -20,6 +20,11 @@ impl Http2 {
         self.due_ms
     }
 
+    /// When a stream may send more, if its client's rate is what it waits for.
+    pub(crate) fn paced_until_us(&self) -> Option<u64> {
+        self.paced_until_us
+    }
+
     /// Whether the connection may be closed for a new one, and how early.
     pub(crate) fn evictable(
         &self,

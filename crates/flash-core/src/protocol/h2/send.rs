@@ -18,8 +18,12 @@ impl Http2 {
     /// Puts what can be sent into the output. Returns whether there is something to send now.
     pub(super) fn can_send(&mut self, cx: &mut Context<'_>) -> bool {
         self.write_control(cx);
+        self.paced_until_us = None;
         if self.client.out_blocked {
             return false;
+        }
+        if self.has_paces {
+            self.open_paces(cx.now.us);
         }
         if self.phase == Phase::Open
             && !self.session.streams().is_empty()
@@ -28,6 +32,27 @@ impl Http2 {
             self.fill(cx);
         }
         self.output.as_ref().is_some_and(|output| !output.is_empty() && output.missing().is_none())
+    }
+
+    /// Finds out how much each stream may send whose client has a rate. A stream without a window reserves nothing.
+    fn open_paces(&mut self, now_us: u64) {
+        self.has_paces = false;
+        let is_stalled = self.session.streams().is_stalled();
+        for stream in self.session.streams_mut().iter_mut() {
+            let is_stalled = is_stalled || stream.is_stalled();
+            let state = &mut stream.user;
+            let in_body = match state.exchange.as_ref().map(|exchange| &exchange.state) {
+                Some(ExchangeState::Body(body)) if body.piece == Piece::Wanted => body.bytes_left(),
+                _ => 0,
+            };
+            let waiting = if is_stalled { 0 } else { state.pieces.bytes().saturating_add(in_body) };
+            let Some(pace) = &mut state.pace else { continue };
+            self.has_paces = true;
+            if pace.allows(waiting, now_us) == 0 && waiting > 0 {
+                let due_us = pace.due_us().into_iter().chain(self.paced_until_us);
+                self.paced_until_us = due_us.min();
+            }
+        }
     }
 
     fn fill(&mut self, cx: &mut Context<'_>) {
@@ -40,7 +65,7 @@ impl Http2 {
                 match state.pieces.bytes() {
                     _ if state.is_sent => false,
                     0 => state.pieces.is_complete,
-                    _ => !is_stalled && !stream.is_stalled(),
+                    _ => !is_stalled && !stream.is_stalled() && state.allowed() > 0,
                 }
             });
             let Some(id) = next else { break };
@@ -49,8 +74,12 @@ impl Http2 {
             let output = self.output.get_or_insert_with(|| cx.buffers.output());
             let Some(stream) = self.session.streams_mut().get_mut(id) else { break };
             let state = &mut stream.user;
+            let window = window.min(usize::try_from(state.allowed()).unwrap_or(usize::MAX));
             let sent = state.pieces.write_frame(id, window, output);
             state.body_bytes_sent += sent as u64;
+            if let Some(pace) = &mut state.pace {
+                pace.sent(sent as u64);
+            }
             state.deadline.progressed(sent as u64);
             if let Some(upstream) = state.upstream_mut() {
                 upstream.client_took(sent as u64, cx);

@@ -9,6 +9,7 @@ use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
 
 use super::pieces::Pieces;
 use crate::clients::deadline::{Deadline, Waiting};
+use crate::clients::pace::Pace;
 use crate::clock::Now;
 use crate::connection::context::Context;
 use crate::connection::output::Output;
@@ -47,6 +48,10 @@ pub(crate) struct Http2 {
     pub(super) idle_from_ms: Option<u64>,
     /// The earliest of all deadlines.
     pub(super) due_ms: u64,
+    /// Some stream has had a pace.
+    pub(super) has_paces: bool,
+    /// When a stream may send more, if its client's rate is what it waits for.
+    pub(super) paced_until_us: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +102,8 @@ pub(super) struct StreamState {
     pub(super) record: Option<RecordBuilder>,
     pub(super) body: RequestBody,
     pub(super) deadline: Deadline,
+    /// How fast the client gets the response, if there is a limit.
+    pub(super) pace: Option<Box<Pace>>,
 }
 
 /// A request's body, as far as it has arrived.
@@ -138,7 +145,13 @@ impl StreamState {
             record: None,
             body,
             deadline: Deadline::default(),
+            pace: None,
         }
+    }
+
+    /// How many bytes of the body may be sent now.
+    pub(super) fn allowed(&self) -> u64 {
+        self.pace.as_ref().map_or(u64::MAX, |pace| pace.allowed())
     }
 
     pub(super) fn upstream_mut(&mut self) -> Option<&mut UpstreamExchange> {
@@ -204,6 +217,8 @@ impl Http2 {
             due_ms: deadline.ms(),
             deadline,
             idle_from_ms: None,
+            has_paces: false,
+            paced_until_us: None,
         }
     }
 

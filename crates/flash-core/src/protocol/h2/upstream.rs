@@ -4,6 +4,7 @@ use super::sink::Sink;
 use super::state::Http2;
 use crate::connection::context::Context;
 use crate::connection::want::Want;
+use crate::exchange::decide;
 use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
@@ -55,7 +56,13 @@ impl Http2 {
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
         let state = &mut stream.user;
         let Some(Exchange {
-            state: ExchangeState::Upstream(upstream), timing, head_only, site, terms, ..
+            state: ExchangeState::Upstream(upstream),
+            timing,
+            head_only,
+            site,
+            terms,
+            passed,
+            ..
         }) = &mut state.exchange
         else {
             return;
@@ -70,7 +77,7 @@ impl Http2 {
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then_some(waiting_bytes);
         let ended = upstream.upstream_event(event, &mut writer);
-        let written = writer.head;
+        let (written, rate) = (writer.head, writer.rate);
         let is_written = upstream.reply.is_written();
         if let Some(written) = written {
             cx.tally.responses += 1;
@@ -78,6 +85,9 @@ impl Http2 {
             upstream.head_at = (!empties_table).then(|| (begins_at, sink.mark()));
             let of = (&***site, *terms, *timing);
             state.record = Some(upstream.request.record(of, &self.transport, written, cx));
+            let said = rate.or(passed.rate());
+            state.pace = decide::pace(site, said, &upstream.request.parse(), &self.transport, cx);
+            self.has_paces |= state.pace.is_some();
         }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();
         if ends_with_head {

@@ -34,6 +34,8 @@ const VALUES: &[(&str, &str)] = &[
     ("index", r#"["index.html", "index.htm"]"#),
     ("limit", r#""20/s burst 40""#),
     ("listen", r#"[":80", "https://:443", "unix:/run/flash.sock"]"#),
+    ("rate", r#""2M/s burst 20M""#),
+    ("rate-total", r#""100M/s""#),
     ("charset", r#""iso-8859-1""#),
     ("log-fields", r#"["time", "client", "request", "status", "request_id"]"#),
     ("methods", r#"["GET", "POST"]"#),

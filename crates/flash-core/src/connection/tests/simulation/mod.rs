@@ -425,7 +425,10 @@ impl Simulation {
                 guest.faults.insert(guest.begun, 503);
             }
             (Waits::ForJob | Waits::ForRoom, _) => guest.may_be_cut = true,
-            (Waits::ForBytes | Waits::Closed | Waits::ForProgram(_) | Waits::Detached, _) => {}
+            (
+                Waits::ForBytes | Waits::ForRate | Waits::Closed | Waits::ForProgram(_) | Waits::Detached,
+                _,
+            ) => {}
         }
         // The next deadline is planned for even if it is the same.
         guest.deadline_ms = u64::MAX;
