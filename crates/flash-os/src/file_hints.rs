@@ -21,6 +21,11 @@ pub fn forget(file: impl AsFd) {
     let _ = system::file_hints::forget(file);
 }
 
+/// The page cache need not keep the pages that lie in the range.
+pub fn forget_range(file: impl AsFd, range: Range<u64>) {
+    system::file_hints::forget_range(file, range);
+}
+
 /// The system knows from now on who may do what with the file beyond its mode (POSIX ACLs), where it can be made to read that. May wait
 /// for the disk.
 pub fn read_access_rules(place: impl AsFd) {

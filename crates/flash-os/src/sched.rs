@@ -1,4 +1,6 @@
-//! The scheduler's time slices: how long a thread runs before another one's turn. A thread that asks for short slices is also run sooner after it
+//! What a thread asks of schedulers: that of the processors for time slices, that of disks to go behind all others.
+//!
+//! A slice is how long a thread runs before another one's turn. A thread that asks for short slices is also run sooner after it
 //! wakes (Linux 6.12; earlier kernels take no notice).
 
 use std::io;
@@ -21,6 +23,12 @@ pub fn set_slice(slice_ns: u64) -> io::Result<()> {
     }
 }
 
+/// This thread's reads go to the disk when nobody else's do, where the disk has a scheduler that can tell. Returns whether the system
+/// knows of such a thing.
+pub fn read_last() -> bool {
+    system::sched::read_last()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +36,10 @@ mod tests {
     #[test]
     fn every_user_may_set_a_slice() {
         set_slice(SLICE_NS_MIN).unwrap();
+    }
+
+    #[test]
+    fn every_user_may_read_last() {
+        std::thread::spawn(|| assert!(read_last() || cfg!(not(target_os = "linux")))).join().unwrap();
     }
 }

@@ -14,6 +14,7 @@ pub enum Call {
     Statx,
     Preadv2,
     ReadNow,
+    ReadDontcache,
     Cachestat,
     Mincore,
     MemfdCreate,
@@ -40,7 +41,7 @@ pub struct Row {
     pub instead: &'static str,
 }
 
-pub const ROWS: [Row; 19] = [
+pub const ROWS: [Row; 20] = [
     row(
         Call::Openat2,
         "openat2",
@@ -54,6 +55,11 @@ pub const ROWS: [Row; 19] = [
     ),
     row(Call::Preadv2, "preadv2", "pread: loops read what mincore finds in memory, and helpers the rest"),
     row(Call::ReadNow, "read-now", "loops read what mincore finds in memory, and helpers the rest"),
+    row(
+        Call::ReadDontcache,
+        "read-dontcache",
+        "what need not stay in the page cache is dropped from it after each read",
+    ),
     row(
         Call::Cachestat,
         "cachestat",

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 #[cfg(target_vendor = "apple")]
-pub(crate) use self::macos::{forget, read_ahead, read_randomly};
+pub(crate) use self::macos::{forget, forget_range, read_ahead, read_randomly};
 #[cfg(not(target_vendor = "apple"))]
-pub(crate) use crate::posix::file_hints::{forget, read_ahead, read_randomly};
+pub(crate) use crate::posix::file_hints::{forget, forget_range, read_ahead, read_randomly};
 
 /// The room stays until the file goes.
 pub(crate) fn free(_file: impl AsFd, _range: Range<u64>) {}
@@ -22,7 +22,7 @@ mod macos {
 
     use rustix::io::Errno;
 
-    use super::AsFd;
+    use super::{AsFd, Range};
 
     pub(crate) fn read_randomly(file: impl AsFd) {
         // SAFETY: numbers only.
@@ -32,6 +32,8 @@ mod macos {
     pub(crate) fn read_ahead(file: impl AsFd, offset: u64, bytes: NonZeroU64) {
         let _ = rustix::fs::fcntl_rdadvise(file, offset, bytes.get());
     }
+
+    pub(crate) fn forget_range(_file: impl AsFd, _range: Range<u64>) {}
 
     /// It keeps what it likes.
     pub(crate) fn forget(_file: impl AsFd) -> Result<(), Errno> {

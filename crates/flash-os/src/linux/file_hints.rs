@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FallocateFlags, fallocate, fgetxattr};
 use rustix::io::retry_on_intr;
 
-pub(crate) use crate::posix::file_hints::{forget, read_ahead, read_randomly};
+pub(crate) use crate::posix::file_hints::{forget, forget_range, read_ahead, read_randomly};
 
 pub(crate) fn free(file: impl AsFd, range: Range<u64>) {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -29,6 +29,9 @@ pub(crate) fn is_present(call: Call) -> bool {
         Call::ReadNow => {
             matches!(reads(ReadWriteFlags::NOWAIT), Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP))
         }
+        Call::ReadDontcache => {
+            matches!(reads(super::read_at::DONTCACHE), Ok(_) | Err(Errno::OPNOTSUPP))
+        }
         // The file may be another user's, of which nothing is told.
         Call::Cachestat => memory().is_some_and(|memory| crate::cachestat::holds(memory, 0..1).is_ok()),
         Call::Mincore => mincore(),

@@ -14,6 +14,13 @@ pub(crate) fn read_set(file: impl AsFd, bytes: &mut [u8], offset: u64) -> Result
     preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::empty())
 }
 
+/// RWF_DONTCACHE: pages that the read brings into the cache leave it again. Linux 6.14.
+pub(super) const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+pub(crate) fn read_once(file: impl AsFd, bytes: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    preadv2(file, &mut [IoSliceMut::new(bytes)], offset, DONTCACHE)
+}
+
 pub(crate) fn read_now(file: impl AsFd, bytes: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
     call(file, bytes, offset, libc::RWF_NOWAIT)
 }

@@ -1,4 +1,4 @@
-//! sched_setattr(2).
+//! sched_setattr(2), and ioprio_set(2).
 
 use std::io;
 
@@ -17,4 +17,15 @@ pub(crate) fn set_slice(slice_ns: u64) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// linux/ioprio.h
+const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+const IOPRIO_CLASS_IDLE: libc::c_int = 3;
+const IOPRIO_CLASS_SHIFT: libc::c_int = 13;
+
+pub(crate) fn read_last() -> bool {
+    let class = IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT;
+    // SAFETY: numbers only. 0 is this thread.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, class) == 0 }
 }

@@ -89,6 +89,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_sched_setattr,
     libc::SYS_getpriority,
     libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
     libc::SYS_getrusage,
     // Waits for the supervisor process's end.
     libc::SYS_wait4,
