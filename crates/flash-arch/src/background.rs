@@ -15,7 +15,7 @@ use flash_core::file::compressed::CompressionResult;
 use flash_core::file::compression::Compression;
 use flash_core::file::digest::Digest;
 use flash_core::record::counters::Count;
-use flash_os::allocator;
+use flash_os::{allocator, sched};
 
 use crate::clock::Clock;
 use crate::limits::HELPER_NICE;
@@ -54,17 +54,14 @@ fn spawn(shared: &Arc<ServerState>) -> io::Result<()> {
 fn work(state: &Weak<ServerState>) {
     // On Linux this sets the priority of this thread alone.
     let _ = rustix::process::nice(HELPER_NICE);
+    sched::read_last();
     loop {
         let Some(shared) = state.upgrade() else { return };
         if shared.background.work.wait(IDLE_MAX) {
-            if let Some(wanted) = shared.background.begin() {
+            if let Some(wanted) = shared.background.begin(|_| true) {
                 // If it fails, this thread does the rest.
                 let _ = spawn(&shared);
-                match &wanted {
-                    BackgroundWork::Compression(wanted) => compress(&shared, wanted),
-                    BackgroundWork::Digest(wanted) => digest(&shared, wanted),
-                }
-                shared.background.end(&wanted);
+                perform(&shared, &wanted);
             }
         } else {
             allocator::collect();
@@ -73,6 +70,14 @@ fn work(state: &Weak<ServerState>) {
             }
         }
     }
+}
+
+fn perform(shared: &ServerState, wanted: &BackgroundWork) {
+    match wanted {
+        BackgroundWork::Compression(wanted) => compress(shared, wanted),
+        BackgroundWork::Digest(wanted) => digest(shared, wanted),
+    }
+    shared.background.end(wanted);
 }
 
 fn compress(shared: &ServerState, wanted: &Compression) {
@@ -95,10 +100,23 @@ fn compress(shared: &ServerState, wanted: &Compression) {
 fn digest(shared: &ServerState, wanted: &Digest) {
     let now = Clock::new().now;
     let configuration = shared.configuration().clone();
-    let files = configuration.server.to_digest(wanted, &now);
-    let digest = || files.iter().filter_map(|file| shared.disk.digested(wanted.site, file)).map(Arc::new);
-    match catch_unwind(AssertUnwindSafe(|| digest().collect::<Vec<_>>())) {
-        Ok(files) => configuration.server.cache_digested(wanted, &files),
-        Err(panic) => shared.panicked(&*panic),
+    // A large file takes minutes. What is to be compressed does not wait for that.
+    let mut goes_on = || {
+        let is_short = |work: &BackgroundWork| matches!(work, BackgroundWork::Compression(_));
+        while let Some(wanted) = shared.background.begin(is_short) {
+            perform(shared, &wanted);
+        }
+        !shared.is_draining()
+    };
+    for file in configuration.server.to_digest(wanted, &now) {
+        let digest = || shared.disk.digested(wanted.site, &file, &mut goes_on);
+        match catch_unwind(AssertUnwindSafe(digest)) {
+            Ok(None) => {}
+            Ok(Some((file, is_read))) => {
+                shared.metrics.add(Count::Digested, is_read.into());
+                configuration.server.cache_digested(wanted, Arc::new(file));
+            }
+            Err(panic) => shared.panicked(&*panic),
+        }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         site: flash_disk::SiteSettings {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
+            digests: false,
             precompressed: false,
             etag: TagSource::Time,
             compress: CodingSet::EMPTY,

@@ -26,7 +26,7 @@ use flash_http::negotiate::Coding;
 use crate::cache::memory_budget::BudgetedBytes;
 use crate::file::header::{HeaderBlock, HeaderTemplate, vary};
 pub use crate::file::stamp::Stamp;
-use crate::file::validators::{ContentDigest, Tag, Validators};
+use crate::file::validators::{ContentDigest, ReprDigest, Tag, Validators};
 
 /// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions/request-path.md has
 /// the measurement.
@@ -48,6 +48,8 @@ pub struct File {
     pub validators: Validators,
     /// The strong validator, with its quotes. `None` if the site has none, or the digest in it is not known yet.
     pub etag: Option<EntityTag>,
+    /// The digest of its content, for clients who ask for it.
+    pub repr_digest: ReprDigest,
     pub head: HeaderBlock,
     pub content: Content,
     /// The open file that the caches keep in place of a content that is not worth its memory. The requests that waited for the
@@ -158,8 +160,19 @@ impl File {
     ) -> Self {
         let (validators, head) = (Validators::OF_TIME, HeaderBlock::default());
         let etag = validators.etag(&stamp, coding);
-        let file =
-            Self { stamp, media, coding, varies, cache_rule, validators, etag, head, content, kept_as: None };
+        let file = Self {
+            stamp,
+            media,
+            coding,
+            varies,
+            cache_rule,
+            validators,
+            etag,
+            repr_digest: ReprDigest::Off,
+            head,
+            content,
+            kept_as: None,
+        };
         file.with_head(template)
     }
 
@@ -171,6 +184,19 @@ impl File {
         }
         let etag = validators.etag(&self.stamp, self.coding);
         Self { validators, etag, ..self }.with_head(template)
+    }
+
+    /// The same file with the digest of its content, wherever it is of use.
+    #[must_use]
+    pub fn with_digest(self, digest: ContentDigest, template: &HeaderTemplate) -> Self {
+        let (repr_digest, validators) =
+            (self.repr_digest.known_as(digest), self.validators.with_digest(Some(digest)));
+        Self { repr_digest, ..self }.known_by(validators, template)
+    }
+
+    /// Whether a digest of its content would be of use, and is not known.
+    pub fn lacks_digest(&self) -> bool {
+        self.validators.lacks_digest() || self.repr_digest == ReprDigest::Unknown
     }
 
     /// What Flash has made of a file by compressing it. `digest` is of the content: equal tags mean equal bytes, also if another
@@ -199,6 +225,7 @@ impl File {
             varies: true,
             validators,
             etag,
+            repr_digest: self.repr_digest.known_as(digest),
             head,
             content,
             kept_as: None,
@@ -208,15 +235,21 @@ impl File {
     }
 
     fn with_head(self, template: &HeaderTemplate) -> Self {
-        let head = self.head_with(template, vary(self.varies, false), self.cache_rule);
+        let head = self.head_with(template, vary(self.varies, false), self.cache_rule, None);
         Self { head, ..self }
     }
 
-    fn head_with(&self, template: &HeaderTemplate, vary: &[u8], cache_rule: Option<u8>) -> HeaderBlock {
+    fn head_with(
+        &self,
+        template: &HeaderTemplate,
+        vary: &[u8],
+        cache_rule: Option<u8>,
+        digest: Option<&ContentDigest>,
+    ) -> HeaderBlock {
         let modified = self.validators.sends_time().then(|| self.stamp.modified_seconds());
         let etag = self.etag.as_ref().map(EntityTag::as_bytes);
         let (size, media) = (self.stamp.size, &self.media);
-        HeaderBlock::of_file(template, size, (modified, etag), media, self.coding, vary, cache_rule)
+        HeaderBlock::of_file(template, size, (modified, etag), (media, self.coding, digest), vary, cache_rule)
     }
 
     /// The same version of a file, with the content that another one of it has.
@@ -249,9 +282,14 @@ impl File {
 
     /// Makes the header block again, without its cache. `by_accept` says that other clients may get something else by their
     /// Accept.
-    pub(crate) fn head_anew(&self, template: &HeaderTemplate, by_accept: bool) -> HeaderBlock {
+    pub(crate) fn head_anew(
+        &self,
+        template: &HeaderTemplate,
+        by_accept: bool,
+        digest: Option<&ContentDigest>,
+    ) -> HeaderBlock {
         let cache_rule = self.cache_rule.or_else(|| template.rule_for_all());
-        self.head_with(template, vary(self.varies, by_accept), cache_rule)
+        self.head_with(template, vary(self.varies, by_accept), cache_rule, digest)
     }
 
     /// See [`OpenFile`]; a copy in memory has no windows.

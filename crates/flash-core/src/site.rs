@@ -87,6 +87,8 @@ pub struct SiteSettings {
     /// Paths that lead nowhere, whatever lies there.
     pub deny: PathRules,
     pub list: bool,
+    /// Clients get the digests of files, in a field and as files that are not there.
+    pub digests: bool,
     /// What answers for paths without a file.
     pub fallback: Option<Fallback>,
     /// Where all requests are sent instead.
@@ -116,6 +118,7 @@ impl Default for SiteSettings {
             rates: Rates::default(),
             deny: PathRules::default(),
             list: false,
+            digests: false,
             fallback: None,
             redirect: None,
             gone: false,

@@ -1,75 +1,131 @@
-//! Digests of contents, for the entity tags of files whose times say nothing.
+//! Digests of contents: for the entity tags of files whose times say nothing, and for clients who ask for one.
 //!
-//! A digest is half a SHA-256, so equal digests mean equal bytes. It is kept for a state of a file, with its time of change, which
-//! no program can set. What is copied into memory is digested then. A larger file is read by a thread of the lowest priority. Which
-//! files need a digest is not decided here.
+//! Equal SHA-256s mean equal bytes. A digest is kept for a state of a file, with its time of change, which no program can set. What
+//! is copied into memory is digested then, if its tag needs that. All other digests are made by a thread of the lowest priority.
+//! Which files need one is not decided here.
 
 use std::sync::Arc;
 
 use flash_core::file::entry::Entry;
-use flash_core::file::validators::ContentDigest;
-use flash_core::file::{Content, File, Stamp};
+use flash_core::file::validators::{ContentDigest, ReprDigest};
+use flash_core::file::{Content, File, OpenFile, Stamp};
 use flash_core::site::id::SiteId;
+use flash_os::read_at;
+use rustix::io::retry_on_intr;
 use sha2::{Digest, Sha256};
 
+use crate::blocking::Blocking;
+use crate::call_timer::{Stage, timed};
+use crate::digest_store::DigestStore;
 use crate::disk::Disk;
-use crate::stat::{self, RESTED_NS, unix_ns};
+use crate::settings::SiteSettings;
+use crate::stat::{self, is_rested, unix_ns};
+
+/// What is read at a time. A helper that needs the disk waits for this much of it.
+const PIECE_BYTES: usize = 256 << 10;
 
 pub(crate) fn of_bytes(bytes: &[u8]) -> ContentDigest {
-    half(Sha256::new_with_prefix(bytes))
-}
-
-fn half(hash: Sha256) -> ContentDigest {
-    *hash.finalize().first_chunk().expect("a SHA-256 has 32 bytes")
+    Sha256::digest(bytes).into()
 }
 
 impl Disk {
-    /// The same file with its digest. Reads all of it. `None` if that fails, or if the file changes meanwhile.
-    pub fn digested(&self, site: SiteId, file: &File) -> Option<File> {
-        let site = self.sites.get(site)?.current_owned();
-        let digest = match self.digests.get(&file.stamp) {
-            Some(digest) => digest,
-            None => self.digest(file)?,
-        };
-        let validators = file.validators.with_digest(Some(digest));
-        Some(file.clone().known_by(validators, &site.settings.template))
+    /// From now on digests are kept there, too.
+    pub fn keep_digests_in(&self, store: DigestStore) {
+        self.digests.keep_in(store);
     }
 
-    /// The entry with the digests that its files lack.
+    /// The same file with its digest, and whether all of it was read for that. Asks between two pieces whether to go on. `None` if
+    /// it fails, or if the file changes meanwhile.
+    pub fn digested(
+        &self,
+        site: SiteId,
+        file: &File,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<(File, bool)> {
+        let site = self.sites.get(site)?.current_owned();
+        let known = self.digests.load(&file.stamp);
+        let digest = match known {
+            Some(digest) => digest,
+            None => {
+                let read_ns = unix_ns();
+                let digest = self.digest(file, goes_on)?;
+                if file.repr_digest != ReprDigest::Off || is_on_disk(&file.content) {
+                    self.digests.put(&file.stamp, digest, read_ns);
+                }
+                digest
+            }
+        };
+        Some((file.clone().with_digest(digest, &site.settings.template), known.is_none()))
+    }
+
+    /// The entry with the digests that the entity tags of its files lack.
     pub fn digested_entry(&self, site: SiteId, entry: &Arc<Entry>) -> Arc<Entry> {
         let lacks = entry.found_files().filter(|file| file.validators.lacks_digest());
-        let digested: Vec<_> = lacks.filter_map(|file| self.digested(site, file)).map(Arc::new).collect();
+        let digested = lacks.filter_map(|file| self.digested(site, file, &mut || true));
+        let digested: Vec<_> = digested.map(|(file, _)| Arc::new(file)).collect();
         entry.with_digests_of(&digested).map_or_else(|| Arc::clone(entry), Arc::new)
     }
 
-    /// Reads all of a file, and keeps the digest if the file did not change meanwhile.
-    pub(crate) fn digest(&self, file: &File) -> Option<ContentDigest> {
-        let mut hash = Sha256::new();
-        let mut offset = 0;
+    /// Reads all of a file. Of an open file, the digest is that of the state that it is named after.
+    pub(crate) fn digest(&self, file: &File, goes_on: &mut dyn FnMut() -> bool) -> Option<ContentDigest> {
+        if let Content::Open(open) = &file.content
+            && is_on_disk(&file.content)
+        {
+            return self.digest_on_disk(&**open, &file.stamp, goes_on);
+        }
+        let (mut hash, mut offset) = (Sha256::new(), 0);
         while offset < file.size() {
             let piece = self.piece(file, offset..file.size())?;
             hash.update(&piece);
             offset += piece.len() as u64;
         }
-        let digest = half(hash);
-        match &file.content {
-            Content::Open(open) if open.memory_bytes() == 0 => {
-                let now = stat::examine(open).ok()?.stamp;
-                self.keep_digest(&file.stamp, &now, digest).then_some(digest)
-            }
-            // What is in memory does not change.
-            Content::Open(_) | Content::Memory(_) => Some(digest),
-        }
+        Some(hash.finalize().into())
     }
 
-    /// Keeps the digest of what was read between two looks at a file. Returns whether it is that of one state of the file.
-    pub(crate) fn keep_digest(&self, before: &Stamp, after: &Stamp, digest: ContentDigest) -> bool {
-        // A second write in one tick leaves the same time. One in the future says nothing.
-        let is_rested = !(0..RESTED_NS).contains(&unix_ns().saturating_sub(before.changed_ns));
-        let is_one = is_rested && before == after;
-        if is_one {
-            self.digests.put(*before, digest);
+    /// The pages that it reads make no others leave the page cache.
+    fn digest_on_disk(
+        &self,
+        open: &dyn OpenFile,
+        stamp: &Stamp,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<ContentDigest> {
+        // A device that hangs would hold up all other files. A second write in one tick leaves the same time.
+        if !self.is_local(open) || !is_rested(stamp) {
+            return None;
         }
-        is_one
+        let (mut hash, mut offset) = (Sha256::new(), 0);
+        let mut piece = vec![0; PIECE_BYTES];
+        while offset < stamp.size {
+            if !goes_on() {
+                return None;
+            }
+            let left = usize::try_from(stamp.size - offset).unwrap_or(PIECE_BYTES);
+            let bytes = &mut piece[..left.min(PIECE_BYTES)];
+            let read = || retry_on_intr(|| read_at::read_once(open, &mut *bytes, offset));
+            let count = timed(Stage::Read, read_at::call(), read).ok().filter(|count| *count > 0)?;
+            hash.update(&piece[..count]);
+            offset += count as u64;
+        }
+        (stat::examine(open).ok()?.stamp == *stamp).then(|| hash.finalize().into())
     }
+
+    /// What clients may ask about the digest of a file in this state.
+    pub(crate) fn repr_digest(
+        &self,
+        settings: &SiteSettings,
+        stamp: &Stamp,
+        content: &Content,
+        blocking: Blocking,
+    ) -> ReprDigest {
+        match content {
+            _ if !settings.digests => ReprDigest::Off,
+            // It would never be made.
+            Content::Open(open) if is_on_disk(content) && !self.is_local(&**open) => ReprDigest::Off,
+            _ => self.digests.get(stamp, blocking).map_or(ReprDigest::Unknown, ReprDigest::Known),
+        }
+    }
+}
+
+fn is_on_disk(content: &Content) -> bool {
+    matches!(content, Content::Open(open) if open.memory_bytes() == 0)
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use arc_swap::Guard;
 use flash_core::cache::memory_budget::Budget;
 use flash_core::experiments::Experiments;
-use flash_core::file::validators::{ContentDigest, TagSource};
-use flash_core::file::{Content, File, OpenFile, Stamp};
+use flash_core::file::validators::TagSource;
+use flash_core::file::{Content, File, OpenFile};
 use flash_core::job::{Find, Job, Load, ReadAhead};
 use flash_core::path::SitePath;
 use flash_core::site::id::SiteId;
@@ -25,10 +25,10 @@ use rustix::fs::readlink;
 use crate::blocking::Blocking;
 use crate::closer::Closer;
 use crate::identity::{Opened, open_root};
+use crate::known_digests::KnownDigests;
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::folder_reader::FolderReader;
-use crate::recent::Recent;
 use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{RootChange, RootOpener, SiteRoot};
 use crate::sites::{NextSites, RootObserver, Sites};
@@ -45,7 +45,7 @@ pub struct Disk {
     /// Which times tell versions of files apart.
     pub(crate) times: Arc<Times>,
     /// The digests of states of files.
-    pub(crate) digests: Arc<Recent<Stamp, ContentDigest>>,
+    pub(crate) digests: Arc<KnownDigests>,
     /// A step of a listing takes at most this time, plus its last call.
     pub(crate) list_step: Duration,
     /// Whether the threads that send files may wait for the disk.
@@ -61,8 +61,6 @@ pub struct Disk {
 /// Populated memory for loops that read before any helper has. It is enough for the files of a page; the first larger read is
 /// a helper's, and its memory stays for later ones.
 const FIRST_BYTES: usize = 256 << 10;
-/// How many digests are kept.
-const DIGESTS_MAX: usize = 16_384;
 
 impl Disk {
     /// Opens the folder to serve.
@@ -82,7 +80,7 @@ impl Disk {
             copies,
             listings,
             times: Arc::default(),
-            digests: Arc::new(Recent::new(DIGESTS_MAX)),
+            digests: Arc::default(),
             list_step: listings::STEP,
             senders_wait: true,
             folder_reader: None,
@@ -119,7 +117,10 @@ impl Disk {
 
     /// Whether files of a present site may be compressed, or digested by others than the helper that opens them.
     pub fn has_background_work(&self) -> bool {
-        self.sites.any(|settings| !settings.compress.is_empty() || settings.etag != TagSource::Off)
+        let has_work = |settings: &SiteSettings| {
+            !settings.compress.is_empty() || settings.etag != TagSource::Off || settings.digests
+        };
+        self.sites.any(has_work)
     }
 
     /// Whether the site is one of the present ones.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use flash_core::cache::memory_budget::{BudgetedBytes, Reservation};
 use flash_core::experiments::FileCache;
 use flash_core::file::entry::{Entry, Resource, Variants};
-use flash_core::file::validators::Validators;
+use flash_core::file::header::HeaderTemplate;
+use flash_core::file::validators::{ReprDigest, Validators};
 use flash_core::file::{COPIED_AT_ONCE_BYTES_MAX, Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::path::SitePath;
@@ -33,7 +34,7 @@ use crate::scripts::{is_program, is_script, script, script_above};
 use crate::settings::SendMode;
 use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
-use crate::stat::{self, FileStat, RESTED_NS, unix_ns};
+use crate::stat::{self, FileStat, RESTED_NS, is_rested, unix_ns};
 use crate::target::Target;
 use crate::users::user_of;
 
@@ -65,17 +66,20 @@ struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    fn made(&self, stamp: Stamp, validators: Validators, content: Content) -> File {
+    fn made(&self, disk: &Disk, stamp: Stamp, validators: Validators, content: Content) -> File {
         let (settings, typed_as) = (&self.open.site.settings, self.open.typed_as);
+        let repr_digest = disk.repr_digest(settings, &stamp, &content, self.open.blocking);
         let media = settings.media(typed_as);
         let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
         let varies = settings.varies(&media, cache_rule);
-        File::new(stamp, media, self.coding, varies, (&settings.template, cache_rule), content)
-            .known_by(validators, &settings.template)
+        let file = File::new(stamp, media, self.coding, varies, (&settings.template, cache_rule), content)
+            .known_by(validators, &settings.template);
+        File { repr_digest, ..file }
     }
 }
 
 /// What a look at an open file has come to.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call")]
 enum Look {
     Made(File),
     /// It did not rest; what it is now.
@@ -280,7 +284,9 @@ impl Disk {
     ) -> Result<Look, LookupError> {
         let (&Opening { site, worth, blocking, .. }, stamp) = (opened.open, examined.stamp);
         let validators = self.validators(opened.open, opened.name, &stamp)?;
-        if let Some(pause) = self.pause(&stamp, validators, looks_left) {
+        // A digest is that of one state, whatever time the file has.
+        let by_change = !validators.has_time || site.settings.digests;
+        if let Some(pause) = self.pause(&stamp, by_change, looks_left) {
             if !blocking.waits() {
                 return Err(LookupError::WouldBlock);
             }
@@ -305,11 +311,13 @@ impl Disk {
             // The page cache gives its copy up, which may wait. A few pages leave it by themselves.
             return Err(LookupError::WouldBlock);
         }
+        let rested_ns = is_rested(&stamp).then(unix_ns);
         let content = match self.copied(&file, room, blocking) {
             ReadResult::Whole(Some(content)) => content,
             ReadResult::Whole(None) => {
                 let open = self.open_file(file, &examined, validators.has_time);
-                return Ok(Look::Made(opened.made(stamp, validators, Content::Open(Arc::new(open)))));
+                let content = Content::Open(Arc::new(open));
+                return Ok(Look::Made(opened.made(self, stamp, validators, content)));
             }
             ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
             ReadResult::Shrunk if looks_left > 0 && blocking.waits() => {
@@ -332,14 +340,9 @@ impl Disk {
         }
         // What is known of a state of the file is not that of a file that never rests.
         let validators = if is_same { validators } else { validators.with_digest(None) };
-        let mut made = opened.made(stamp, validators, content);
-        if validators.lacks_digest()
-            && let Some(digest) = self.digest(&made)
-        {
-            // It is that of the bytes that are sent, also if the file goes on changing.
-            self.keep_digest(&stamp, &after.stamp, digest);
-            made = made.known_by(validators.with_digest(Some(digest)), &site.settings.template);
-        }
+        let rested_ns = rested_ns.filter(|_| stamp == after.stamp);
+        let made = opened.made(self, stamp, validators, content);
+        let made = self.digested_copy(made, rested_ns, &site.settings.template);
         if is_only_copy && blocking.waits() {
             // A failure leaves a second one.
             file_hints::forget(&file);
@@ -350,10 +353,23 @@ impl Disk {
         }))
     }
 
+    /// A copy with its digest, if its tag needs that. It is the digest of the bytes that are sent. If the file never rested while it
+    /// was read, it is that of no state of the file.
+    fn digested_copy(&self, copy: File, rested_ns: Option<i64>, template: &HeaderTemplate) -> File {
+        let repr_digest = if rested_ns.is_some() { copy.repr_digest } else { ReprDigest::Off };
+        let copy = File { repr_digest, ..copy };
+        let digest = || self.digest(&copy, &mut || true);
+        let Some(digest) = copy.validators.lacks_digest().then(digest).flatten() else { return copy };
+        if let Some(read_ns) = rested_ns {
+            self.digests.put(&copy.stamp, digest, read_ns);
+        }
+        copy.with_digest(digest, template)
+    }
+
     /// How long to wait for a file to rest, unless it is taken as it is.
-    fn pause(&self, stamp: &Stamp, validators: Validators, looks_left: usize) -> Option<Duration> {
+    fn pause(&self, stamp: &Stamp, by_change: bool, looks_left: usize) -> Option<Duration> {
         // Whoever sets a time that says nothing sets it after each write.
-        let written_ns = if validators.has_time { stamp.modified_ns } else { stamp.changed_ns };
+        let written_ns = if by_change { stamp.changed_ns } else { stamp.modified_ns };
         let age_ns = unix_ns().saturating_sub(written_ns);
         // A log is written all the time. A response from an open file is compared before it ends.
         let looks_enough = if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
@@ -372,7 +388,7 @@ impl Disk {
         if opened.open.blocking.waits() {
             file.warm(0..WINDOW_BYTES.min(stamp.size));
         }
-        Ok(opened.made(stamp, validators, Content::Open(Arc::new(file))))
+        Ok(opened.made(self, stamp, validators, Content::Open(Arc::new(file))))
     }
 
     /// What a version of a file is known by, as far as that is known now.
@@ -392,10 +408,7 @@ impl Disk {
         if !validators.lacks_digest() {
             return validators;
         }
-        validators.with_digest(match blocking.waits() {
-            true => self.digests.get(stamp),
-            false => self.digests.get_now(stamp),
-        })
+        validators.with_digest(self.digests.get(stamp, blocking))
     }
 
     /// A file that this process or another has opened.

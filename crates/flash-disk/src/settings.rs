@@ -36,6 +36,8 @@ pub struct SiteSettings {
     pub deny: PathRules,
     /// What entity tags are made of.
     pub etag: TagSource,
+    /// Clients may ask for digests.
+    pub digests: bool,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// The codings in which Flash itself compresses files.

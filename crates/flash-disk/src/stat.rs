@@ -36,6 +36,11 @@ const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 /// and its bytes follow. A second write in the same tick leaves the same time.
 pub(crate) const RESTED_NS: i64 = 20_000_000;
 
+/// Whether what is read now is that of one state, if the stamp is the same afterwards. A time in the future says nothing.
+pub(crate) fn is_rested(stamp: &Stamp) -> bool {
+    !(0..RESTED_NS).contains(&unix_ns().saturating_sub(stamp.changed_ns))
+}
+
 /// Reads the state of an open file or folder. The attributes of a local file are in memory once it is open. A remote
 /// filesystem may ask its server.
 pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {

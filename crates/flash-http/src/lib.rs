@@ -6,6 +6,7 @@
 //! - [`basic`] reads the credentials of HTTP Basic.
 //! - [`chunked`] decodes chunked bodies.
 //! - [`condition`] decides whether the client's copy is still valid.
+//! - [`digest`] reads who wants a digest, and writes it.
 //! - [`range`] decides which bytes the client gets.
 //! - [`negotiate`] chooses the coding, and [`media`] the media type.
 //!
@@ -17,6 +18,7 @@ pub mod basic;
 pub mod chunked;
 pub mod condition;
 pub mod date;
+pub mod digest;
 pub mod etag;
 pub mod fields;
 pub mod head;

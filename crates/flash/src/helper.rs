@@ -171,6 +171,7 @@ fn open(
         no_programs: PathRules::default(),
         deny: PathRules::default(),
         etag: TagSource::Time,
+        digests: false,
         precompressed: !flags.no_precompressed,
         // The asker compresses what it sends.
         compress: CodingSet::EMPTY,

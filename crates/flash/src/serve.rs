@@ -166,8 +166,8 @@ fn serve(
     if flags.open && predecessor.is_none() {
         browser::open(&listeners.all());
     }
-    let spool = || plan.spool();
-    let site = privileges::Site { dir: &dir, open: &open, spool: &spool };
+    let (spool, digests) = (|| plan.spool(), || plan.digest_store());
+    let site = privileges::Site { dir: &dir, open: &open, spool: &spool, digests: &digests };
     let memory = Arc::new(MemoryFiles::open(Path::new("/")));
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();

@@ -42,12 +42,13 @@ impl BackgroundQueue {
         }
     }
 
-    /// What is to be done next. What another thread is doing is not done again.
-    pub(crate) fn begin(&self) -> Option<BackgroundWork> {
+    /// What of this kind is to be done next. What another thread is doing is not done again.
+    pub(crate) fn begin(&self, is_of_kind: impl Fn(&BackgroundWork) -> bool) -> Option<BackgroundWork> {
         let mut state = self.state.lock();
         let QueueState { queue, under_way, .. } = &mut *state;
         queue.extend(self.submissions.drain());
-        while let Some(wanted) = queue.pop_front() {
+        while let Some(at) = queue.iter().position(&is_of_kind) {
+            let wanted = queue.remove(at)?;
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             if !under_way.contains(&wanted) {
                 under_way.push(wanted.clone());
@@ -90,6 +91,7 @@ impl BackgroundQueue {
 #[cfg(test)]
 mod tests {
     use flash_core::file::compression::Compression;
+    use flash_core::file::digest::Digest;
     use flash_core::path::SitePath;
     use flash_core::site::id::SiteId;
     use flash_http::negotiate::Coding;
@@ -105,10 +107,10 @@ mod tests {
     fn a_flood_of_files_is_bounded_and_what_follows_is_taken_again() {
         let queue = BackgroundQueue::default();
         (0..10_000).for_each(|number| queue.submit(wanted(number)));
-        let begun = std::iter::from_fn(|| queue.begin()).count();
+        let begun = std::iter::from_fn(|| queue.begin(|_| true)).count();
         assert_eq!(begun, QUEUE_MAX);
         queue.submit(wanted(20_000));
-        assert_eq!(queue.begin(), Some(wanted(20_000)));
+        assert_eq!(queue.begin(|_| true), Some(wanted(20_000)));
     }
 
     #[test]
@@ -117,12 +119,23 @@ mod tests {
         for number in [1, 1, 2] {
             queue.submit(wanted(number));
         }
-        assert_eq!(queue.begin(), Some(wanted(1)));
-        assert_eq!(queue.begin(), Some(wanted(2)));
-        assert_eq!(queue.begin(), None);
+        assert_eq!(queue.begin(|_| true), Some(wanted(1)));
+        assert_eq!(queue.begin(|_| true), Some(wanted(2)));
+        assert_eq!(queue.begin(|_| true), None);
         queue.end(&wanted(1));
         queue.submit(wanted(1));
-        assert_eq!(queue.begin(), Some(wanted(1)), "the file may have changed");
+        assert_eq!(queue.begin(|_| true), Some(wanted(1)), "the file may have changed");
+    }
+
+    #[test]
+    fn what_is_short_does_not_wait_for_what_is_long() {
+        let queue = BackgroundQueue::default();
+        let path = SitePath::parse(b"/a.iso").unwrap().into_owned();
+        let long = BackgroundWork::Digest(Digest { site: SiteId(0), path });
+        [long.clone(), wanted(1), wanted(2)].into_iter().for_each(|work| queue.submit(work));
+        let is_short = |work: &BackgroundWork| matches!(work, BackgroundWork::Compression(_));
+        assert_eq!([(); 3].map(|()| queue.begin(is_short)), [Some(wanted(1)), Some(wanted(2)), None]);
+        assert_eq!(queue.begin(|_| true), Some(long));
     }
 
     #[test]
@@ -131,7 +144,7 @@ mod tests {
         assert!(queue.add_thread(2), "the first");
         assert!(!queue.add_thread(2), "there is no work");
         (0..3).for_each(|number| queue.submit(wanted(number)));
-        assert!(queue.begin().is_some() && queue.add_thread(2) && !queue.add_thread(2));
+        assert!(queue.begin(|_| true).is_some() && queue.add_thread(2) && !queue.add_thread(2));
         assert!(queue.remove_thread() && !queue.remove_thread());
     }
 }

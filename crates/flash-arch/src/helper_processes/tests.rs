@@ -202,6 +202,7 @@ fn settings() -> flash_disk::Settings {
         site: flash_disk::SiteSettings {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
+            digests: false,
             precompressed: false,
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flash_http::digest::is_wanted as wants_digest;
 use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::negotiate::{Accepts, Coding, CodingSet};
@@ -20,8 +21,9 @@ use crate::clients::link::BadLink;
 use crate::connection::context::Context;
 use crate::file::background_work::BackgroundWork;
 use crate::file::compression::Compression;
-use crate::file::digest::Digest;
+use crate::file::digest::{self, Digest};
 use crate::file::entry::{self, Entry};
+use crate::file::validators::ReprDigest;
 use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::path::SitePath;
@@ -47,6 +49,8 @@ pub(crate) enum Answer {
     Redirect(Status, Vec<u8>),
     /// 429: the client has to wait so many seconds.
     TooMany(u64),
+    /// 503: what is asked for is being made, and may be there in so many seconds.
+    NotYet(u64),
     /// A redirection to the same target with TLS.
     ToHttps,
 }
@@ -121,6 +125,11 @@ impl Answering {
         matches!(self.purpose, Purpose::Fallback(_))
     }
 
+    /// Whether it is the file whose digest is asked for, and not the digest.
+    pub(crate) fn is_of_digest(&self) -> bool {
+        matches!(self.purpose, Purpose::Digest(_))
+    }
+
     /// The entry that was found.
     pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
         match &self.what {
@@ -172,6 +181,9 @@ pub(crate) fn find(
             Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_file(find))),
         },
     };
+    if site.settings.digests {
+        (purpose, answer) = file_of_digest(path, (purpose, answer), site, codings, cx)?;
+    }
     // The target leads nowhere. The fallback is looked for once, so a fallback that leads nowhere is a 404.
     if purpose == Purpose::Target
         && let Answer::Entry(entry) = &answer
@@ -206,6 +218,37 @@ pub(crate) fn find(
         }
         answer => Ok(Answering { what: What::Answer(answer), age_s, purpose, accepts }),
     }
+}
+
+/// If the path leads nowhere, and is the name of a file's digest, the file.
+#[allow(clippy::result_large_err)]
+fn file_of_digest(
+    path: &[u8],
+    (purpose, answer): (Purpose, Answer),
+    site: &Site,
+    codings: impl Fn() -> CodingSet,
+    cx: &mut Context<'_>,
+) -> Result<(Purpose, Answer), Next> {
+    let (of, file) = match (purpose, &answer, digest::file_of(path)) {
+        (Purpose::Target, Answer::Entry(entry), Some(file))
+            if matches!(entry.resource, entry::Resource::Missing) =>
+        {
+            let of = entry.generation();
+            match lookup::find_file(file, site, codings, cx) {
+                Found::Entry(file) => (of, file),
+                Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_digest(find, of))),
+                Found::Program | Found::Refused(_) => return Ok((purpose, answer)),
+            }
+        }
+        (Purpose::Digest(of), Answer::Entry(file), _) => (of, Arc::clone(file)),
+        _ => return Ok((purpose, answer)),
+    };
+    // An index file has its digest by its own name.
+    if file.variants().is_some() && file.found_at().is_none() {
+        return Ok((Purpose::Digest(of), Answer::Entry(file)));
+    }
+    let nothing = Entry::new(entry::Resource::Missing, cx.now.ms()).of_root(of);
+    Ok((Purpose::Target, Answer::Entry(Arc::new(nothing))))
 }
 
 /// The path to look for, unless the request needs no look-up.
@@ -277,15 +320,21 @@ pub(crate) fn finish(
     let accepts = || *accepts.get_or_init(|| Accepts::of(head.accept_encoding));
     let raw_path = || match (purpose, asked) {
         (Purpose::Fallback(_), _) => site.settings.fallback.as_ref().map(|fallback| fallback.raw_path()),
+        (Purpose::Digest(_), Asked::File(path) | Asked::Program(path)) => digest::file_of(path),
         (_, Asked::File(path) | Asked::Program(path)) => Some(path),
         _ => None,
     };
+    if let Purpose::Digest(_) = purpose {
+        return Next::Respond { answer: checksum(entry, site, raw_path(), cx), age_s };
+    }
     if head.range.is_none()
         && let Some(coding) = variants.wanted(accepts)
     {
         ask_for_coding(entry, coding, site, raw_path(), cx);
     }
-    if variants.lack_digest() {
+    if variants.lack_digest()
+        || (site.settings.digests && variants.lack_repr_digest() && wants_digest(head.fields))
+    {
         ask_for_digest(entry, site, raw_path(), cx);
     }
     if host.places.as_ref().is_some_and(Places::name_copies)
@@ -338,8 +387,26 @@ fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&
     }
 }
 
-/// Asks for the digest in the entity tag of an open file. The answer has no validator, because no client waits until all of the file
-/// has been read.
+/// The digest of a file as a text, if it is known. If not, it is asked for.
+#[cold]
+fn checksum(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) -> Answer {
+    let Some((variants, path)) = entry.variants().zip(raw_path.and_then(|path| SitePath::parse(path).ok()))
+    else {
+        return Answer::Error(Status::NOT_FOUND);
+    };
+    let file = &variants.identity;
+    if let Some(checksum) = digest::checksum_of(file, &path, &site.template) {
+        return Answer::Entry(Arc::new(checksum));
+    }
+    if file.repr_digest == ReprDigest::Off {
+        return Answer::Error(Status::NOT_FOUND);
+    }
+    ask_for_digest(entry, site, raw_path, cx);
+    Answer::NotYet(digest::retry_after_s(file))
+}
+
+/// Asks for digests of files: of those with entity tags made of them, or of those that the client wants to have. The answer has
+/// none, because no client waits until all of a file has been read.
 #[cold]
 fn ask_for_digest(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
     if entry.claim_digest(cx.now.ms())
@@ -357,8 +424,8 @@ impl Answer {
             Answer::Error(status) => *status == Status::NOT_FOUND,
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
-            Answer::Redirect(..) | Answer::TooMany(_) | Answer::ToHttps => false,
-            Answer::Unauthorized | Answer::BadLink(_) => false,
+            Answer::Redirect(..) | Answer::ToHttps | Answer::Unauthorized | Answer::BadLink(_) => false,
+            Answer::TooMany(_) | Answer::NotYet(_) => false,
         }
     }
 }
@@ -384,7 +451,8 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Unauthorized => self.unauthorized(),
             Answer::BadLink(bad) => self.bad_link(bad),
             Answer::Redirect(status, location) => self.page(status, [(&b"Location"[..], &location[..])]),
-            Answer::TooMany(seconds) => self.too_many(seconds),
+            Answer::TooMany(seconds) => self.later(Status::TOO_MANY_REQUESTS, seconds),
+            Answer::NotYet(seconds) => self.later(Status::SERVICE_UNAVAILABLE, seconds),
             Answer::ToHttps => self.redirect_to_https(head),
         }
     }

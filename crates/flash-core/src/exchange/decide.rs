@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use flash_http::basic::Credentials;
+use flash_http::digest;
 use flash_http::head::{Body, Head, Reject, RequestHead};
 use flash_http::method::Method;
 use flash_http::status::Status;
@@ -25,6 +26,7 @@ use crate::clients::pace::{Pace, SaidRate};
 use crate::connection::context::Context;
 use crate::connection::transport::TransportInfo;
 use crate::exchange::body;
+use crate::file;
 use crate::job::Failure;
 use crate::path::SitePath;
 use crate::record::refusal::Refusal;
@@ -118,7 +120,9 @@ impl<'s> Decision<'s> {
         let handed_on = hand_off.map(|hand_off| (hand_off.status, hand_off.template(&site.template)));
         let responder = Responder::new(site, &cx.server.refusals, cx.now, sink);
         let (head_only, handed_on) = (head.method == Method::Head, handed_on.as_ref());
-        let mut responder = Responder { head_only, is_private, reads_accept, age_s, handed_on, ..responder };
+        let wants_digest = site.settings.digests && digest::is_wanted(head.fields);
+        let mut responder =
+            Responder { head_only, is_private, reads_accept, wants_digest, age_s, handed_on, ..responder };
         let Response { status, head_bytes, rest } = responder.answer(head, answer);
         cx.tally.responses += 1;
         let record = recording::record(head, (site, transport), (status, head_bytes), timing, cx);
@@ -331,9 +335,18 @@ impl<'s> Phases<'_, 's> {
     ) -> Result<(), Stop<'s>> {
         let (host, own) = (self.host, self.own);
         let place = |path: &SitePath<'_>| places.find(path).unwrap_or(host);
+        let digest_of = match self.asker.asked {
+            Asked::File(path) | Asked::Program(path) if answering.is_of_digest() => {
+                file::digest::file_of(path).and_then(|path| SitePath::parse(path).ok())
+            }
+            _ => None,
+        };
         let fallback = own.settings.fallback.as_ref().filter(|_| answering.is_fallback());
         if let Some(fallback) = fallback {
             self.place_access(fallback.path(), place(fallback.path()), answering, cx)?;
+        }
+        if let Some(path) = digest_of.as_ref() {
+            self.place_access(path, place(path), answering, cx)?;
         }
         if let Some(path) = answering.entry().and_then(|entry| entry.found_at()) {
             self.place_access(path, place(path), answering, cx)?;

@@ -36,11 +36,13 @@ pub(crate) struct FileLookup {
     pub(crate) purpose: Purpose,
 }
 
-/// What a look-up is for. The second and third follow a look-up of the target, and know the generation of its root.
+/// What a look-up is for. All but the first follow a look-up of the target, and know the generation of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// What the request asks for.
     Target,
+    /// The file whose digest the target names, because the target leads nowhere.
+    Digest(u64),
     /// What answers instead, because the target leads nowhere.
     Fallback(u64),
     /// The site's page for missing names, because nothing answers.
@@ -73,6 +75,10 @@ impl FileLookup {
         Self::new(Lookup::ListWanted(list), Purpose::Target)
     }
 
+    pub(crate) fn of_digest(find: Find, generation: u64) -> Self {
+        Self::new(Lookup::Wanted(find), Purpose::Digest(generation))
+    }
+
     pub(crate) fn of_fallback(find: Find, generation: u64) -> Self {
         Self::new(Lookup::Wanted(find), Purpose::Fallback(generation))
     }
@@ -96,7 +102,7 @@ impl FileLookup {
         };
         let followed = match self.purpose {
             Purpose::Target => found_in,
-            Purpose::Fallback(of) | Purpose::MissingPage(of) => of,
+            Purpose::Digest(of) | Purpose::Fallback(of) | Purpose::MissingPage(of) => of,
         };
         found_in.min(followed) < generation
     }

@@ -44,6 +44,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) is_private: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
+    /// The client wants the digest of what it gets.
+    pub(crate) wants_digest: bool,
     /// A program has handed the file on, with this status and these fields.
     pub(crate) handed_on: Option<&'a (Status, HeaderTemplate)>,
     /// The value of `Age`: the entry's age in seconds, if the entry is older than it should be.
@@ -61,8 +63,20 @@ pub(crate) struct Response {
 impl<'a, S: ResponseSink> Responder<'a, S> {
     /// For a response about nothing that is there.
     pub(crate) fn new(site: &'a Site, refusals: &'a RefusalLog, now: &'a Now, sink: &'a mut S) -> Self {
-        let (head_only, is_private, reads_accept, age_s, handed_on) = (false, false, false, None, None);
-        Self { site, refusals, now, sink, head_only, is_private, reads_accept, handed_on, age_s }
+        let (head_only, is_private, reads_accept, wants_digest) = (false, false, false, false);
+        let (handed_on, age_s) = (None, None);
+        Self {
+            site,
+            refusals,
+            now,
+            sink,
+            head_only,
+            is_private,
+            reads_accept,
+            wants_digest,
+            handed_on,
+            age_s,
+        }
     }
 
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
@@ -171,11 +185,12 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     fn head_of<'f>(&self, file: &'f File) -> Cow<'f, HeaderBlock> {
         let template = self.template();
         let is_ready = self.handed_on.is_none() && !template.experiments.header_uncached;
-        if is_ready && !(self.is_private || self.reads_accept) {
+        let digest = file.repr_digest.known().filter(|_| self.wants_digest);
+        if is_ready && digest.is_none() && !(self.is_private || self.reads_accept) {
             return Cow::Borrowed(&file.head);
         }
         let private = self.is_private.then(|| template.private());
-        Cow::Owned(file.head_anew(private.as_ref().unwrap_or(template), self.reads_accept))
+        Cow::Owned(file.head_anew(private.as_ref().unwrap_or(template), self.reads_accept, digest))
     }
 
     fn not_modified(&mut self, file: &File) -> Response {
@@ -361,10 +376,10 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         self.page(status, [NO_STORE])
     }
 
-    /// The client has used up its limit.
-    pub(crate) fn too_many(&mut self, seconds: u64) -> Response {
+    /// The client may ask again in so many seconds.
+    pub(crate) fn later(&mut self, status: Status, seconds: u64) -> Response {
         let seconds = seconds.to_string();
-        self.page(Status::TOO_MANY_REQUESTS, [(&b"Retry-After"[..], seconds.as_bytes())])
+        self.page(status, [(&b"Retry-After"[..], seconds.as_bytes())])
     }
 
     /// A response whose body is a page about its status.

@@ -103,7 +103,7 @@ mod tests {
 
     fn made(of: &File, coding: Coding) -> CompressionResult {
         let template = HeaderTemplate::default();
-        CompressionResult::Made(Arc::new(of.compressed(coding, &template, (content(1000), 1000, [7; 16]))))
+        CompressionResult::Made(Arc::new(of.compressed(coding, &template, (content(1000), 1000, [7; 32]))))
     }
 
     fn accepts(value: &str) -> Accepts {

@@ -7,6 +7,7 @@ use flash_http::negotiate::{Accepts, Coding, CodingSet};
 
 use crate::file::File;
 use crate::file::compressed::Compressed;
+use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
 use crate::record::refusal::Refusal;
 
@@ -121,6 +122,11 @@ impl Variants {
     /// Whether a file has no entity tag because its digest is not known yet.
     pub fn lack_digest(&self) -> bool {
         self.found_files().any(|file| file.validators.lacks_digest())
+    }
+
+    /// Whether the digest of a file is not known that clients may ask for.
+    pub(crate) fn lack_repr_digest(&self) -> bool {
+        self.found_files().any(|file| file.repr_digest == ReprDigest::Unknown)
     }
 
     /// What was found on the disk.
@@ -268,7 +274,7 @@ impl Entry {
     pub fn with_digests_of(&self, digested: &[Arc<File>]) -> Option<Self> {
         let digested_of = |file: &Arc<File>| {
             let is_it = |other: &&Arc<File>| other.stamp == file.stamp && other.coding == file.coding;
-            digested.iter().find(is_it).filter(|_| file.validators.lacks_digest())
+            digested.iter().find(is_it).filter(|_| file.lacks_digest())
         };
         let with_digest = |file: &Arc<File>| match digested_of(file) {
             Some(digested) => Arc::new(digested.with_content_of(file)),

@@ -12,11 +12,13 @@ use std::sync::OnceLock;
 use flash_h2::hpack::encoder;
 use flash_http::Fields;
 use flash_http::date;
+use flash_http::digest;
 use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 
 use crate::experiments::Experiments;
+use crate::file::validators::ContentDigest;
 use crate::site::path_rules::PathRule;
 
 const DATE_BYTES: usize = 29;
@@ -149,8 +151,7 @@ impl HeaderBlock {
         template: &HeaderTemplate,
         size: u64,
         (modified, etag): (Option<i64>, Option<&[u8]>),
-        media: &Media,
-        coding: Option<Coding>,
+        (media, coding, digest): (&Media, Option<Coding>, Option<&ContentDigest>),
         vary: &[u8],
         cache_rule: Option<u8>,
     ) -> Self {
@@ -177,6 +178,10 @@ impl HeaderBlock {
         field(&mut bytes, b"Accept-Ranges", b"bytes");
         if let Some(coding) = coding.or(media.coding) {
             field(&mut bytes, b"Content-Encoding", coding.name().as_bytes());
+        }
+        if let Some(digest) = digest {
+            // Of the whole representation as it is coded, also beside a part of it (RFC 9530 §3).
+            field(&mut bytes, b"Repr-Digest", digest::repr_digest(digest).as_bytes());
         }
         let type_start = bytes.len() as u16;
         field(&mut bytes, b"Content-Type", template.content_type(media).as_bytes());
@@ -255,7 +260,7 @@ impl HeaderBlock {
         validators
     }
 
-    /// `Accept-Ranges` and `Content-Encoding`.
+    /// `Accept-Ranges`, `Content-Encoding` and `Repr-Digest`.
     pub(crate) fn representation(&self) -> &[u8] {
         self.slice(&self.representation)
     }

@@ -3,6 +3,7 @@
 //! Archives and package managers give all files one time. Such a time tells no version from another, so a digest of the content
 //! takes its place. Which times those are, and who reads the content, is not decided here.
 
+use flash_http::digest;
 use flash_http::etag::EntityTag;
 use flash_http::negotiate::Coding;
 
@@ -20,8 +21,18 @@ pub enum TagSource {
     Off,
 }
 
-/// The first half of a SHA-256 of a content. Equal digests mean equal contents.
-pub type ContentDigest = [u8; 16];
+/// The SHA-256 of a content. Equal digests mean equal contents, and so do their first halves.
+pub type ContentDigest = digest::Sha256;
+
+/// The digest of a representation, for clients who ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReprDigest {
+    /// The site tells none, or nobody can make one.
+    #[default]
+    Off,
+    Unknown,
+    Known(ContentDigest),
+}
 
 /// What a version of a file is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +51,18 @@ pub enum Tag {
     Digest(Option<ContentDigest>),
     /// It has none.
     Off,
+}
+
+impl ReprDigest {
+    pub(crate) fn known(&self) -> Option<&ContentDigest> {
+        if let Self::Known(digest) = self { Some(digest) } else { None }
+    }
+
+    /// The same with a digest, where one is told.
+    #[must_use]
+    pub(crate) fn known_as(self, digest: ContentDigest) -> Self {
+        if self == Self::Off { Self::Off } else { Self::Known(digest) }
+    }
 }
 
 impl Validators {
@@ -78,7 +101,10 @@ impl Validators {
         let suffix = coding.map_or("", Coding::name);
         match &self.tag {
             Tag::Time => Some(EntityTag::new(stamp.modified_ns, stamp.size, suffix)),
-            Tag::Digest(digest) => digest.map(|digest| EntityTag::of_digest(&digest, suffix)),
+            Tag::Digest(digest) => digest.map(|digest| {
+                let half = digest.first_chunk().expect("a SHA-256 has 32 bytes");
+                EntityTag::of_digest(half, suffix)
+            }),
             Tag::Off => None,
         }
     }
@@ -104,7 +130,7 @@ mod tests {
     #[test]
     fn a_file_is_known_by_what_its_site_says() {
         use TagSource::{Digest, Off, Time};
-        const DIGEST: Option<ContentDigest> = Some([0xab; 16]);
+        const DIGEST: Option<ContentDigest> = Some([0xab; 32]);
         let of_digest = format!("\"{}\"", "ab".repeat(16));
         for (source, has_time, digest, tag, sends_time) in [
             (Time, true, None, "\"218711a00-4\"", true),
@@ -145,9 +171,9 @@ mod tests {
             made.etag.map(|tag| String::from_utf8(tag.as_bytes().to_vec()).unwrap())
         };
         let of_time = file(TagSource::Time, true, None);
-        assert_eq!(tag(&of_time, [7; 16]).as_deref(), Some("\"218711a00-2br07070707\""));
+        assert_eq!(tag(&of_time, [7; 32]).as_deref(), Some("\"218711a00-2br07070707\""));
         let unread = file(TagSource::Time, false, None);
-        assert_eq!(tag(&unread, [7; 16]), Some(format!("\"{}br\"", "07".repeat(16))));
-        assert_eq!(tag(&file(TagSource::Off, true, None), [7; 16]), None);
+        assert_eq!(tag(&unread, [7; 32]), Some(format!("\"{}br\"", "07".repeat(16))));
+        assert_eq!(tag(&file(TagSource::Off, true, None), [7; 32]), None);
     }
 }

@@ -155,6 +155,8 @@ counters! {
         alert: "any" }
     Compressed { name: "compressed", metric: "flash_files_compressed", section: Caches,
         help: "Files that were compressed for the cache, once for each version and coding." }
+    Digested { name: "digested", metric: "flash_files_digested", section: Caches,
+        help: "Files that were read for their digests, once for each version." }
     SpooledBytes { name: "spooled_bytes", metric: "flash_program_spooled_bytes", section: Programs,
         help: "Bytes of request bodies and of programs' responses that went to the file for them." }
     ProgramsHeld { name: "programs_held", metric: "flash_programs_held", section: Programs,

@@ -14,6 +14,7 @@ use crate::cache::memory_budget::BudgetedBytes;
 use crate::file::compressed::Compressed;
 use crate::file::entry::{Entry, Resource, Variants};
 use crate::file::header::HeaderTemplate;
+use crate::file::validators::ReprDigest;
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
 use crate::listing::cache::ListingCache;
@@ -48,6 +49,8 @@ pub(crate) struct Disk {
     pub(crate) short_steps: bool,
     /// How many jobs were done, by [`Job::name`].
     pub(crate) done: HashMap<&'static str, usize>,
+    /// What is known of each file's digest.
+    pub(crate) repr_digest: ReprDigest,
 }
 
 #[derive(Debug)]
@@ -88,6 +91,7 @@ impl Disk {
             failure: None,
             listings: ListingCache::new(1_000, 1 << 20),
             short_steps: false,
+            repr_digest: ReprDigest::Off,
             done: HashMap::new(),
         }
     }
@@ -302,7 +306,8 @@ impl Disk {
         };
         let media = media::of(path.as_bytes());
         let template = (&HeaderTemplate::default(), None);
-        File::new(*stamp, media, coding, media.compressible, template, content)
+        let file = File::new(*stamp, media, coding, media.compressible, template, content);
+        File { repr_digest: self.repr_digest, ..file }
     }
 
     fn read_folder(&self, folder: &Folder) -> Result<FolderRead, Failure> {

@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use flash_core::cache::memory_budget::BudgetedBytes;
 use flash_core::file::entry::{Entry, Resource, Variants};
-use flash_core::file::validators::{ContentDigest, Tag, Validators};
+use flash_core::file::validators::{ContentDigest, ReprDigest, Tag, Validators};
 use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, OpenFile, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
@@ -147,6 +147,7 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer
         message.u8(request::code_of(file.coding));
         stamp::put(message, &file.stamp);
         write_validators(&file.validators, message);
+        message.bool(file.repr_digest != ReprDigest::Off);
         match &file.content {
             _ if is_known(file) => message.u8(KNOWN),
             Content::Memory(bytes) if file.kept_as.is_some() => {
@@ -254,6 +255,7 @@ fn read_variants(
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
         let (has_time, digest) = read_validators(message).ok_or(Malformed)?;
+        let has_repr_digest = message.bool().ok_or(Malformed)?;
         let described = stamp;
         let (stamp, content, open) = match read_content(disk, (stamp, has_time), message, descriptors)? {
             ContentRead::Known => return known_file(find, coding, &stamp).map(Some).ok_or(Malformed),
@@ -265,8 +267,12 @@ fn read_variants(
         let validators = Validators::new(settings.etag, has_time, digest);
         // The helper does not know what this process has read.
         let validators = disk.with_digest(validators, &stamp, Blocking::Anywhere);
+        let repr_digest = match has_repr_digest {
+            true => disk.repr_digest(settings, &stamp, &content, Blocking::Anywhere),
+            false => ReprDigest::Off,
+        };
         let file = File::new(stamp, media, coding, varies, template, content);
-        let file = file.known_by(validators, &settings.template);
+        let file = File { repr_digest, ..file.known_by(validators, &settings.template) };
         Ok(Some(Arc::new(match open {
             Some(open) => file.for_once(open),
             None => file,

@@ -80,6 +80,7 @@ impl Folder {
                 index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
                 follow_links: FollowLinks::Inside,
                 etag: TagSource::Time,
+                digests: false,
                 precompressed: true,
                 compress: CodingSet::EMPTY,
                 scripts: Vec::new(),

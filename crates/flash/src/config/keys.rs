@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 34] = [
+const IN_PLACES: [&str; 35] = [
     ROOT,
     "list",
     "index",
@@ -62,6 +62,7 @@ const IN_PLACES: [&str; 34] = [
     "follow-links",
     "cache-control",
     "etag",
+    "digests",
     "types",
     "header",
     "no-precompressed",

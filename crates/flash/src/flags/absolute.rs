@@ -11,10 +11,20 @@ use crate::start_folder::{absolute, start_folder};
 
 impl Serve {
     pub(super) fn make_absolute(&mut self) {
-        let Self { error_pages, listen, administration, access_log, error_log, tls, programs, rules, .. } =
-            self;
+        let Self {
+            digest_store,
+            error_pages,
+            listen,
+            administration,
+            access_log,
+            error_log,
+            tls,
+            programs,
+            rules,
+            ..
+        } = self;
         let tls = tls.tls_certificate.iter_mut().chain(&mut tls.tls_key).chain(&mut tls.client_ca);
-        tls.chain(error_pages).for_each(make);
+        tls.chain(error_pages).chain(digest_store).for_each(make);
         let sockets = listen.iter_mut().filter_map(|listen| match &mut listen.place {
             ListenAddress::Unix(place) => Some(&mut place.path),
             ListenAddress::Inet(_) | ListenAddress::EveryAddress(_) => None,

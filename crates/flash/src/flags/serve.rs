@@ -99,6 +99,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Etag::Time, help_heading = CONTENT)]
     pub etag: Etag,
 
+    /// Tell clients the SHA-256 of files: in Repr-Digest, for requests with Want-Repr-Digest (RFC 9530), in listings as JSON, and as
+    /// /a.iso.sha256 for sha256sum -c, where no such file exists. Each version is read once, at the lowest priority. Until then there
+    /// is no field, and /a.iso.sha256 is 503
+    #[arg(long, help_heading = CONTENT)]
+    pub digests: bool,
+
     /// Send files that RULE covers with this Content-Type: *.suffix, a name, or /folder and all below it. May be given repeatedly.
     /// The longest rule counts. A charset is a part of TYPE
     #[arg(long, value_name = "RULE=TYPE", value_parser = field::parse_file_type, help_heading = CONTENT)]
@@ -313,6 +319,11 @@ pub(crate) struct Serve {
     /// the memory of the machine or the cgroup, 128M at most. While other programs need the memory, the cache takes less
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: Option<u64>,
+
+    /// Keep digests in this file of up to 16 MiB, so that files are not read again after a restart. Without this flag, the file digests
+    /// in $CACHE_DIRECTORY, which systemd sets for a service
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = CACHES)]
+    pub digest_store: Option<PathBuf>,
 
     /// Send files that are not in Flash's cache from the page cache, without a copy: a third of the work for large downloads.
     /// Only for sites whose files are replaced by renaming, and never changed in place

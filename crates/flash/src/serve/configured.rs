@@ -168,6 +168,9 @@ impl Configurator for Configured {
                 if let Ok(Some(spool)) = plan.spool() {
                     disk.keep_bodies_in(spool);
                 }
+                if let Ok(Some(digests)) = plan.digest_store() {
+                    disk.keep_digests_in(digests);
+                }
                 disk
             }
         };

@@ -12,6 +12,13 @@ pub(super) fn temporary_folder() -> PathBuf {
     env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
+/// In the folder of the service manager for what can be made again.
+pub(super) fn usual_digest_store() -> Option<PathBuf> {
+    let folders = env::var_os("CACHE_DIRECTORY")?;
+    let folder = env::split_paths(&folders).next().filter(|folder| folder.is_absolute())?;
+    Some(folder.join("digests"))
+}
+
 /// The names of the files that answer for their folders.
 pub(super) fn indexes(flags: &flags::Serve) -> Vec<Vec<u8>> {
     let names = match &flags.index[..] {

@@ -12,13 +12,13 @@ use flash_core::clients::Clients;
 use flash_core::clients::forwarded::TrustedProxies;
 use flash_core::experiments::FileCache;
 use flash_core::server::Settings;
-use flash_disk::{Disk, Opened, Spool};
+use flash_disk::{DigestStore, Disk, Opened, Spool};
 
 use super::access;
 use super::certificates::Certificates;
 use super::descriptors::{self, Table};
 use super::dir::Dir;
-use super::folders::temporary_folder;
+use super::folders::{temporary_folder, usual_digest_store};
 use super::memory;
 use super::named_files::{self, OpenNamed};
 use super::programs::Programs;
@@ -225,6 +225,15 @@ impl Plan {
             return Ok(None);
         }
         Spool::open(&temporary_folder()).map(Some)
+    }
+
+    /// What keeps digests after the end of the server. A reload may need it that cannot open it any more.
+    pub(super) fn digest_store(&self) -> io::Result<Option<DigestStore>> {
+        let path = self.flags.digest_store.clone().or_else(usual_digest_store);
+        match path.map(|path| DigestStore::open(&path)).transpose() {
+            Err(_) if !self.sites.have_digests() => Ok(None),
+            opened => opened,
+        }
     }
 
     /// Processes share the bounds, because each has caches of its own: with 32 of them 512 entries and 4 MB each.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use flash_arch::sandbox::{self, Unenforced, confine_server};
 use flash_arch::{HelperKind, HelperProcesses};
 use flash_core::experiments::{FileCache, Offload};
-use flash_disk::{Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
+use flash_disk::{DigestStore, Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
@@ -33,6 +33,8 @@ pub(super) struct Privileges {
     disk: RefCell<Option<Disk>>,
     /// Why long bodies cannot be kept.
     spool: Option<io::Error>,
+    /// Why digests are made again after a restart.
+    digests: Option<io::Error>,
     /// Why other processes of its user may look into its memory.
     open_memory: Option<io::Error>,
     /// Started while the server had all rights.
@@ -54,6 +56,8 @@ pub(super) struct Site<'a> {
     pub(super) open: &'a dyn Fn(Opened) -> io::Result<Disk>,
     /// Makes what the process that serves keeps bodies in.
     pub(super) spool: &'a dyn Fn() -> io::Result<Option<Spool>>,
+    /// Opens what it keeps digests in.
+    pub(super) digests: &'a dyn Fn() -> io::Result<Option<DigestStore>>,
 }
 
 /// Finds fault with flags that do not go together.
@@ -98,16 +102,15 @@ impl Privileges {
                 cannot(format_args!("serve {} as user {name}", site.dir.path().display()), &error)
             })?;
         }
-        let (spool, why) = match (site.spool)() {
-            Ok(spool) => (spool, None),
-            Err(error) => (None, Some(error)),
-        };
+        let (spool, no_spool) = split((site.spool)());
+        let (digests, no_digests) = split((site.digests)());
         let (Helpers::Process, Some(supervisor)) = (flags.helpers, supervisor) else {
             return Ok(Self {
                 helpers: None,
                 sandbox: SandboxState::None,
                 disk: RefCell::default(),
-                spool: why,
+                spool: no_spool,
+                digests: no_digests,
                 open_memory,
                 sleep_recorder,
             });
@@ -118,6 +121,9 @@ impl Privileges {
         if let Some(spool) = spool {
             disk.keep_bodies_in(spool);
         }
+        if let Some(digests) = digests {
+            disk.keep_digests_in(digests);
+        }
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
         let _ = flash_os::preload::mlock_program();
         let sandbox = confine(flags)?;
@@ -125,7 +131,8 @@ impl Privileges {
             helpers: Some(Arc::new(HelperProcesses::new(Arc::clone(supervisor)))),
             sandbox,
             disk: RefCell::new(Some(disk)),
-            spool: why,
+            spool: no_spool,
+            digests: no_digests,
             open_memory,
             sleep_recorder,
         })
@@ -161,11 +168,19 @@ impl Privileges {
             let what = "request bodies in chunks that do not fit into memory get 507";
             format!("cannot keep files in {folder} ({error}): {what}")
         });
+        let digests = self.digests.as_ref().map(|error| {
+            format!("cannot keep digests (digest-store): {error}; files are read again after a restart")
+        });
         let memory = self.open_memory.as_ref().map(|error| {
             format!("processes of this server's user can read its memory, with the keys in it: the system refuses to forbid it ({error})")
         });
-        [root, gaps, spool, memory].into_iter().flatten().collect()
+        [root, gaps, spool, digests, memory].into_iter().flatten().collect()
     }
+}
+
+/// What was opened, or why it was not.
+fn split<T>(opened: io::Result<Option<T>>) -> (Option<T>, Option<io::Error>) {
+    opened.map_or_else(|error| (None, Some(error)), |opened| (opened, None))
 }
 
 impl fmt::Display for Privileges {

@@ -259,6 +259,7 @@ impl<'s> Planner<'s> {
             access: access::rules(flags, links, users),
             rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
+            digests: flags.digests,
             fallback: fallback::of(flags, &programs),
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
             gone: flags.rules.gone,
@@ -356,6 +357,11 @@ impl SitePlans {
     /// Whether some site or place has users who log in.
     pub(super) fn have_users(&self) -> bool {
         !self.users.is_empty()
+    }
+
+    /// Whether clients of some site or place may ask for digests.
+    pub(super) fn have_digests(&self) -> bool {
+        self.views.iter().any(|view| view.common.disk.digests)
     }
 
     /// How many folders are open once each site and place was visited.
@@ -516,6 +522,7 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
         extensions: flags.extensions.iter().map(|end| end.clone().into_bytes()).collect(),
         types: response_extras::media_types(flags),
         etag: flags.etag.into(),
+        digests: flags.digests,
         precompressed: !flags.no_precompressed,
         compress: flags.compress,
         scripts: programs.suffixes(),

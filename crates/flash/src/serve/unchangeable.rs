@@ -38,6 +38,7 @@ settings! {
     "revalidate" = flags.revalidate,
     "path-cache" = flags.path_cache,
     "file-cache-bytes" = flags.file_cache_bytes,
+    "digest-store" = flags.digest_store,
     "zero-copy" = flags.zero_copy,
     "verbose" = flags.verbose,
     "connections-per-client" = flags.connections_per_client,

@@ -5,6 +5,7 @@ mod bodies;
 mod closing;
 mod dates;
 mod deadlines;
+mod digests;
 mod elsewhere;
 mod ends;
 mod eviction;

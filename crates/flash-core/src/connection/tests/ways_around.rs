@@ -4,6 +4,7 @@ use super::access::limits;
 use super::programs::{manner, routes};
 use super::what_answers::Circle;
 use super::*;
+use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
 use crate::site::access::{AccessNetworks, AccessRules};
 use crate::site::fallback::{Answers, Fallback};
@@ -20,10 +21,10 @@ fn settings(fallback: Option<&str>) -> SiteSettings {
     let fallback = fallback.map(|path| {
         Fallback::new(SitePath::parse(path.as_bytes()).expect("a path").into_owned(), Answers::All)
     });
-    SiteSettings { fallback, ..SiteSettings::default() }
+    SiteSettings { fallback, digests: true, ..SiteSettings::default() }
 }
 
-/// A site with a place, whose rules are these. `/page.html` has a copy, `/sub/` and `/prog/` have an index, `/a.php` and
+/// A site with a place, whose rules are these. `/page.html` has a copy and digests, `/sub/` and `/prog/` have an index, `/a.php` and
 /// `/front.php` are scripts, and programs answer below `/cgi` and `/app`.
 pub(super) fn world_of(place: &str, rules: SiteSettings, fallback: Option<&str>) -> World {
     world_of_rules(settings(fallback), place, rules)
@@ -32,6 +33,7 @@ pub(super) fn world_of(place: &str, rules: SiteSettings, fallback: Option<&str>)
 /// The same, whose other rules are those of the site.
 pub(super) fn world_of_rules(of_site: SiteSettings, place: &str, rules: SiteSettings) -> World {
     let mut world = world_with(Settings { clients: limits(), ..Settings::default() });
+    world.disk.repr_digest = ReprDigest::Known([7; 32]);
     for path in ["/page.html", "/page.html.gz", "/sub/index.html", "/404.html", "/404.html.gz"] {
         world.disk.put(path, path.as_bytes());
     }
@@ -96,7 +98,7 @@ fn status_of_redirected(world: &mut World, method: &str, target: &str) -> u16 {
 }
 
 /// A place, a request that what lies there answers, and the fallback that there is.
-const WAYS: [(&str, &str, Option<&str>); 23] = [
+const WAYS: [(&str, &str, Option<&str>); 26] = [
     ("/sub/index.html", "/sub/", None),
     ("/sub/index.html", "/%73ub/.//", None),
     ("/sub/index.html", "/sub/?C=N", None),
@@ -115,6 +117,9 @@ const WAYS: [(&str, &str, Option<&str>); 23] = [
     ("*.html", "/folder/", Some("/page.html")),
     ("/page.html", "/page.html.gz", None),
     ("*.html", "/page.html.%67z", None),
+    ("/page.html", "/page.html.sha256", None),
+    ("*.html", "/%70age.html.sha256", None),
+    ("/page.html", "/x/../page.html.sha256", Some("/front.php")),
     ("*.pl", "/cgi/run.pl/info", None),
     ("*.pl", "/cgi/d/run.pl/a/b", None),
     ("*.pl", "/app/run.pl/", None),

@@ -21,6 +21,7 @@ const VALUES: &[(&str, &str)] = &[
     ("connections-max", "65536"),
     ("connections-per-client", "100"),
     ("deny", r#"["*.sql", "/private"]"#),
+    ("digest-store", r#""/var/cache/flash/digests""#),
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),
     ("extensions", r#"[".html"]"#),

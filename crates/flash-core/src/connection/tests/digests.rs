@@ -1,0 +1,137 @@
+//! Digests for clients who ask for them: in a field, and as files that are not there.
+
+use super::*;
+use crate::file::File;
+use crate::file::background_work::BackgroundWork;
+use crate::file::digest::Digest;
+use crate::file::header::HeaderTemplate;
+use crate::file::validators::ReprDigest;
+use crate::path::SitePath;
+use crate::site::fallback::{Answers, Fallback};
+
+const WANTED: &str = "Want-Repr-Digest: sha-512=3, sha-256=1\r\n";
+const FIELD: &str = "sha-256=:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=:";
+
+/// A world whose site tells digests. Of each file this much is known.
+fn world_that_tells(repr_digest: ReprDigest) -> World {
+    let mut world = world();
+    world.rules().digests = true;
+    world.disk.repr_digest = repr_digest;
+    for path in ["/a.css", "/a.css.gz", "/real.txt", "/real.txt.sha256", "/a b.iso"] {
+        world.disk.put(path, path.as_bytes());
+    }
+    world.disk.put_script("/a.php");
+    world
+}
+
+fn ask(world: &mut World, method: &str, path: &str, fields: &str) -> Reply {
+    let head: &[usize] = if method == "HEAD" { &[0] } else { &[] };
+    replies(&world.ask(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")), head).remove(0)
+}
+
+/// What was asked of the background threads since the last look.
+fn taken(world: &mut World) -> Vec<Digest> {
+    let work = world.tally.background.drain(..);
+    work.filter_map(|work| if let BackgroundWork::Digest(digest) = work { Some(digest) } else { None })
+        .collect()
+}
+
+#[test]
+fn each_response_about_a_representation_has_its_digest_for_those_who_want_it() {
+    let world = &mut world_that_tells(ReprDigest::Known([7; 32]));
+    for (method, path, fields, status, has_digest) in [
+        ("GET", "/small.txt", "", 200, true),
+        ("HEAD", "/small.txt", "", 200, true),
+        ("GET", "/large.bin", "", 200, true),
+        ("GET", "/large.bin", "Range: bytes=5-9\r\n", 206, true),
+        ("GET", "/large.bin", "Range: bytes=5-9,20-\r\n", 206, true),
+        ("GET", "/a.css", "Accept-Encoding: gzip\r\n", 200, true),
+        ("GET", "/large.bin", "Range: bytes=99999999-\r\n", 416, false),
+        ("GET", "/small.txt", "If-None-Match: *\r\n", 304, false),
+        ("GET", "/none", "", 404, false),
+        ("GET", "/folder/", "", 200, false),
+    ] {
+        let reply = ask(world, method, path, &format!("{fields}{WANTED}"));
+        assert_eq!(
+            (reply.status, reply.field("Repr-Digest")),
+            (status, has_digest.then_some(FIELD)),
+            "{path} {fields}"
+        );
+        assert_eq!(ask(world, method, path, fields).field("Repr-Digest"), None, "{path} {fields}");
+    }
+    assert_eq!(taken(world), [], "all are known");
+    world.rules().digests = false;
+    assert_eq!(ask(world, "GET", "/small.txt", WANTED).field("Repr-Digest"), None);
+}
+
+#[test]
+fn no_response_waits_for_a_digest_and_the_next_one_has_it() {
+    let world = &mut world_that_tells(ReprDigest::Unknown);
+    assert_eq!(ask(world, "GET", "/large.bin", "").status, 200);
+    assert_eq!(taken(world), [], "nobody wants it");
+    let path = SitePath::parse(b"/large.bin").unwrap();
+    let wanted = Digest { site: world.site().id, path: path.clone() };
+    for _ in 0..2 {
+        assert_eq!(ask(world, "GET", "/large.bin", WANTED).field("Repr-Digest"), None);
+        let early = ask(world, "GET", "/large.bin.sha256", "");
+        assert_eq!((early.status, early.field("Retry-After")), (503, Some("1")));
+    }
+    assert_eq!(taken(world), std::slice::from_ref(&wanted), "it is asked for once in a while");
+    let files = world.server.to_digest(&wanted, &world.now);
+    let digested = File::clone(&files[0]).with_digest([7; 32], &HeaderTemplate::default());
+    world.server.cache_digested(&wanted, digested.into());
+    world.local = Some(LocalCache::new(1 << 20));
+    assert_eq!(ask(world, "GET", "/large.bin", WANTED).field("Repr-Digest"), Some(FIELD));
+    assert_eq!(ask(world, "GET", "/large.bin.sha256", "").status, 200);
+}
+
+#[test]
+fn a_digest_is_a_file_where_there_is_none() {
+    let world = &mut world_that_tells(ReprDigest::Known([7; 32]));
+    let text = format!("{}  a b.iso\n", "07".repeat(32));
+    let reply = ask(world, "GET", "/a%20b.iso.sha256", "");
+    assert_eq!((reply.status, reply.body), (200, text.as_bytes().to_vec()));
+    assert_eq!(reply.head.matches("text/plain").count(), 1);
+    let tag = ask(world, "HEAD", "/a%20b.iso.sha256", "").field("ETag").expect("it has a tag").to_owned();
+    assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", &format!("If-None-Match: {tag}\r\n")).status, 304);
+    let part = ask(world, "GET", "/a%20b.iso.sha256", "Range: bytes=64-\r\n");
+    assert_eq!((part.status, part.body), (206, b"  a b.iso\n".to_vec()));
+    assert_eq!(ask(world, "GET", "/real.txt.sha256", "").body, b"/real.txt.sha256");
+    for path in [
+        "/none.sha256",
+        "/.sha256",
+        "/folder.sha256",
+        "/folder/.sha256",
+        "/a.php.sha256",
+        "/closed.sha256",
+        "/small.txt.sha256/",
+        "/small.txt.SHA256",
+        "/small.txt.sha256.sha256",
+    ] {
+        for _ in 0..2 {
+            assert_eq!(ask(world, "GET", path, "").status, 404, "{path}");
+        }
+    }
+    world.rules().digests = false;
+    assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").status, 404);
+}
+
+#[test]
+fn what_is_no_digest_goes_to_the_fallback() {
+    let world = &mut world_that_tells(ReprDigest::Known([7; 32]));
+    let fallback = SitePath::parse(b"/small.txt").unwrap().into_owned();
+    world.rules().fallback = Some(Fallback::new(fallback, Answers::All));
+    for jobs in [Jobs::AtOnce, Jobs::AtOnceOrLater] {
+        world.jobs = jobs;
+        assert_eq!(ask(world, "GET", "/none.sha256", "").body, text(100));
+        assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").body.len(), 64 + 2 + 8);
+    }
+}
+
+#[test]
+fn a_digest_that_nobody_can_make_is_not_there() {
+    let world = &mut world_that_tells(ReprDigest::Off);
+    assert_eq!(ask(world, "GET", "/small.txt.sha256", "").status, 404);
+    assert_eq!(ask(world, "GET", "/small.txt", WANTED).field("Repr-Digest"), None);
+    assert_eq!(taken(world), []);
+}
