@@ -446,3 +446,107 @@ fn a_listing_as_json_is_one_array_of_all_names() {
     let empty = TempDir::new().unwrap();
     assert_eq!(serve("amped", &empty, &[]).get("/?format=json").body, b"[\n]\n");
 }
+
+fn get(server: &Server, path: &str, fields: &str) -> Reply {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    reply::only(&server.raw(request.as_bytes()))
+}
+
+#[test]
+fn a_huge_listing_is_compressed_for_clients_that_take_it() {
+    let folder = short_names();
+    for arch in ARCHITECTURES {
+        let server = serve(arch, &folder, &["--disk-deadline", "60s", "--revalidate", "60s"]);
+        for path in ["/big/", "/big/?format=json"] {
+            let plain = get(&server, path, "");
+            assert_eq!(
+                (plain.field("Content-Encoding"), plain.field("Vary")),
+                (None, Some("Accept-Encoding"))
+            );
+            for coding in ["gzip", "br", "zstd"] {
+                let coded = get(&server, path, &format!("Accept-Encoding: {coding}\r\n"));
+                assert_eq!(coded.field("Content-Encoding"), Some(coding), "{arch} {path}");
+                assert!(coded.body.len() * 5 < plain.body.len(), "{arch} {path} {coding}");
+                let mut decoded = Vec::new();
+                match coding {
+                    "br" => {
+                        brotli_decompressor::Decompressor::new(&*coded.body, 4096).read_to_end(&mut decoded)
+                    }
+                    "zstd" => ruzstd::decoding::StreamingDecoder::new(&*coded.body)
+                        .unwrap()
+                        .read_to_end(&mut decoded),
+                    _ => libflate::gzip::Decoder::new(&*coded.body).unwrap().read_to_end(&mut decoded),
+                }
+                .unwrap();
+                assert_eq!(decoded.len(), plain.body.len(), "{arch} {path} {coding}");
+                assert!(decoded == plain.body, "{arch} {path} {coding}");
+            }
+        }
+        let off = serve(arch, &folder, &["--compress", "off"]);
+        let reply = get(&off, "/cold/", "Accept-Encoding: gzip\r\n");
+        assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), (None, None), "{arch}");
+    }
+}
+
+#[test]
+fn texts_stand_above_and_below_the_rows() {
+    let folder = TempDir::new().unwrap();
+    for name in ["a", "b", "c"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    for (name, text) in [
+        ("HEADER.html", "<p>of all</p>"),
+        ("a/README", "1 < 2\n\tthree"),
+        ("b/README", "<script>"),
+        ("b/HEADER.html", "<p>of b</p>"),
+    ] {
+        site::write(&folder.path().join(name), text.as_bytes());
+    }
+    // Too long, and out of the folder.
+    site::write(&folder.path().join("c/README"), &vec![b'x'; (64 << 10) + 1]);
+    std::os::unix::fs::symlink("/etc/passwd", folder.path().join("README")).unwrap();
+    for arch in ARCHITECTURES {
+        let server = serve(arch, &folder, &["--list-header", "/HEADER.html", "--list-footer", "README"]);
+        let html = |path: &str| String::from_utf8(server.get(path).body).unwrap();
+        for (path, footer) in [
+            ("/", "</table>\n</html>\n"),
+            ("/a/", "</table>\n<pre>1 &lt; 2\n\tthree</pre>\n</html>\n"),
+            ("/b/", "</table>\n<pre>&lt;script&gt;</pre>\n</html>\n"),
+            ("/c/", "</table>\n</html>\n"),
+        ] {
+            let html = html(path);
+            assert!(html.contains("</h1>\n<p>of all</p>\n<table>"), "{arch} {path}: {html}");
+            assert!(html.ends_with(footer), "{arch} {path}: {html}");
+        }
+        let server = serve(arch, &folder, &["--list-header", "HEADER.html"]);
+        let html = |path: &str| String::from_utf8(server.get(path).body).unwrap();
+        assert!(html("/a/").contains("</h1>\n<table>"), "{arch}");
+        assert!(html("/b/").contains("<p>of b</p>"), "{arch}");
+    }
+}
+
+#[test]
+fn a_listing_as_json_has_the_digests_that_are_known() {
+    let folder = TempDir::new().unwrap();
+    site::write(&folder.path().join("a.bin"), &vec![b'a'; 300_000]);
+    site::write(&folder.path().join("b.bin"), b"b");
+    for arch in ARCHITECTURES {
+        let one: &[&str] = if arch == "mp" { &["--processes", "1", "--processes-max", "1"] } else { &[] };
+        let flags = [&["--list", "--digests", "--revalidate", "100ms"], one].concat();
+        let server = Server::start(arch, folder.path(), &flags);
+        let mut text = String::new();
+        wait_for("a digest", || {
+            let reply = server.get("/a.bin.sha256");
+            text = String::from_utf8(reply.body).unwrap();
+            reply.status == 200
+        });
+        let known = format!(",\"size\":300000,\"sha256\":\"{}\"}}", text.split(' ').next().unwrap());
+        for path in ["/?format=json", "/?format=json;sort=size"] {
+            wait_for("a listing with it", || {
+                String::from_utf8(server.get(path).body).unwrap().contains(&known)
+            });
+            let json = String::from_utf8(server.get(path).body).unwrap();
+            assert!(json.contains(",\"size\":1}"), "{arch}: {json}");
+        }
+    }
+}

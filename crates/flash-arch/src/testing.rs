@@ -12,6 +12,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::experiments::Experiments;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
+use flash_core::listing::Texts;
 use flash_core::record::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
@@ -39,6 +40,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
             digests: false,
+            texts: Texts::default(),
             precompressed: false,
             etag: TagSource::Time,
             compress: CodingSet::EMPTY,

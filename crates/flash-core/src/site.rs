@@ -87,6 +87,8 @@ pub struct SiteSettings {
     /// Paths that lead nowhere, whatever lies there.
     pub deny: PathRules,
     pub list: bool,
+    /// The codings in which listings are compressed.
+    pub compress_listings: CodingSet,
     /// Clients get the digests of files, in a field and as files that are not there.
     pub digests: bool,
     /// What answers for paths without a file.
@@ -118,6 +120,7 @@ impl Default for SiteSettings {
             rates: Rates::default(),
             deny: PathRules::default(),
             list: false,
+            compress_listings: CodingSet::EMPTY,
             digests: false,
             fallback: None,
             redirect: None,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use flash_core::job::{Done, Failure, Job, List, Listed};
 use flash_core::listing::{
-    self, Batch, Details, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen,
+    self, Batch, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen, TEXT_BYTES_MAX, Texts,
 };
 use flash_core::path::SitePath;
 use flash_core::site::root::OpenRoot;
@@ -21,10 +21,14 @@ use rustix::fs::{FileType, SeekFrom, seek, tell};
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
+use crate::destination::Walk;
 use crate::disk::Disk;
 use crate::listings::Listings;
 use crate::lookup_error::LookupError;
+use crate::read::{ReadResult, read};
 use crate::root::Root;
+use crate::scripts::is_program;
+use crate::settings::SiteSettings;
 use crate::site_root::{SiteRoot, SiteRoots};
 use crate::stat::FileStat;
 use crate::users::{Users, user_of};
@@ -108,10 +112,26 @@ impl Disk {
                 Ok(FolderRead::Names { names, open, next })
             }
             Part::Details(names) => {
-                let seen = names.iter().map(|(name, _)| look(root, below, name, blocking));
-                seen.collect::<Result<_, _>>().map(FolderRead::Details)
+                let look = |(name, _)| {
+                    let seen = look(root, below, name, blocking)?;
+                    Ok(seen.map(|seen| self.with_digest_of(&site.settings, seen)))
+                };
+                names.iter().map(look).collect::<Result<_, _>>().map(FolderRead::Details)
+            }
+            Part::Text(name) => {
+                let (root, name) = match SitePath::of_decoded(name) {
+                    Some(path) => (&*site.root, site.settings.name_of(&path).to_vec()),
+                    None => (root, below_folder(below, name)),
+                };
+                text(&site, root, &name, blocking).map(FolderRead::Text)
             }
         }
+    }
+
+    /// What a name has shown, with the digest of the file if it is known. May wait for the disk of the store.
+    pub(crate) fn with_digest_of(&self, settings: &SiteSettings, seen: Seen) -> Seen {
+        let is_told = settings.digests && !seen.folder;
+        Seen { digest: is_told.then(|| self.digests.load(&seen.stamp)).flatten(), ..seen }
     }
 
     /// A folder that this process or another has opened.
@@ -162,23 +182,55 @@ fn names(
 
 /// Size, time and kind of one name. `None` if Flash does not serve such a file.
 fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<Option<Seen>, LookupError> {
-    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
-    if !folder.is_empty() {
-        path.extend_from_slice(folder);
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
+    let path = below_folder(folder, name);
     let FileStat { kind, stamp, .. } = match root.examine(&path, blocking) {
         Err(stop @ (LookupError::Elsewhere | LookupError::Busy)) => return Err(stop),
         Err(_) => return Ok(None),
         Ok(examined) => examined,
     };
-    let details = Details { size: stamp.size, modified: stamp.modified_seconds() };
     let servable = matches!(kind, FileType::RegularFile | FileType::Directory);
-    Ok(servable.then_some(Seen { details, folder: kind == FileType::Directory }))
+    Ok(servable.then_some(Seen { stamp, folder: kind == FileType::Directory, digest: None }))
+}
+
+fn below_folder(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+    [folder, slash, name].concat()
+}
+
+/// The content of a small file that is no program. `None` if there is none.
+fn text(site: &SiteRoot, root: &Root, name: &[u8], blocking: Blocking) -> Result<Option<Bytes>, LookupError> {
+    let walk = Walk { blocking, by_folder: false, compares: false };
+    let opened = walk.to(root, None, name).and_then(|walked| match walked.stat.kind {
+        FileType::RegularFile => root.open_file(&walked, name, blocking),
+        _ => Err(LookupError::Missing),
+    });
+    let (file, examined) = match opened {
+        Err(stop @ (LookupError::WouldBlock | LookupError::Elsewhere | LookupError::Busy)) => {
+            return Err(stop);
+        }
+        Err(_) => return Ok(None),
+        Ok(opened) => opened,
+    };
+    let size = examined.stamp.size;
+    if size > TEXT_BYTES_MAX || is_program(site, &file) {
+        return Ok(None);
+    }
+    match read(file.as_fd(), 0, size as usize, blocking) {
+        ReadResult::Whole(text) => Ok(Some(text)),
+        ReadResult::WouldBlock => Err(LookupError::WouldBlock),
+        ReadResult::Shrunk | ReadResult::Failed => Ok(None),
+    }
 }
 
 impl Maker for ListStep<'_> {
+    fn texts(&self) -> Texts {
+        self.roots.current().settings.texts.clone()
+    }
+
+    fn tells_digests(&self) -> bool {
+        self.roots.current().settings.digests
+    }
+
     fn root(&self) -> Option<Arc<dyn OpenRoot>> {
         Some(self.roots.current_owned())
     }

@@ -10,6 +10,7 @@ use flash_core::file::File;
 use flash_core::file::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
+use flash_core::listing::Texts;
 use flash_core::path::SitePath;
 use flash_core::site::media_types::MediaTypes;
 use flash_core::site::path_rules::PathRules;
@@ -38,6 +39,8 @@ pub struct SiteSettings {
     pub etag: TagSource,
     /// Clients may ask for digests.
     pub digests: bool,
+    /// What stands above and below the rows of listings.
+    pub texts: Texts,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// The codings in which Flash itself compresses files.

@@ -2,6 +2,8 @@
 //!
 //! SHA-256 is the only algorithm. What has which digest is not known here.
 
+use std::fmt::Write;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
@@ -32,13 +34,21 @@ pub fn repr_digest(digest: &Sha256) -> String {
     format!("sha-256=:{}:", BASE64_STANDARD.encode(digest))
 }
 
+/// A digest as programs show it.
+pub fn hex(digest: &Sha256) -> String {
+    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// A line of the text that `sha256sum -c` reads. A name that would break the line is escaped as GNU coreutils does.
 pub fn checksum_line(digest: &Sha256, name: &[u8]) -> Vec<u8> {
     let mut line = Vec::with_capacity(70 + name.len());
     if name.iter().any(|byte| b"\\\n\r".contains(byte)) {
         line.push(b'\\');
     }
-    line.extend(digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()));
+    line.extend_from_slice(hex(digest).as_bytes());
     line.extend_from_slice(b"  ");
     for &byte in name {
         match byte {

@@ -5,7 +5,7 @@
 use crate::{Fields, Values, scan};
 
 /// A content coding, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     Br,
     Zstd,

@@ -11,6 +11,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::experiments::Experiments;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
+use flash_core::listing::Texts;
 use flash_core::record::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
@@ -172,6 +173,7 @@ fn open(
         deny: PathRules::default(),
         etag: TagSource::Time,
         digests: false,
+        texts: Texts::default(),
         precompressed: !flags.no_precompressed,
         // The asker compresses what it sends.
         compress: CodingSet::EMPTY,

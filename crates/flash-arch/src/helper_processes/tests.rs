@@ -15,6 +15,7 @@ use flash_core::file::entry::{Entry, Resource};
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
 use flash_core::job::{Done, Find};
+use flash_core::listing::Texts;
 use flash_core::path::SitePath;
 use flash_core::record::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
@@ -203,6 +204,7 @@ fn settings() -> flash_disk::Settings {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
             digests: false,
+            texts: Texts::default(),
             precompressed: false,
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),

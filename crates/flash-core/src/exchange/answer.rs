@@ -25,7 +25,7 @@ use crate::file::digest::{self, Digest};
 use crate::file::entry::{self, Entry};
 use crate::file::validators::ReprDigest;
 use crate::job::{Failure, List};
-use crate::listing::Listing;
+use crate::listing::{Listing, Order};
 use crate::path::SitePath;
 use crate::record::refusal::Refusal;
 use crate::site::Site;
@@ -434,7 +434,8 @@ impl Answer {
 fn list_wanted(head: &RequestHead<'_>, site: &Site, entry: &Entry, cx: &Context<'_>) -> Option<List> {
     match (&entry.resource, head.method, head.target) {
         (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if site.settings.list => {
-            lookup::list(site.id, path, query, cx.now)
+            let coding = Accepts::of(head.accept_encoding).choose(site.settings.compress_listings);
+            lookup::list(site.id, path, Order::of_query(query, coding), cx.now)
         }
         _ => None,
     }
@@ -444,7 +445,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     pub(crate) fn answer(&mut self, head: &RequestHead<'_>, answer: Answer) -> Response {
         match answer {
             Answer::Entry(entry) => self.respond(head, &entry),
-            Answer::Listing(listing, page) => self.listing(listing.order().format, Some((&listing, page))),
+            Answer::Listing(listing, page) => self.listing(listing.order(), Some((&listing, page))),
             Answer::Error(status) => self.error(status),
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),

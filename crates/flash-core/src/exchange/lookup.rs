@@ -173,9 +173,9 @@ impl FileLookup {
 }
 
 /// The first job of a listing. `None` if the path cannot lead to a folder.
-pub(crate) fn list(site: SiteId, raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<List> {
+pub(crate) fn list(site: SiteId, raw_path: &[u8], order: Order, now: &Now) -> Option<List> {
     let path = SitePath::parse(raw_path).ok()?.into_owned();
-    Some(List { site, path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
+    Some(List { site, path, order, asked_ms: now.ms(), listing: None, page: 0 })
 }
 
 /// `codings` are those that the client takes.

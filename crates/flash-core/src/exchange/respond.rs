@@ -22,7 +22,7 @@ use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::entry::{self, Entry, Variants};
 use crate::file::header::{HeaderBlock, HeaderTemplate};
 use crate::file::{Content, File};
-use crate::listing::{Format, Listing, Order};
+use crate::listing::{Listing, Order};
 use crate::path::SitePath;
 use crate::record::refusal::{Refusal, RefusalLog};
 use crate::site::hosts;
@@ -84,7 +84,8 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
             entry::Resource::File(variants) => self.file(head, variants),
             entry::Resource::FolderWithoutSlash => self.add_slash(head),
             entry::Resource::Folder if self.site.settings.list => {
-                self.listing(Order::of_query(head.target.query()).format, None)
+                let coding = Accepts::of(head.accept_encoding).choose(self.site.settings.compress_listings);
+                self.listing(Order::of_query(head.target.query(), coding), None)
             }
             entry::Resource::Folder => self.forbidden(head, Refusal::FolderWithoutIndex),
             entry::Resource::Script(_) => self.forbidden(head, Refusal::Program),
@@ -292,19 +293,21 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     }
 
     /// Writes a listing with its first page. HEAD gets no page, and reads no folder.
-    pub(crate) fn listing(&mut self, format: Format, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
+    pub(crate) fn listing(&mut self, form: Order, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
         let pages = listing.as_ref().and_then(|(listing, _)| listing.whole_now());
         // Otherwise the length is not known before the last page.
         let length = pages.as_ref().map_or(BodyLength::Unknown, |pages| {
             BodyLength::Known(pages.iter().map(|page| page.len() as u64).sum())
         });
         let site = self.site;
-        let head_bytes = self
-            .head(Status::OK)
-            .lines(&site.template.fields)
-            .field(b"Content-Type", format.content_type())
-            .length(length)
-            .end();
+        let mut head = self.head(Status::OK).lines(&site.template.fields);
+        if !site.settings.compress_listings.is_empty() {
+            head = head.field(b"Vary", b"Accept-Encoding");
+        }
+        if let Some(coding) = form.coding {
+            head = head.field(b"Content-Encoding", coding.name().as_bytes());
+        }
+        let head_bytes = head.field(b"Content-Type", form.format.content_type()).length(length).end();
         let rest = match (pages, listing) {
             (Some(pages), _) => {
                 pages.into_iter().for_each(|page| self.sink.push_copied(page, None));

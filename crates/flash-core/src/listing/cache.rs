@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use crate::cache::memory_budget::Budget;
-use crate::job::{Done, List, Listed};
+use crate::job::{Done, Failure, List, Listed};
 use crate::listing::{Listing, Maker, Order, Step};
 use crate::path::SitePath;
 use crate::site::id::SiteId;
@@ -106,6 +106,11 @@ impl ListingCache {
                 Step::Elsewhere => return None,
                 Step::Failed(failure) => {
                     self.forget(&listing);
+                    let order = Order { coding: None, ..listing.order() };
+                    // There may be no room for what compresses it.
+                    if failure == Failure::OverBudget && list.page == 0 && order != listing.order() {
+                        return self.list(&List { order, listing: None, ..list.clone() }, maker);
+                    }
                     return Some(Done::Failed(failure));
                 }
                 Step::Taken if !maker.wait() => return None,

@@ -19,15 +19,15 @@ td:first-child { overflow-wrap: anywhere } td + td, th + th { text-align: right;
 td + td { font-variant-numeric: tabular-nums } tr:hover td { background: #8882 } a { text-decoration: none }
 a:hover { text-decoration: underline } @media (max-width: 36rem) { tr > :nth-child(3) { display: none } }";
 
-/// The page up to its first row.
-pub(super) fn write_start(path: &[u8], order: Order, out: &mut Vec<u8>) {
+/// The page up to its first row. `header` is [HTML](fragment).
+pub(super) fn write_start(path: &[u8], order: Order, header: &str, out: &mut Vec<u8>) {
     let title = escaped(path);
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}\n</style>\n\
-         <h1>{title}</h1>\n<table>\n<thead><tr>"
+         <h1>{title}</h1>\n{header}<table>\n<thead><tr>"
     );
     for (column, name, label) in [
         (Column::Name, "name", "Name"),
@@ -63,12 +63,31 @@ pub(super) fn row(name: &Name<'_>, details: Details, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</td></tr>\n");
 }
 
-pub(super) fn write_end(names: &Names, out: &mut Vec<u8>) {
+/// `footer` is [HTML](fragment).
+pub(super) fn write_end(names: &Names, footer: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</tbody>\n</table>\n");
     if names.left_out() > 0 {
         let _ = writeln!(out, "<p>… and {} more, which are not shown.", names.left_out());
     }
-    out.extend_from_slice(b"</html>\n");
+    let _ = writeln!(out, "{footer}</html>");
+}
+
+/// What a file says above or below the rows: HTML as it is, or another text in its lines.
+pub(super) fn fragment(name: &[u8], text: &[u8]) -> String {
+    match name.rsplit(|&byte| byte == b'.').next() {
+        Some(b"html" | b"htm") => format!("{}\n", String::from_utf8_lossy(text)),
+        _ => format!("<pre>{}</pre>\n", lines(text)),
+    }
+}
+
+/// Escapes text, and leaves its lines and tabs.
+fn lines(text: &[u8]) -> String {
+    let lines = text.split(|&byte| byte == b'\n');
+    let escaped_line = |line: &[u8]| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        line.split(|&byte| byte == b'\t').map(escaped).collect::<Vec<_>>().join("\t")
+    };
+    lines.map(escaped_line).collect::<Vec<_>>().join("\n")
 }
 
 fn write_size(bytes: u64, out: &mut Vec<u8>) {
@@ -119,6 +138,16 @@ mod tests {
         let html = String::from_utf8(out).unwrap();
         assert!(!html.contains("<script>"), "{html}");
         assert!(html.contains("href=\"a%22%3E%3Cscript%3E%3A%25%07\""), "{html}");
+    }
+
+    #[test]
+    fn a_text_is_shown_and_html_is_taken_as_it_is() {
+        let text = b"<b>a</b>\r\n\tb & \x1b[1mc\n";
+        assert_eq!(fragment(b"README", text), "<pre>&lt;b&gt;a&lt;/b&gt;\n\tb &amp; \u{fffd}[1mc\n</pre>\n");
+        for name in [&b"HEADER.html"[..], b"/x/a.htm"] {
+            assert_eq!(fragment(name, b"<b>a</b>"), "<b>a</b>\n");
+        }
+        assert!(fragment(b"README.md", b"<").contains("&lt;"));
     }
 
     #[test]

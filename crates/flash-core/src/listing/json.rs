@@ -4,17 +4,23 @@
 
 use std::io::Write;
 
-use flash_http::{date, percent};
+use flash_http::{date, digest, percent};
 
 use super::name::{Details, Name};
 use super::names::Names;
+use crate::file::validators::ContentDigest;
 
 pub(super) fn write_start(out: &mut Vec<u8>) {
     out.push(b'[');
 }
 
 /// One element; `is_first` if none is before it. Names need not be UTF-8: other bytes show as a replacement, and `href` has them.
-pub(super) fn row(name: &Name<'_>, details: Details, is_first: bool, out: &mut Vec<u8>) {
+pub(super) fn row(
+    name: &Name<'_>,
+    (details, digest): (Details, Option<&ContentDigest>),
+    is_first: bool,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(if is_first { b"\n{\"name\":" } else { b",\n{\"name\":" });
     write_text(name.name, out);
     let (kind, slash) = if name.folder { ("directory", "/") } else { ("file", "") };
@@ -25,6 +31,9 @@ pub(super) fn row(name: &Name<'_>, details: Details, is_first: bool, out: &mut V
     out.push(b'"');
     if !name.folder {
         let _ = write!(out, ",\"size\":{}", details.size);
+    }
+    if let Some(digest) = digest {
+        let _ = write!(out, ",\"sha256\":\"{}\"", digest::hex(digest));
     }
     out.push(b'}');
 }
@@ -64,12 +73,12 @@ mod tests {
     fn names_cannot_break_out() {
         let mut out = Vec::new();
         let name = Name { name: b"a\"\\\x07\n\xc2\x9b\xff:%", details: None, folder: false };
-        row(&name, Details { size: 7, modified: 784_111_777 }, true, &mut out);
+        row(&name, (Details { size: 7, modified: 784_111_777 }, Some(&[0x0a; 32])), true, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
             "\n{\"name\":\"a\\\"\\\\\\u0007\\u000a\\u009b\u{fffd}:%\",\"type\":\"file\",\"href\":\"a%22%5C%07%0A%C2%9B%FF%3A%25\",\
-             \"mtime\":\"Sun, 06 Nov 1994 08:49:37 GMT\",\"size\":7}"
+             \"mtime\":\"Sun, 06 Nov 1994 08:49:37 GMT\",\"size\":7,\"sha256\":\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\"}"
         );
     }
 }

@@ -1,8 +1,8 @@
 //! A listing, from its first name to its last page.
 //!
 //! [`Listing::page`] does one step of the work: it reads names until the step's time is over, or writes a page. All state
-//! is in the listing, so any helper can do the next step. Names never change once they are complete. Pages can be written
-//! again at any time. They are kept as long as the budget allows.
+//! is in the listing, so any helper can do the next step. Names never change once they are complete. How a page is
+//! [written](super::pages) is not known here.
 
 use std::fmt::{self, Debug};
 use std::ops::Range;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 use bytes::Bytes;
 
 use super::batch::Batch;
+use super::coder::Coder;
 use super::folder::{Folder, FolderRead, OpenFolder, Part};
 use super::name::{Kind, Name, Seen};
 use super::names::{Names, OverBudget};
-use super::order::{Column, Format, Order};
-use super::{html, json};
-use crate::cache::memory_budget::{Budget, BudgetedBytes};
+use super::order::{Column, Order};
+use crate::cache::memory_budget::Budget;
 use crate::file::entry::STALE_AFTER;
 use crate::job::failure::Failure;
 use crate::path::SitePath;
@@ -29,13 +29,13 @@ const NAMES_MAX: usize = 200_000;
 /// Rows of a page: worth waking a helper, and few enough for one buffer.
 const PAGE_ROWS: usize = 256;
 /// Long names make pages with fewer rows.
-const PAGE_BYTES_MAX: usize = 128 << 10;
+pub(super) const PAGE_BYTES_MAX: usize = 128 << 10;
 /// The largest row, without its name.
 const ROW_BYTES: usize = 192;
 /// A name is in a row twice: as link and as text. Each of its bytes takes at most this many in both.
 const BYTES_PER_BYTE: usize = 11;
 /// How many names are looked at before the clock is read. On a slow disk each look takes a while.
-const LOOKS: usize = 16;
+pub(super) const LOOKS: usize = 16;
 /// A listing with at most this many pages has a known length, once all of them are written.
 const WHOLE_PAGES_MAX: usize = 16;
 /// What a listing takes, without its names.
@@ -43,14 +43,14 @@ const OWN_BYTES: usize = 1 << 10;
 
 pub struct Listing {
     site: SiteId,
-    path: SitePath<'static>,
-    order: Order,
+    pub(super) path: SitePath<'static>,
+    pub(super) order: Order,
     asked_ms: u64,
-    budget: Arc<Budget>,
+    pub(super) budget: Arc<Budget>,
     /// All names and details are of this root. `None` for the only one there is.
     root: Option<Arc<dyn OpenRoot>>,
     /// The earlier listing of the same folder. Names and pages that are equal are shared with it.
-    before: Weak<Self>,
+    pub(super) before: Weak<Self>,
     making: Mutex<Making>,
     /// Grows with every part of the work.
     progress: AtomicU64,
@@ -70,16 +70,18 @@ struct Making {
     failure: Option<Failure>,
 }
 
-struct Ready {
-    names: Arc<Names>,
+pub(super) struct Ready {
+    pub(super) names: Arc<Names>,
     /// The first row of each page.
-    starts: Box<[u32]>,
-    pages: Mutex<Box<[Page]>>,
+    pub(super) starts: Box<[u32]>,
+    pub(super) pages: Mutex<Box<[Page]>>,
+    /// If the pages are compressed, what compresses them, from the first one on.
+    pub(super) coder: Mutex<Option<Coder>>,
     ready_ms: u64,
 }
 
 #[derive(Clone, Default)]
-enum Page {
+pub(super) enum Page {
     #[default]
     Unwritten,
     /// The details of its first names are known.
@@ -101,8 +103,24 @@ pub enum Step {
     Failed(Failure),
 }
 
+/// The files whose texts stand above and below the rows, as [`Part::Text`] has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    pub header: Option<Box<[u8]>>,
+    pub footer: Option<Box<[u8]>>,
+}
+
 /// What a listing needs for a step.
 pub trait Maker {
+    fn texts(&self) -> Texts {
+        Texts::default()
+    }
+
+    /// Whether what it reads of files has their digests.
+    fn tells_digests(&self) -> bool {
+        false
+    }
+
     /// The root that a new listing is made of. `None` if there is only one.
     fn root(&self) -> Option<Arc<dyn OpenRoot>> {
         None
@@ -177,7 +195,7 @@ impl Listing {
         self.progress.load(Ordering::Relaxed)
     }
 
-    fn has_progressed(&self) {
+    pub(super) fn has_progressed(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -207,9 +225,10 @@ impl Listing {
         }
     }
 
-    /// Drops the pages. They are written again when a reader needs them. Returns whether there were any.
+    /// Drops the pages. They are written again when a reader needs them. Returns whether there were any. A page that is compressed
+    /// stays, because the next ones continue it. It is smaller than the names that are in memory for it.
     pub(crate) fn evict_pages(&self) -> bool {
-        let Some(ready) = self.ready.get() else { return false };
+        let Some(ready) = self.ready.get().filter(|_| self.order.coding.is_none()) else { return false };
         let mut pages = lock(&ready.pages);
         let written = pages.iter_mut().filter(|page| page.written().is_some());
         let evicted: Vec<Page> = written.map(std::mem::take).collect();
@@ -288,7 +307,7 @@ impl Listing {
                 making.open = next.and(Some(open));
                 Ok(None)
             }
-            FolderRead::Details(_) => Err(Step::Failed(Failure::Broken)),
+            FolderRead::Details(_) | FolderRead::Text(_) => Err(Step::Failed(Failure::Broken)),
         }
     }
 
@@ -311,7 +330,7 @@ impl Listing {
         for (name, kind) in batch {
             let name = match is_unclear(kind).then(|| seen.next().flatten()) {
                 None => Name { name, details: None, folder: kind == Kind::Folder },
-                Some(Some(Seen { details, folder })) => Name { name, details: Some(details), folder },
+                Some(Some(seen)) => Name { name, details: Some(seen.details()), folder: seen.folder },
                 // The name has vanished, or leads to nothing that would be served.
                 Some(None) => continue,
             };
@@ -322,7 +341,7 @@ impl Listing {
         Ok(())
     }
 
-    fn look(&self, names: Batch, maker: &mut dyn Maker) -> Result<Vec<Option<Seen>>, Step> {
+    pub(super) fn look(&self, names: Batch, maker: &mut dyn Maker) -> Result<Vec<Option<Seen>>, Step> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -333,7 +352,7 @@ impl Listing {
         }
     }
 
-    fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<FolderRead, Step> {
+    pub(super) fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<FolderRead, Step> {
         match maker.ask(Folder { site: self.site, path: self.path.clone(), part, root: self.root.clone() }) {
             None => Err(Step::Elsewhere),
             Some(Err(failure)) => Err(Step::Failed(failure)),
@@ -354,116 +373,18 @@ impl Listing {
         };
         let starts = starts(&names);
         let pages = Mutex::new(vec![Page::Unwritten; starts.len()].into_boxed_slice());
-        Ready { names, starts, pages, ready_ms: now_ms }
-    }
-
-    /// Returns a page from memory, or writes it now.
-    fn written(&self, ready: &Ready, number: usize, maker: &mut dyn Maker) -> Result<Bytes, Step> {
-        let seen = match lock(&ready.pages).get_mut(number) {
-            Some(Page::Written(page)) => return Ok(page.clone()),
-            Some(Page::Begun(seen)) => std::mem::take(seen),
-            Some(Page::Unwritten) => Vec::new(),
-            None => return Err(Step::Failed(Failure::Broken)),
-        };
-        let seen = self.looked(ready, number, seen, maker)?;
-        let written = self.write(ready, number, seen);
-        let before = self.before.upgrade().and_then(|before| before.page_now(number as u32));
-        let page =
-            match (before.filter(|before| *before == written), self.budget.reserve(written.len() as u64)) {
-                (Some(before), _) => before,
-                (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(&written), room)),
-                // Only the requests that wait for this page now get it.
-                (None, None) => return Ok(maker.hold(&written)),
-            };
-        let place = &mut lock(&ready.pages)[number];
-        if let Page::Written(page) = place {
-            // Another helper was faster.
-            return Ok(page.clone());
-        }
-        *place = Page::Written(page.clone());
-        Ok(page)
-    }
-
-    /// The details of the page's names that the listing does not know. If the step's time ends, the next step continues
-    /// with the details so far.
-    fn looked(
-        &self,
-        ready: &Ready,
-        number: usize,
-        mut seen: Vec<Option<Seen>>,
-        maker: &mut dyn Maker,
-    ) -> Result<Vec<Option<Seen>>, Step> {
-        let names = ready.rows(number).map(|row| ready.names.get(row));
-        let mut unknown = names.filter(|name| name.details.is_none()).skip(seen.len()).peekable();
-        while unknown.peek().is_some() {
-            let mut batch = Batch::default();
-            for name in unknown.by_ref().take(LOOKS) {
-                batch.push(name.name, if name.folder { Kind::Folder } else { Kind::File });
-            }
-            let looked = self.look(batch, maker);
-            let is_over = maker.is_over() && unknown.peek().is_some();
-            match looked {
-                Ok(looked) => seen.extend(looked),
-                Err(step) => return Err(self.left(ready, number, seen, step)),
-            }
-            if is_over {
-                return Err(self.left(ready, number, seen, Step::Unready));
-            }
-        }
-        Ok(seen)
-    }
-
-    fn left(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>, step: Step) -> Step {
-        let place = &mut lock(&ready.pages)[number];
-        if place.written().is_none() {
-            *place = Page::Begun(seen);
-        }
-        step
-    }
-
-    fn write(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>) -> Vec<u8> {
-        let (mut seen, format) = (seen.into_iter(), self.order.format);
-        let mut out = Vec::with_capacity(PAGE_BYTES_MAX / 2);
-        match format {
-            _ if number > 0 => {}
-            Format::Html => html::write_start(self.path.as_bytes(), self.order, &mut out),
-            Format::Json => json::write_start(&mut out),
-        }
-        let mut is_empty = number == 0;
-        for name in ready.rows(number).map(|row| ready.names.get(row)) {
-            let seen = match name.details {
-                Some(details) => Some(Seen { details, folder: name.folder }),
-                None => seen.next().flatten(),
-            };
-            // A name that has vanished since, or that leads out of the root, has no row.
-            if let Some(Seen { details, folder }) = seen {
-                let name = Name { folder, ..name };
-                match format {
-                    Format::Html => html::row(&name, details, &mut out),
-                    Format::Json => json::row(&name, details, is_empty, &mut out),
-                }
-                is_empty = false;
-            }
-        }
-        let is_last = number + 1 == ready.starts.len();
-        match format {
-            Format::Html if is_last => html::write_end(&ready.names, &mut out),
-            Format::Json if is_last => json::write_end(&ready.names, is_empty, &mut out),
-            Format::Json if is_empty => json::write_nothing(&mut out),
-            Format::Html | Format::Json => {}
-        }
-        out
+        Ready { names, starts, pages, coder: Mutex::default(), ready_ms: now_ms }
     }
 }
 
 impl Page {
-    fn written(&self) -> Option<&Bytes> {
+    pub(super) fn written(&self) -> Option<&Bytes> {
         if let Self::Written(page) = self { Some(page) } else { None }
     }
 }
 
 impl Ready {
-    fn rows(&self, page: usize) -> Range<usize> {
+    pub(super) fn rows(&self, page: usize) -> Range<usize> {
         let start = |page: usize| self.starts.get(page).map_or(self.names.len(), |start| *start as usize);
         start(page)..start(page + 1)
     }
@@ -484,15 +405,15 @@ fn starts(names: &Names) -> Box<[u32]> {
     starts.into_boxed_slice()
 }
 
-fn make_room(maker: &mut dyn Maker) -> Result<(), Step> {
+pub(super) fn make_room(maker: &mut dyn Maker) -> Result<(), Step> {
     if maker.make_room() { Ok(()) } else { Err(Step::Failed(Failure::OverBudget)) }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

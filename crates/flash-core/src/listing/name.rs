@@ -1,5 +1,8 @@
 //! One name of a folder, and what a look at it finds.
 
+use crate::file::Stamp;
+use crate::file::validators::ContentDigest;
+
 /// Longer than any name of a filesystem.
 pub const NAME_BYTES_MAX: usize = 4096;
 
@@ -30,6 +33,14 @@ pub struct Details {
 /// The result of a look at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    pub details: Details,
+    pub stamp: Stamp,
     pub folder: bool,
+    /// The file's digest, if it is known, and told to clients.
+    pub digest: Option<ContentDigest>,
+}
+
+impl Seen {
+    pub(super) fn details(&self) -> Details {
+        Details { size: self.stamp.size, modified: self.stamp.modified_seconds() }
+    }
 }

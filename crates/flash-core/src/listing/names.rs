@@ -146,7 +146,7 @@ mod tests {
             names.push(one).unwrap();
         }
         let mut order = |query: Option<&[u8]>| {
-            names.sort(Order::of_query(query));
+            names.sort(Order::of_query(query, None));
             names.iter().map(|name| name.name[0] as char).collect::<String>()
         };
         assert_eq!(order(None), "zab");

@@ -1,15 +1,18 @@
-//! The order of a listing's rows, and their format. The query chooses both.
+//! The order of a listing's rows, their format, and their coding. The query chooses the first two, and the client takes the third.
 
 use std::cmp::Ordering;
 
+use flash_http::negotiate::Coding;
+
 use super::name::{Details, Name};
 
-/// The order of the rows, from the query: `?sort=size;order=desc`, or with `&`, which links would have to escape.
+/// The form of a listing. The query chooses its order: `?sort=size;order=desc`, or with `&`, which links would have to escape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     pub by: Column,
     pub descending: bool,
     pub format: Format,
+    pub coding: Option<Coding>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,11 +44,11 @@ pub enum Column {
 impl Order {
     /// For people.
     pub const fn new(by: Column, descending: bool) -> Self {
-        Self { by, descending, format: Format::Html }
+        Self { by, descending, format: Format::Html, coding: None }
     }
 
-    pub(crate) fn of_query(query: Option<&[u8]>) -> Self {
-        let mut order = Self::default();
+    pub(crate) fn of_query(query: Option<&[u8]>, coding: Option<Coding>) -> Self {
+        let mut order = Self { coding, ..Self::default() };
         for pair in query.unwrap_or_default().split(|byte| b"&;".contains(byte)) {
             match pair {
                 b"sort=size" => order.by = Column::Size,

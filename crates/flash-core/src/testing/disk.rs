@@ -18,7 +18,7 @@ use crate::file::validators::ReprDigest;
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
 use crate::listing::cache::ListingCache;
-use crate::listing::{Batch, Details, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
+use crate::listing::{Batch, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
 use crate::path::SitePath;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
@@ -336,11 +336,16 @@ impl Disk {
                     let (page, number) = numbers.expect("a name that was given out");
                     let number: usize = number.parse().expect("a number");
                     let is_there = number < pages[page.parse::<usize>().expect("a number")];
-                    let details = Details { size: number as u64, modified: 784_887_151 };
-                    is_there.then_some(Seen { details, folder: false })
+                    let stamp = Stamp {
+                        size: number as u64,
+                        modified_ns: 784_887_151_000_000_000,
+                        ..Stamp::default()
+                    };
+                    is_there.then_some(Seen { stamp, folder: false, digest: None })
                 };
                 FolderRead::Details(names.iter().map(look).collect())
             }
+            Part::Text(_) => FolderRead::Text(None),
         })
     }
 

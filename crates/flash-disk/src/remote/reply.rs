@@ -7,10 +7,11 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use flash_core::cache::memory_budget::BudgetedBytes;
 use flash_core::file::entry::{Entry, Resource, Variants};
-use flash_core::file::validators::{ContentDigest, ReprDigest, Tag, Validators};
+use flash_core::file::validators::ReprDigest;
+use flash_core::file::validators::{ContentDigest, Tag, Validators};
 use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, OpenFile, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load};
-use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
+use flash_core::listing::{Folder, FolderRead, Part, Seen, TEXT_BYTES_MAX};
 use flash_core::path::SitePath;
 use flash_core::record::refusal::Refusal;
 use flash_core::site::root::OpenRoot;
@@ -49,6 +50,7 @@ const UNREADABLE: u8 = 10;
 const NAMES: u8 = 11;
 const SCRIPT: u8 = 12;
 const DETAILS: u8 = 13;
+const TEXT: u8 = 14;
 
 const IN_HEAP: u8 = 0;
 const IN_SNAPSHOT: u8 = 1;
@@ -92,6 +94,11 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
         (_, Done::Folder(FolderRead::Details(seen))) => {
             message.u8(DETAILS);
             seen.iter().for_each(|seen| write_seen(seen.as_ref(), message));
+        }
+        (_, Done::Folder(FolderRead::Text(text))) => {
+            message.u8(TEXT);
+            message.bool(text.is_some());
+            message.bytes(text.as_deref().unwrap_or_default());
         }
         (_, Done::Listed(_)) => unreachable!("a helper process makes no listing"),
         (_, Done::Spooled(_) | Done::Unspooled(_)) => unreachable!("a helper process keeps no bodies"),
@@ -188,7 +195,8 @@ pub(super) fn read(
         Job::Folder(folder) => {
             let read = match &folder.part {
                 Part::Names { .. } => read_names(disk, folder, kind, message, descriptors),
-                Part::Details(names) => read_details(names.len(), kind, message),
+                Part::Details(names) => read_details((disk, folder), names.len(), kind, message),
+                Part::Text(_) => read_text(kind, message),
             };
             read.map(Done::Folder).ok_or(Malformed)
         }
@@ -472,25 +480,37 @@ fn read_names(
     Some(FolderRead::Names { names, open, next })
 }
 
-fn write_seen(seen: Option<&Seen>, message: &mut Writer) {
-    let Some(Seen { details, folder }) = seen else { return message.u8(NOTHING) };
-    message.u8(if *folder { A_FOLDER } else { A_FILE });
-    message.u64(details.size);
-    message.i64(details.modified);
+fn read_text(kind: u8, message: &mut Reader<'_>) -> Option<FolderRead> {
+    let is_there = (kind == TEXT).then(|| message.bool()).flatten()?;
+    let text = message.bytes(TEXT_BYTES_MAX as usize)?;
+    Some(FolderRead::Text(is_there.then(|| owned(text))))
 }
 
-fn read_details(count: usize, kind: u8, message: &mut Reader<'_>) -> Option<FolderRead> {
+fn write_seen(seen: Option<&Seen>, message: &mut Writer) {
+    let Some(Seen { stamp, folder, digest: _ }) = seen else { return message.u8(NOTHING) };
+    message.u8(if *folder { A_FOLDER } else { A_FILE });
+    stamp::put(message, stamp);
+}
+
+fn read_details(
+    (disk, folder): (&Disk, &Folder),
+    count: usize,
+    kind: u8,
+    message: &mut Reader<'_>,
+) -> Option<FolderRead> {
     if kind != DETAILS {
         return None;
     }
+    let site = disk.root_in(folder.root.as_ref());
     let mut seen = || {
         let folder = match message.u8()? {
             NOTHING => return Some(None),
             kind @ (A_FILE | A_FOLDER) => kind == A_FOLDER,
             _ => return None,
         };
-        let details = Details { size: message.u64()?, modified: message.i64()? };
-        Some(Some(Seen { details, folder }))
+        let seen = Seen { stamp: stamp::take(message)?, folder, digest: None };
+        // The helper does not know what this process has read.
+        Some(Some(disk.with_digest_of(&site.settings, seen)))
     };
     (0..count).map(|_| seen()).collect::<Option<_>>().map(FolderRead::Details)
 }

@@ -29,6 +29,7 @@ const FIND: u8 = 1;
 const LOAD: u8 = 2;
 const NAMES: u8 = 3;
 const DETAILS: u8 = 4;
+const TEXT: u8 = 5;
 
 /// More than any target that a head can hold.
 const PATH_BYTES_MAX: usize = 1 << 20;
@@ -95,6 +96,12 @@ pub(super) fn write<'a>(
                 write_names(names, message);
                 None
             }
+            Part::Text(name) => {
+                message.u8(TEXT);
+                message.bytes(folder.path.as_bytes());
+                message.bytes(name);
+                None
+            }
         },
         Job::List(_) => unreachable!("a listing is made where it is served, see Disk::list_with"),
     }
@@ -154,6 +161,10 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
         DETAILS => {
             let (path, names) = (path(message)?, read_names(message)?);
             Job::Folder(Box::new(Folder { site: SiteId(0), path, part: Part::Details(names), root: None }))
+        }
+        TEXT => {
+            let (path, name) = (path(message)?, message.bytes(NAME_BYTES_MAX)?);
+            Job::Folder(Box::new(Folder { site: SiteId(0), path, part: Part::Text(name.into()), root: None }))
         }
         _ => return None,
     };

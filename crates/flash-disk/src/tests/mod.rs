@@ -29,6 +29,7 @@ use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
 use flash_core::file::{Content, File, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
+use flash_core::listing::Texts;
 use flash_core::path::SitePath;
 use flash_core::site::id::SiteId;
 use flash_core::site::media_types::MediaTypes;
@@ -81,6 +82,7 @@ impl Folder {
                 follow_links: FollowLinks::Inside,
                 etag: TagSource::Time,
                 digests: false,
+                texts: Texts::default(),
                 precompressed: true,
                 compress: CodingSet::EMPTY,
                 scripts: Vec::new(),

@@ -44,9 +44,11 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 35] = [
+const IN_PLACES: [&str; 37] = [
     ROOT,
     "list",
+    "list-header",
+    "list-footer",
     "index",
     "extensions",
     "spa",

@@ -76,11 +76,13 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 14] = [
+    const NO_PATHS: [&str; 16] = [
         "dir",
         "config",
         "spa",
         "fallback",
+        "list_header",
+        "list_footer",
         "strip_prefix",
         "redirect",
         "cache_control",

@@ -21,6 +21,14 @@ pub(super) fn parse_extension(text: &str) -> Result<String, String> {
     }
 }
 
+/// One name, or with a slash before it a path below the document root.
+pub(super) fn parse_text(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => parse_path(text).map(|_| text.into()),
+        false => parse(text),
+    }
+}
+
 /// A path below the document root, such as `app/index.html`; a slash before it makes no difference.
 pub(crate) fn parse_path(text: &str) -> Result<SitePath<'static>, String> {
     let path = text.strip_prefix('/').unwrap_or(text);
@@ -53,6 +61,11 @@ mod tests {
         assert_eq!(parse_extension(".html"), Ok(".html".into()));
         for text in ["", ".", "..", "html", "./a"] {
             assert!(parse_extension(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_text("README"), Ok("README".into()));
+        assert_eq!(parse_text("/a/HEADER.html"), Ok("/a/HEADER.html".into()));
+        for text in ["", "a/b", "/", "/a/", "//a", "/../a", ".."] {
+            assert!(parse_text(text).is_err(), "{text}");
         }
         for text in ["", "/", "../a", "a/../b", "a//b", "a/", "//a"] {
             assert!(parse_path(text).is_err(), "{text}");

@@ -43,6 +43,15 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
 
+    /// Show this file above the rows of a listing: a name in the listed folder, or a path below DIR such as /HEADER.html for all. HTML is
+    /// taken as it is, if the name ends in .html or .htm, and other text is shown. A file of more than 64 KiB is left out
+    #[arg(long, value_name = "FILE", value_parser = name::parse_text, help_heading = CONTENT)]
+    pub list_header: Option<String>,
+
+    /// Show this file below the rows of a listing, as --list-header does above them
+    #[arg(long, value_name = "FILE", value_parser = name::parse_text, help_heading = CONTENT)]
+    pub list_footer: Option<String>,
+
     /// The file that answers for its folder. If given repeatedly, the first that exists. Without this flag, index.html. If
     /// programs answer for a suffix such as .php, index.php comes before it
     #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]

@@ -13,6 +13,7 @@ use flash_core::clients::Rates;
 use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
+use flash_core::listing::Texts;
 use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::site::hosts::{self, HostName, Hosts, Views};
 use flash_core::site::id::SiteId;
@@ -25,6 +26,7 @@ use flash_core::site::routes::RouteMatch;
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::Upstreams;
 use flash_disk::{FollowLinks, NextSites};
+use flash_http::negotiate::CodingSet;
 use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
@@ -259,6 +261,10 @@ impl<'s> Planner<'s> {
             access: access::rules(flags, links, users),
             rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
+            compress_listings: match template.forbids_transform(None) {
+                true => CodingSet::EMPTY,
+                false => flags.compress,
+            },
             digests: flags.digests,
             fallback: fallback::of(flags, &programs),
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
@@ -512,6 +518,10 @@ fn private_roots(flags: &flags::Serve) -> Arc<[PrivateRoot]> {
     roots.collect()
 }
 
+fn text_name(name: Option<&String>) -> Option<Box<[u8]>> {
+    name.map(|name| name.as_bytes().into())
+}
+
 fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) -> flash_disk::SiteSettings {
     flash_disk::SiteSettings {
         index: indexes(flags),
@@ -523,6 +533,10 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
         types: response_extras::media_types(flags),
         etag: flags.etag.into(),
         digests: flags.digests,
+        texts: Texts {
+            header: text_name(flags.list_header.as_ref()),
+            footer: text_name(flags.list_footer.as_ref()),
+        },
         precompressed: !flags.no_precompressed,
         compress: flags.compress,
         scripts: programs.suffixes(),

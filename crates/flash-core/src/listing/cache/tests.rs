@@ -4,10 +4,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flash_http::negotiate::Coding;
 
 use super::*;
-use crate::job::Failure;
-use crate::listing::{Batch, Column, Details, Folder, FolderRead, Kind, OpenFolder, Part, Seen};
+use crate::file::Stamp;
+use crate::listing::{Batch, Column, Folder, FolderRead, Kind, OpenFolder, Part, Seen, Texts};
 use crate::path::SitePath;
 use crate::site::id::SiteId;
 
@@ -27,6 +28,7 @@ struct Helper {
     /// How many parts of the folder were read.
     parts: usize,
     kept: usize,
+    has_texts: bool,
 }
 
 struct AtWork<'a>(&'a ListingCache, &'a mut Helper);
@@ -45,6 +47,11 @@ impl OpenFolder for Opened {}
 const READ_NAMES: usize = 999;
 
 impl Maker for AtWork<'_> {
+    fn texts(&self) -> Texts {
+        let name = |name: &str| self.1.has_texts.then(|| name.as_bytes().into());
+        Texts { header: name("HEADER.html"), footer: name("/README") }
+    }
+
     fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
         let helper = &mut *self.1;
         helper.parts_left = helper.parts_left.checked_sub(1)?;
@@ -59,10 +66,11 @@ impl Maker for AtWork<'_> {
                 FolderRead::Names { names, open, next: (to < count).then_some(to as u64) }
             }
             Part::Details(names) => {
-                let details = Details { size: helper.size, modified: 0 };
-                let seen = |(_, kind)| Some(Seen { details, folder: kind == Kind::Folder });
+                let stamp = Stamp { size: helper.size, ..Stamp::default() };
+                let seen = |(_, kind)| Some(Seen { stamp, folder: kind == Kind::Folder, digest: None });
                 FolderRead::Details(names.iter().map(seen).collect())
             }
+            Part::Text(name) => FolderRead::Text(Some(Bytes::from([b"text of ", &*name].concat()))),
         }))
     }
 
@@ -94,8 +102,15 @@ impl Bench {
     /// A folder of this many files.
     fn new(count: usize) -> Self {
         let names = (0..count).map(|number| (format!("file-{number:06}.txt"), Kind::File)).collect();
-        let helper =
-            Helper { names, size: 1, steps_are_short: false, parts_left: usize::MAX, parts: 0, kept: 0 };
+        let helper = Helper {
+            names,
+            size: 1,
+            steps_are_short: false,
+            parts_left: usize::MAX,
+            parts: 0,
+            kept: 0,
+            has_texts: false,
+        };
         Self { cache: ListingCache::new(KEEP_MS, BUDGET), helper }
     }
 
@@ -400,4 +415,51 @@ fn pages_are_bounded_whatever_names_there_are() {
     let rows: usize =
         pages.iter().map(|page| String::from_utf8_lossy(page).matches("<tr><td><a href=\"").count()).sum();
     assert_eq!(rows, 600 + 1, "and the folder above");
+}
+
+fn in_coding(asked_ms: u64, coding: Coding) -> List {
+    List { order: Order { coding: Some(coding), ..Order::default() }, ..at(asked_ms) }
+}
+
+#[test]
+fn a_compressed_listing_is_the_same_whichever_page_is_asked_for_first() {
+    for coding in Coding::ALL {
+        let mut bench = Bench::new(3_000).budget(16 << 20);
+        let plain = bench.pages(&at(0)).1;
+        let (listing, pages) = bench.pages(&in_coding(0, coding));
+        assert_eq!(pages.len(), plain.len());
+        assert!(pages.concat().len() * 4 < plain.concat().len(), "{coding:?}");
+        assert!(!listing.evict_pages(), "what follows continues them");
+        // In short steps, and from the last page on.
+        let mut other = Bench::new(3_000).budget(16 << 20);
+        other.helper.steps_are_short = true;
+        let (listing, first) = other.page(&in_coding(0, coding));
+        let mut page =
+            |page| other.page(&List { listing: Some(Arc::clone(&listing)), page, ..in_coding(0, coding) }).1;
+        let mut again: Vec<_> = (1..listing.page_count()).rev().map(&mut page).collect();
+        again.push(first);
+        again.reverse();
+        assert_eq!(again, pages, "{coding:?}");
+    }
+}
+
+#[test]
+fn a_listing_is_sent_as_it_is_if_there_is_no_room_to_compress_it() {
+    let mut bench = Bench::new(10).budget(100_000);
+    let plain = bench.page(&at(0)).1;
+    let (listing, page) = bench.page(&in_coding(5_000, Coding::Br));
+    assert_eq!((listing.order().coding, page), (None, plain));
+}
+
+#[test]
+fn a_header_and_a_footer_stand_once_and_for_people_alone() {
+    let mut bench = Bench::new(600);
+    bench.helper.has_texts = true;
+    let text = |pages: &[Bytes]| String::from_utf8(pages.concat()).unwrap();
+    let html = text(&bench.pages(&at(0)).1);
+    let (header, footer) =
+        ("</h1>\ntext of HEADER.html\n<table>", "</table>\n<pre>text of /README</pre>\n</html>");
+    assert_eq!((html.matches(header).count(), html.matches(footer).count()), (1, 1));
+    let json = List { order: Order { format: crate::listing::Format::Json, ..Order::default() }, ..at(0) };
+    assert!(!text(&bench.pages(&json).1).contains("text of"));
 }

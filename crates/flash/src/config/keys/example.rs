@@ -39,6 +39,8 @@ const VALUES: &[(&str, &str)] = &[
     ("rate-total", r#""100M/s""#),
     ("charset", r#""iso-8859-1""#),
     ("log-fields", r#"["time", "client", "request", "status", "request_id"]"#),
+    ("list-footer", r#""README""#),
+    ("list-header", r#""/HEADER.html""#),
     ("methods", r#"["GET", "POST"]"#),
     ("no-header", r#"["X-Powered-By"]"#),
     ("path-cache", "100000"),
