@@ -22,6 +22,22 @@ fn curl(args: &[&str]) -> String {
     run(&need("curl", "curl"), &all)
 }
 
+/// A connection goes from step to step while its client takes what there is, and gives room for more: none of that is missed.
+#[test]
+fn large_responses_come_to_their_end_each_time() {
+    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
+    let got = folder.path().join("got");
+    for arch in ["pipelined", "amped"] {
+        let server = Server::start(arch, site.path(), &[]);
+        let url = format!("http://{}/20000000.bin", server.address);
+        for _ in 0..30 {
+            curl(&["-o", got.to_str().unwrap(), &url]);
+            assert_eq!(fs::metadata(&got).unwrap().len(), 20_000_000, "{arch}");
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn curl_gets_the_same_bytes_and_programs_get_their_uploads() {
     let (site, scripts) = (site::make(), scripts::make());

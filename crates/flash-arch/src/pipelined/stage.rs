@@ -224,7 +224,9 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     fn handle(&mut self, token: u64, ready: Ready) {
         if token != COMPLETIONS_TOKEN && token & OF_STREAM != 0 {
-            return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.streams_ready());
+            let token = token & !OF_STREAM;
+            self.work.notice_streams(token);
+            return self.resume(token, With::Nothing, |_, _| {});
         }
         self.work.notice(token, ready);
         self.resume(token, With::Nothing, |slot, cx| {

@@ -1,6 +1,7 @@
 //! The steps: what each does in a connection's turn, until another step has to go on.
 
 use std::io;
+use std::mem;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
@@ -60,6 +61,9 @@ pub(super) trait Work {
     /// Notes an event of a connection's socket. The connection may be at any step.
     fn notice(&mut self, _token: u64, _ready: Ready) {}
 
+    /// The same of the streams of its upstreams.
+    fn notice_streams(&mut self, _token: u64) {}
+
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
 
     /// Keeps what has come for a connection that another step has.
@@ -98,6 +102,10 @@ pub(super) struct ReadRequest {
 struct Socket {
     token: u64,
     registered: Registered,
+    /// Something has happened since the connection's last turn here. An event is told once, wherever the connection is then.
+    happened: bool,
+    /// The same of its upstreams' streams.
+    streams_happened: bool,
     /// Whether a read may find bytes.
     readable: bool,
     /// The client has shut its side, so reads go on until they see the end.
@@ -121,6 +129,8 @@ impl ReadRequest {
         self.sockets.insert(Socket {
             token: slot.token,
             registered: Registered::No,
+            happened: false,
+            streams_happened: false,
             readable: true,
             hung_up: false,
             gone: false,
@@ -128,7 +138,14 @@ impl ReadRequest {
     }
 
     fn serve(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
-        if self.sockets[slot.number()].gone {
+        let socket = &mut self.sockets[slot.number()];
+        if mem::take(&mut socket.happened) {
+            slot.connection.client_ready();
+        }
+        if mem::take(&mut socket.streams_happened) {
+            slot.streams_ready();
+        }
+        if socket.gone {
             slot.connection.abort(cx);
         }
         let token = slot.token;
@@ -288,9 +305,17 @@ impl Work for ReadRequest {
     fn notice(&mut self, token: u64, ready: Ready) {
         let socket = self.sockets.get_mut(token as u32 as usize);
         if let Some(socket) = socket.filter(|socket| socket.token == token) {
+            socket.happened = true;
             socket.readable |= ready.may_be_read();
             socket.hung_up |= ready.has_ended();
             socket.gone |= ready.is_gone();
+        }
+    }
+
+    fn notice_streams(&mut self, token: u64) {
+        let socket = self.sockets.get_mut(token as u32 as usize);
+        if let Some(socket) = socket.filter(|socket| socket.token == token) {
+            socket.streams_happened = true;
         }
     }
 
