@@ -15,5 +15,5 @@ pub(crate) use self::systems::run as systems;
 pub(crate) const HELP: &str = "\
 cargo xtask systems            checks that the server compiles for FreeBSD and macOS: five minutes
 cargo xtask musl [--release]   builds the server as one static file, optimised as packages are, or quickly
-cargo xtask processors         runs tests for aarch64 in qemu's emulator
+cargo xtask processors         boots a machine for aarch64 in qemu's emulator, for the server and unit tests
 ";
