@@ -199,7 +199,7 @@ fn digests_outlive_a_server_and_a_version_is_read_once() {
             texts.push(checksum(&server, "lib.rs"));
             assert_eq!(checksum(&server, "lib.rs"), texts[0]);
             wait_for("the counter", || digested(&socket) == reads);
-            drop(server);
+            server.stop();
         }
         assert_eq!(texts[0], texts[1], "{arch}");
         fs::write(&store, vec![7; 1 << 20]).unwrap();

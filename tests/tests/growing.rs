@@ -107,13 +107,12 @@ fn a_log_that_grows_is_sent_as_long_as_it_was_promised() {
             let mut stream = ask(&server, "/large.log", "");
             let mut first = vec![0; FIRST_BYTES];
             stream.read_exact(&mut first).unwrap();
-            let (head, length, _) = split(&first);
+            let (head, ..) = split(&first);
             let fields = format!("Range: bytes=100000-8500000\r\nIf-Range: {}\r\n", field(&head, "ETag"));
             let response = read_around(ask(&server, "/large.log", &fields), || ());
             let (head, part, body) = split(&response);
-            // By now the version may be another one, which is sent whole.
-            let (start, length) =
-                if head.contains(" 206 ") { (100_000, 8_400_001) } else { (0, part.max(length)) };
+            // Another version is sent whole. A process of mp may know an older one than the process before.
+            let (start, length) = if head.contains(" 206 ") { (100_000, 8_400_001) } else { (0, part) };
             assert_eq!((part, body.len()), (length, length), "{arch}: {head}");
             assert!(*body == CONTENT[start..start + length], "{arch}: another content in a part");
         });

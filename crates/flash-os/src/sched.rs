@@ -26,7 +26,8 @@ pub fn set_slice(slice_ns: u64) -> io::Result<()> {
 /// This thread's reads go to the disk when nobody else's do, where the disk has a scheduler that can tell. Returns whether the system
 /// knows of such a thing.
 pub fn read_last() -> bool {
-    system::sched::read_last()
+    // Who may not say what a thread needs of processors is not asked about disks either.
+    has(Call::SchedSetattr) && system::sched::read_last()
 }
 
 #[cfg(test)]

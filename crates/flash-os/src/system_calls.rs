@@ -92,7 +92,11 @@ pub const ROWS: [Row; 20] = [
     row(Call::Signalfd, "signalfd", "signal handlers that write into a pipe"),
     row(Call::Accept4, "accept4", "accept and fcntl: two calls more for each connection"),
     row(Call::IoUring, "io_uring", "the architecture that needs it is replaced by the default"),
-    row(Call::SchedSetattr, "sched_setattr", "a loop may run some milliseconds after it is woken"),
+    row(
+        Call::SchedSetattr,
+        "sched_setattr",
+        "a loop may run some milliseconds after it is woken, and what is read in the background does not go last",
+    ),
     row(Call::PerfEventOpen, "perf_event_open", "why loops sleep is not told"),
 ];
 
