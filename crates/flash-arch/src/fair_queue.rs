@@ -3,7 +3,7 @@
 //! What is shared is the device's time, and not the number of jobs. Revalidations of cached entries have a lane of their own, which
 //! takes turns with all other jobs: a flood of new names cannot make cached responses old. For other jobs each network of clients has a
 //! line, and the network that had the least of the time comes next. So a flood from one waits behind the first job of every other.
-//! Networks are new until some of their jobs were queued. All new ones together have a share of the time while others wait,
+//! Networks are new until some of their jobs were done. All new ones together have a share of the time while others wait,
 //! however many addresses they come from. A job that several ask for waits in the line of each, and is done when the first of
 //! these lines reaches it.
 
@@ -74,7 +74,7 @@ impl<T> Default for FairQueue<T> {
             waiting: HashMap::new(),
             looks: VecDeque::new(),
             new: Lines::default(),
-            known: Lines::default(),
+            known: Lines::remembering(),
             newcomers: Newcomers::default(),
             now_ns: 0,
             looks_are_next: true,
@@ -104,32 +104,25 @@ impl<T> FairQueue<T> {
                 self.looks.push_back(number);
                 true
             }
-            Lane::Client(client) => {
-                let network = client.widened();
-                let class = self.class_of(network);
-                let now_ns = self.now_ns;
-                let lines = self.lines(class);
-                if lines.is_empty() {
-                    lines.served_ns = lines.served_ns.max(now_ns);
-                }
-                lines.push(network, number)
-            }
+            Lane::Client(network) => self.line_up(self.class_of(network), network, number),
         };
         if let Some(waiting) = self.waiting.get_mut(&number) {
             waiting.places += usize::from(is_added);
         }
     }
 
-    /// Counts a job of a network. One that is known from now on takes its jobs along.
-    fn class_of(&mut self, network: ClientNetwork) -> Class {
-        if self.known.knows(network) {
-            return Class::Known;
+    fn class_of(&self, network: ClientNetwork) -> Class {
+        if self.known.knows(network) { Class::Known } else { Class::New }
+    }
+
+    /// Adds a job to a line of this class. Returns whether it was not there already.
+    fn line_up(&mut self, class: Class, network: ClientNetwork, number: u64) -> bool {
+        let now_ns = self.now_ns;
+        let lines = self.lines(class);
+        if lines.is_empty() {
+            lines.served_ns = lines.served_ns.max(now_ns);
         }
-        if !self.newcomers.count(network) || !self.known.remember(network, KNOWN_MAX) {
-            return Class::New;
-        }
-        self.new.take(network).into_iter().for_each(|job| _ = self.known.push(network, job));
-        Class::Known
+        lines.push(network, number)
     }
 
     /// The next job. While others wait, new networks have this percentage of the time. What the job takes is to be charged.
@@ -152,39 +145,49 @@ impl<T> FairQueue<T> {
     }
 
     fn pop_in_turn(&mut self, share_of_new: u8) -> Option<(T, Charge)> {
-        let expected_ns = self.expected_ns;
         loop {
             let class = match (self.new.is_empty(), self.known.is_empty()) {
                 (false, false) if self.new.served_ns < self.known.served_ns => Class::New,
                 (_, false) => Class::Known,
                 (_, true) => Class::New,
             };
-            let share = if class == Class::New { share_of_new } else { 100 - share_of_new };
-            self.now_ns = self.lines(class).served_ns;
-            let (number, network) = self.lines(class).pop()?;
-            let charge = Charge { to: Some((class, network, share)), expected_ns };
-            if let Some(waiting) = self.waiting.remove(&number) {
-                self.settle(charge, expected_ns.cast_signed());
-                return Some((waiting.task, charge));
+            let lines = self.lines(class);
+            let served_ns = lines.served_ns;
+            let (number, network) = lines.pop()?;
+            self.now_ns = self.now_ns.max(served_ns);
+            let waiting = self.waiting.remove(&number);
+            if waiting.is_some() && class == Class::New {
+                self.serve_new(network);
             }
-            self.settle(charge, 0);
+            // Else another line has reached it before.
+            if let Some(Waiting { task, .. }) = waiting {
+                let share = if class == Class::New { share_of_new } else { 100 - share_of_new };
+                let charge = Charge { to: Some((class, network, share)), expected_ns: self.expected_ns };
+                self.add(charge, self.expected_ns.cast_signed());
+                return Some((task, charge));
+            }
+        }
+    }
+
+    /// A job of a new network was taken. One that is known from now on takes its other jobs along.
+    fn serve_new(&mut self, network: ClientNetwork) {
+        if self.newcomers.count(network) && self.known.remember(network, KNOWN_MAX) {
+            for number in self.new.take(network) {
+                self.line_up(Class::Known, network, number);
+            }
         }
     }
 
     /// A job that was taken has needed the device for so long.
     pub(crate) fn charge(&mut self, charge: Charge, spent_ns: u64) {
-        self.settle(charge, spent_ns.cast_signed() - charge.expected_ns.cast_signed());
+        self.add(charge, spent_ns.cast_signed() - charge.expected_ns.cast_signed());
         let more_ns = spent_ns.cast_signed() - self.expected_ns.cast_signed();
         self.expected_ns = self.expected_ns.saturating_add_signed(more_ns / AVERAGE_OF);
     }
 
-    fn settle(&mut self, Charge { to, .. }: Charge, more_ns: i64) {
+    fn add(&mut self, Charge { to, .. }: Charge, more_ns: i64) {
         if let Some((class, network, share)) = to {
-            let lines = self.lines(class);
-            lines.charge(network, more_ns, share);
-            if class == Class::New {
-                lines.forget_if_empty(network);
-            }
+            self.lines(class).charge(network, more_ns, share);
         }
     }
 
@@ -208,9 +211,9 @@ impl<T> FairQueue<T> {
             let of_new = self.new.jobs;
             let (own, own_of_new) = match lane {
                 Lane::Looks => (0, None),
-                Lane::Client(client) => match client.widened() {
-                    network if self.known.knows(network) => (self.known.length(network), None),
-                    network => (of_new, Some(self.new.length(network))),
+                Lane::Client(network) => match self.class_of(network) {
+                    Class::Known => (self.known.length(network), None),
+                    Class::New => (of_new, Some(self.new.length(network))),
                 },
             };
             let (class, network) = match known {
@@ -225,9 +228,6 @@ impl<T> FairQueue<T> {
                 }
             };
             let Some(number) = self.lines(class).shed(network) else { continue };
-            if class == Class::New {
-                self.new.forget_if_empty(network);
-            }
             let Some(waiting) = self.waiting.get_mut(&number) else { continue };
             waiting.places -= 1;
             // Another client waits for the job as well.

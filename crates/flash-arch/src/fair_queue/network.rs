@@ -30,7 +30,7 @@ impl ClientNetwork {
 
     /// What one owner may well have as a whole: of the internet, an IPv4 network of 24 bits or an IPv6 network of 48. Within a
     /// private network, each client is one.
-    pub(super) fn widened(self) -> Self {
+    pub(crate) fn widened(self) -> Self {
         match self {
             Self::V4(address) if !is_private(Ipv4Addr::from_bits(address)) => Self::V4(address & !0xff),
             // All but unique local addresses, and those of a link.

@@ -1,4 +1,4 @@
-//! Which networks are known: those of whom some jobs were queued within a while.
+//! Which networks are known: those of whom some jobs were done within a while.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,7 +18,7 @@ pub(super) const KNOWN_FROM: u32 = 8;
 const NEWCOMERS_MAX: usize = 16_384;
 
 impl Newcomers {
-    /// Counts a job. Returns whether the network is known from now on; then it is forgotten here.
+    /// Counts a job. Returns whether the network is known from now on.
     pub(super) fn count(&mut self, network: ClientNetwork) -> bool {
         let jobs = self.jobs.entry(network).or_insert_with(|| {
             self.order.push_back(network);
@@ -26,9 +26,6 @@ impl Newcomers {
         });
         *jobs += 1;
         let is_known = *jobs >= KNOWN_FROM;
-        if is_known {
-            self.jobs.remove(&network);
-        }
         if self.order.len() > NEWCOMERS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -45,8 +42,9 @@ mod tests {
     #[test]
     fn a_network_is_known_once_it_has_come_often_enough() {
         let mut newcomers = Newcomers::default();
-        let counted: Vec<bool> = (0..KNOWN_FROM).map(|_| newcomers.count(ClientNetwork::V4(1))).collect();
+        let counted: Vec<bool> = (0..=KNOWN_FROM).map(|_| newcomers.count(ClientNetwork::V4(1))).collect();
         assert_eq!(counted.iter().position(|known| *known), Some(KNOWN_FROM as usize - 1));
+        assert!(counted.ends_with(&[true; 2]), "nobody had room for it");
     }
 
     #[test]

@@ -27,7 +27,9 @@ impl Submission {
     pub(super) fn lane(&self) -> Lane {
         match &self.job {
             Job::Find(Find { known: Some(_), .. }) => Lane::Looks,
-            _ => Lane::Client(self.waiter.as_ref().map_or_else(Default::default, |waiter| waiter.client)),
+            _ => Lane::Client(
+                self.waiter.as_ref().map_or_else(Default::default, |waiter| waiter.client.widened()),
+            ),
         }
     }
 }

@@ -45,7 +45,7 @@ impl World {
 
     /// The check of this number, from a client with this address.
     fn submit(&self, number: u64, client: u8, token: u64) -> Result<(), Failure> {
-        let client = ClientNetwork::of(Peer::Inet(([10, 0, 0, client], 1).into()));
+        let client = ClientNetwork::of(Peer::Inet(([192, 0, 2, client], 1).into()));
         let (completions, exchange) = (Arc::clone(&self.completions), ExchangeId::default());
         let waiter = Waiter { completions, token, exchange, client };
         self.pool.submit(Box::new(Even(number, Arc::clone(&self.runs))), waiter)
