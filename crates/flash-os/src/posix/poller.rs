@@ -52,18 +52,25 @@ impl Poll {
     }
 
     pub(crate) fn set(&self, what: BorrowedFd<'_>, token: u64, interest: Interest) -> Result<()> {
-        let mut state = self.lock();
-        state.watches += 1;
-        let watched = Watched { token, interest, watch: state.watches, is_silent: false };
-        state.watched.insert(what.as_raw_fd(), watched);
-        self.interrupt(&mut state);
+        self.watch(self.lock(), what, token, interest);
         Ok(())
     }
 
     pub(crate) fn modify(&self, what: BorrowedFd<'_>, token: u64, interest: Interest) -> Result<()> {
-        let is_watched = self.lock().watched.contains_key(&what.as_raw_fd());
+        let state = self.lock();
         // Another thread may have ended the watch.
-        if is_watched { self.set(what, token, interest) } else { Err(Errno::NOENT) }
+        if !state.watched.contains_key(&what.as_raw_fd()) {
+            return Err(Errno::NOENT);
+        }
+        self.watch(state, what, token, interest);
+        Ok(())
+    }
+
+    fn watch(&self, mut state: MutexGuard<'_, State>, what: BorrowedFd<'_>, token: u64, interest: Interest) {
+        state.watches += 1;
+        let watched = Watched { token, interest, watch: state.watches, is_silent: false };
+        state.watched.insert(what.as_raw_fd(), watched);
+        self.interrupt(&mut state);
     }
 
     /// Tells nothing until it is asked for again.
