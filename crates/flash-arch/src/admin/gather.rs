@@ -8,7 +8,7 @@ use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
 use flash_os::residency;
-use flash_os::system_calls::{self, Call};
+use flash_os::system_calls;
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
@@ -18,6 +18,9 @@ use super::snapshot::{
 };
 use crate::clock;
 use crate::server_state::ServerState;
+
+/// The call in whose place guesses are.
+const MINCORE: &str = "mincore";
 
 /// What this process knows of itself.
 pub(crate) fn of_process(server: &ServerState) -> Snapshot {
@@ -49,12 +52,21 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
             evictions: paths.evictions(),
             ..counted.cache
         },
+        missing_calls: counted.missing_calls.into_iter().map(with_guesses).collect(),
         loops: server.metrics.loops().iter().map(|metrics| of_loop(metrics)).collect(),
         block_causes: causes
             .map(|(cause, sleeps, sleep_us)| BlockCause { cause, sleeps, sleep_us })
             .collect(),
         ..counted
     }
+}
+
+/// With what came of guesses in this process, if it guesses.
+fn with_guesses(mut missing: MissingCall) -> MissingCall {
+    if let Some((all, wrong)) = residency::guesses().filter(|_| missing.name == MINCORE) {
+        missing.instead += &format!(" ({wrong} of {all} guesses were wrong)");
+    }
+    missing
 }
 
 /// What the history keeps of this process.
@@ -141,15 +153,11 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
         },
         totals: Totals { counts, ..Totals::default() },
         programs: memory.programs.all().into_iter().map(of_program).collect(),
-        missing_calls: system_calls::missing().map(missing_call).collect(),
+        missing_calls: system_calls::missing()
+            .map(|row| MissingCall { name: row.name.into(), instead: row.instead.into() })
+            .collect(),
         ..Snapshot::default()
     }
-}
-
-fn missing_call(row: &system_calls::Row) -> MissingCall {
-    let guesses = residency::guesses().filter(|_| row.call == Call::Mincore);
-    let judged = guesses.map(|(all, wrong)| format!(" ({wrong} of {all} guesses were wrong)"));
-    MissingCall { name: row.name.into(), instead: format!("{}{}", row.instead, judged.unwrap_or_default()) }
 }
 
 /// Requests that have begun, and whose response has not ended.

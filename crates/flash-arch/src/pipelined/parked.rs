@@ -149,14 +149,15 @@ impl ParkedConnections {
         })
     }
 
-    /// The tokens of connections whose deadline may have passed, or whose clients' rates may allow more.
-    pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
+    /// The tokens of connections whose deadline may have passed, or whose clients' rates may allow more. Says which it is: true for a
+    /// deadline.
+    pub(super) fn due(&mut self, now_ms: u64) -> Vec<(u64, bool)> {
         let mut due = Vec::new();
         while let Some((tick, numbers)) = self.timers.take_due(now_ms) {
             for number in numbers {
                 let place = &mut self.places[number as usize];
-                if place.wheel_slots.leave(tick).is_some() {
-                    due.extend(place.connection_slot.as_ref().map(|slot| slot.token));
+                if let Some(is_deadline) = place.wheel_slots.leave(tick) {
+                    due.extend(place.connection_slot.as_ref().map(|slot| (slot.token, is_deadline)));
                 }
             }
         }

@@ -145,9 +145,11 @@ impl<W: Work + Send + 'static> Stage<W> {
             }
         }
         self.run_handshake();
-        for token in self.parked.due(self.worker.clock.now.ms()) {
+        for (token, is_deadline) in self.parked.due(self.worker.clock.now.ms()) {
             self.resume(token, With::Nothing, |slot, cx| {
-                socket::expire(&mut slot.connection, &slot.socket, cx);
+                if is_deadline {
+                    socket::expire(&mut slot.connection, &slot.socket, cx);
+                }
             });
         }
         if self.worker.shared.is_draining() {
