@@ -58,6 +58,11 @@ impl Process {
 
     /// A line of the status of each of its threads: thread names, and words behind the key.
     pub fn status(self, key: &str) -> Vec<(String, Vec<String>)> {
+        self.threads(key).into_iter().map(|(_, name, words)| (name, words)).collect()
+    }
+
+    /// The same with the threads' numbers.
+    pub fn threads(self, key: &str) -> Vec<(String, String, Vec<String>)> {
         let folder = format!("/proc/{}/task", self.pid);
         let threads = fs::read_dir(folder).into_iter().flatten().flatten();
         let line = |thread: fs::DirEntry| {
@@ -66,7 +71,7 @@ impl Process {
                 let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
                 line.map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
             };
-            Some((field("Name")?.concat(), field(key)?))
+            Some((field("Pid")?.concat(), field("Name")?.concat(), field(key)?))
         };
         threads.filter_map(line).collect()
     }

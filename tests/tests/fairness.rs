@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{PROCESSES, Server, read_all, reply, site};
+use flash_tests::{PROCESSES, Server, Stop, read_all, reply, site};
 use tempfile::TempDir;
 
 /// Who floods, with the number of a request.
@@ -69,6 +69,7 @@ fn assert_visits_go_on_beside(flooder: Flooder) {
                     }
                 });
             }
+            let end = Stop(&stop);
             // For each visit, the answers that the flood got.
             let mut meanwhile = Vec::new();
             // The queue is full by then.
@@ -80,7 +81,7 @@ fn assert_visits_go_on_beside(flooder: Flooder) {
                 status
             };
             let statuses: Vec<u16> = (0..VISITED).map(visit).collect();
-            stop.store(true, Ordering::Relaxed);
+            drop(end);
             (statuses, meanwhile)
         });
         assert!(refused.into_inner() > 0, "{arch}: the flood is one");

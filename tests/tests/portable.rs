@@ -25,10 +25,8 @@ fn start(arch: &str, root: &Path) -> Server {
 fn activity(server: &Server) -> (HashMap<String, u64>, u64) {
     let (mut sleeps, mut ticks) = (HashMap::new(), 0);
     for process in family::of(server) {
-        for (thread, words) in process.status("voluntary_ctxt_switches") {
-            let count = words[0].parse::<u64>().expect("a number");
-            *sleeps.entry(format!("{} {thread}", process.pid)).or_default() += count;
-        }
+        let threads = process.threads("voluntary_ctxt_switches").into_iter();
+        sleeps.extend(threads.map(|(thread, _, words)| (thread, words[0].parse::<u64>().expect("a number"))));
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         ticks += fields.map(|field| field.parse::<u64>().expect("a number")).sum::<u64>();
@@ -43,8 +41,7 @@ fn assert_sleeps(server: &Server, arch: &str, while_what: &str) {
     wait_for(&format!("{arch} sleeps, {while_what}"), || {
         thread::sleep(LOOK);
         let after = activity(server);
-        let slept =
-            |(thread, count): (&String, &u64)| count - before.0.get(thread).copied().unwrap_or_default();
+        let slept = |(thread, count): (&String, &u64)| count - before.0.get(thread).unwrap_or(&0);
         let most = after.0.iter().map(slept).max().expect("there are threads");
         let ticks = after.1.saturating_sub(before.1);
         before = after;
