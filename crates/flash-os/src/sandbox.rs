@@ -23,6 +23,7 @@ pub enum Work {
 pub fn confine(work: Work, readable: &[PathBuf]) -> [Result<(), String>; 2] {
     let memory = memory_file::folder();
     let names = system::sandbox::forbid_names_but(readable, memory);
-    // Files in memory that have names at first are made by calls that open and remove others, too: the first wall is what stops that.
+    // Files in memory that have names at first are made by calls that open and remove others, too. Where the first wall is missing, that
+    // is part of the gap.
     [names, system::sandbox::forbid_calls_but(work, memory.is_some())]
 }
