@@ -16,6 +16,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use base64::Engine;
@@ -24,13 +25,13 @@ use flash_core::clients::ByteRate;
 use flash_core::clients::link::{BadLink, Link, Links};
 use flash_core::path::SitePath;
 use flash_core::site::network::Network;
-use flash_http::percent;
+use flash_http::{percent, scan};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
 pub use self::said::LinkTerms;
-use self::said::{argument, second};
+use self::said::argument;
 use self::secure_link::SecureLink;
 
 mod said;
@@ -113,15 +114,17 @@ fn read_key(
 ) -> Result<Option<Key>, String> {
     let shown = path.display();
     let failed = |error| format!("cannot read {shown}: {error}");
-    let mut key = Key::default();
+    // All of it at once, so that no copy stays behind in memory.
+    let mut key = Key::new(Vec::with_capacity(KEY_BYTES_MAX as usize + 2));
     let file = open(path).map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Ok(None);
+    match file.metadata().map_err(failed)?.file_type() {
+        kind if kind.is_file() => {}
+        // What is opened in place of files that another process reads.
+        kind if kind.is_char_device() => return Ok(None),
+        _ => return Err(format!("{shown} is not a file")),
     }
     file.take(KEY_BYTES_MAX + 1).read_to_end(&mut key).map_err(failed)?;
-    for end in [b'\n', b'\r'] {
-        key.pop_if(|byte| *byte == end);
-    }
+    while key.pop_if(|byte| matches!(byte, b'\n' | b'\r')).is_some() {}
     let how_to_make = || format!("make one with openssl rand -base64 32 > {shown}");
     match key.len() {
         0 => Err(format!("{shown} has no key: {}", how_to_make())),
@@ -152,7 +155,7 @@ fn check(keys: &[Key], link: &Link<'_>) -> Result<Option<ByteRate>, BadLink> {
         rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
     };
     let expires = expires.ok_or(BadLink::Wrong)?;
-    let expires_s = second(&expires).ok_or(BadLink::Wrong)?;
+    let expires_s = scan::decimal(&expires).ok_or(BadLink::Wrong)?;
     let of_link = rate.as_ref().map(|rate| parsed(rate).ok_or(BadLink::Wrong)).transpose()?;
     if !(client.as_ref().is_none_or(is_for) && prefix.as_ref().is_none_or(is_above)) {
         return Err(BadLink::Wrong);

@@ -398,7 +398,7 @@ impl Reader<'_> {
 
     /// The values of each name.
     fn names(&mut self, key: &Key, names: &[Named], table: &DeTable<'_>, place: Range<usize>) -> Vec<Value> {
-        let mut values = Vec::new();
+        let (mut values, before) = (Vec::new(), self.problems.len());
         for (name, value) in in_order(table) {
             let Some(named) = names.iter().find(|named| named.name == name.get_ref()) else {
                 let message = format!("unknown key `{}` in `{}`", name.get_ref().escape_debug(), key.name);
@@ -407,8 +407,8 @@ impl Reader<'_> {
             };
             values.extend(self.list(key, &named.kind, named.is_list, &format!("{}=", named.name), value));
         }
-        // Without a value the key would not be set.
-        if values.is_empty() {
+        // Without a value the key would not be set, and without a word.
+        if values.is_empty() && self.problems.len() == before {
             self.problem(
                 place,
                 format!("`{}` takes {}", key.name, key.kind.expected()),

@@ -30,9 +30,3 @@ pub(super) fn argument(query: &[u8], name: &str) -> Result<Option<Vec<u8>>, BadL
         _ => Err(BadLink::Wrong),
     }
 }
-
-/// A time in decimal digits.
-pub(super) fn second(text: &[u8]) -> Option<u64> {
-    let is_number = text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
-}

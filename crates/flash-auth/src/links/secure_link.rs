@@ -9,10 +9,11 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use flash_core::clients::link::{BadLink, Link};
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
+use flash_http::scan;
 use hmac::digest::{CtOutput, Digest};
 use md5::Md5;
 
-use super::said::{LinkTerms, argument, second};
+use super::said::{LinkTerms, argument};
 
 /// nginx ignores padding, and what is left over in the last digit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -167,7 +168,7 @@ impl SecureLink {
         };
         let time = expires.as_deref().unwrap_or_default();
         let client = match link.client {
-            Peer::Inet(address) => address.ip().to_canonical().to_string(),
+            Peer::Inet(address) => address.ip().to_string(),
             Peer::Unix => "unix:".into(),
         };
         // Compares in constant time.
@@ -175,7 +176,7 @@ impl SecureLink {
         if !secrets.any(|secret| self.hash(secret, link.path, time, &client) == right) {
             return Err(BadLink::Wrong);
         }
-        match expires.as_deref().map(second) {
+        match expires.as_deref().map(scan::decimal) {
             Some(None | Some(0)) => Err(BadLink::Wrong),
             Some(Some(expires_s)) if expires_s < link.now_s => Err(BadLink::Expired),
             _ => Ok(()),

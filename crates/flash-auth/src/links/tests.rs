@@ -259,7 +259,7 @@ fn files_of_keys() {
         SignedLinks::read(form, &[&key], |path| File::open(path)).map(|links| links.keys[0].to_vec())
     };
     let of_nginx = || Form::Nginx(SecureLink::new(Arguments::default(), secret.clone()).unwrap());
-    assert_eq!(read(Form::Flash, &format!("{KEY}\r\n")).as_deref(), Ok(KEY.as_bytes()));
+    assert_eq!(read(Form::Flash, &format!("{KEY}\r\n\n")).as_deref(), Ok(KEY.as_bytes()));
     assert_eq!(read(of_nginx(), "short\n").as_deref(), Ok(&b"short"[..]));
     for (form, text, why) in [
         (Form::Flash, "", "has no key"),
@@ -272,6 +272,8 @@ fn files_of_keys() {
         assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{said}");
     }
     assert!(SignedLinks::read(Form::Flash, &[&folder.path().join("none")], |path| File::open(path)).is_err());
+    let no_file = SignedLinks::read(Form::Flash, &[folder.path()], |path| File::open(path)).err();
+    assert!(no_file.is_some_and(|why| why.contains("is not a file")));
     let elsewhere = SignedLinks::read(Form::Flash, &[&key], |_| File::open("/dev/null")).unwrap();
     assert_eq!(check(&elsewhere, "/a", "expires=9&signature="), Err(BadLink::Wrong));
 }

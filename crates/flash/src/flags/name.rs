@@ -25,7 +25,7 @@ pub(super) fn parse_extension(text: &str) -> Result<String, String> {
 pub(super) fn parse_text(text: &str) -> Result<String, String> {
     match text.starts_with('/') {
         true => parse_path(text).map(|_| text.into()),
-        false => parse(text),
+        false => parse(text).map_err(|error| format!("{error}, or a path below DIR such as /HEADER.html")),
     }
 }
 
