@@ -21,6 +21,7 @@ mod protocol;
 pub mod record;
 pub mod server;
 pub mod site;
+pub mod size;
 #[cfg(test)]
 mod testing;
 pub mod upstream;

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::size;
+
 /// So many bytes in a second, and so many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByteRate {
@@ -65,24 +67,11 @@ impl FromStr for ByteRate {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let (rate, burst) = match words[..] {
             [rate] => (rate, None),
-            [rate, "burst", burst] => (rate, Some(bytes(burst)?)),
+            [rate, "burst", burst] => (rate, Some(size::parse(burst)?)),
             _ => return Err(SHAPE.into()),
         };
-        Self::new(bytes(rate.strip_suffix("/s").ok_or(SHAPE)?)?, burst)
+        Self::new(size::parse(rate.strip_suffix("/s").ok_or(SHAPE)?)?, burst)
     }
-}
-
-/// `500`, `64K`, `2M` or `1G`.
-fn bytes(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number = digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = number.and_then(|number| number.checked_mul(1 << shift));
-    number.ok_or_else(|| format!("'{text}' is no number of bytes: {SHAPE}"))
 }
 
 #[cfg(test)]
@@ -96,6 +85,7 @@ mod tests {
         assert_eq!(rate(" 64k/s"), Ok((64 << 10, 250_000)));
         assert_eq!(rate("1024/s burst 1"), Ok((1024, 1_000_000)), "a quantum is the least");
         assert_eq!(rate("1G/s burst 1K"), Ok((1 << 30, 100_000)));
+        assert_eq!(rate("2MB/s burst 4MiB"), Ok((2 << 20, 2_000_000)));
         for text in [
             "",
             "2M",
@@ -116,7 +106,7 @@ mod tests {
             "99999999999G/s",
             "1025G/s",
             "1/s burst 1M",
-            "2M/s burst 2MB",
+            "2M/s burst 2MX",
         ] {
             assert!(text.parse::<ByteRate>().is_err(), "{text}");
         }
