@@ -188,14 +188,6 @@ impl<S: Source> Blocking<S> {
         Continue(())
     }
 
-    /// Waits until the client's rate allows more.
-    fn pause(&mut self, connection: &Connection) {
-        let until_ms = connection.paced_until_ms().unwrap_or_default();
-        let left_ms = until_ms.saturating_sub(self.worker.clock.now.ms());
-        thread::sleep(Duration::from_millis(left_ms).min(LOOK_UP));
-        self.worker.clock.read();
-    }
-
     /// Waits until the client or an upstream is ready. Returns whether one is.
     fn wait_for_either(&mut self, interest: Interest, client: &mut ServedClient) -> bool {
         let ServedClient { connection, socket, .. } = client;

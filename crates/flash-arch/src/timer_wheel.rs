@@ -12,8 +12,8 @@ const TICKS: usize = 512;
 /// When connections are to have their turns: at their deadlines, or when their clients' rates allow more.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    deadlines: TimerWheel,
-    paces: TimerWheel,
+    deadlines: TimerWheel<TICK_MS>,
+    paces: TimerWheel<PACE_TICK_MS>,
 }
 
 /// Where a connection is in the two wheels.
@@ -48,7 +48,7 @@ impl WheelSlots {
 
 impl Timers {
     pub(crate) fn new(now_ms: u64) -> Self {
-        Self { deadlines: TimerWheel::new(now_ms), paces: TimerWheel::of_ticks(PACE_TICK_MS, now_ms) }
+        Self { deadlines: TimerWheel::new(now_ms), paces: TimerWheel::new(now_ms) }
     }
 
     /// Puts the connection in as it is now.
@@ -78,8 +78,7 @@ impl Timers {
 /// Only the last entry of a connection counts. If its deadline moves later, the wheel stays as it is. When the tick
 /// comes, the connection is asked for its deadline and put in again.
 #[derive(Debug)]
-pub(crate) struct TimerWheel {
-    tick_ms: u64,
+pub(crate) struct TimerWheel<const TICK: u64 = TICK_MS> {
     /// Empty until the first connection comes.
     wheel: Vec<Vec<u64>>,
     /// The first tick that was not taken out yet.
@@ -96,18 +95,14 @@ impl WheelSlot {
     pub(crate) const NOWHERE: Self = Self(u64::MAX);
 }
 
-impl TimerWheel {
+impl<const TICK: u64> TimerWheel<TICK> {
     pub(crate) fn new(now_ms: u64) -> Self {
-        Self::of_ticks(TICK_MS, now_ms)
-    }
-
-    fn of_ticks(tick_ms: u64, now_ms: u64) -> Self {
-        Self { tick_ms, wheel: Vec::new(), next: now_ms / tick_ms, earliest: u64::MAX }
+        Self { wheel: Vec::new(), next: now_ms / TICK, earliest: u64::MAX }
     }
 
     /// Puts the connection in, so that it comes out at most a tick after its deadline.
     pub(crate) fn set(&mut self, token: u64, deadline_ms: u64, wheel_slot: &mut WheelSlot) {
-        let tick = (deadline_ms / self.tick_ms + 1).clamp(self.next, self.next + TICKS as u64 - 1);
+        let tick = (deadline_ms / TICK + 1).clamp(self.next, self.next + TICKS as u64 - 1);
         if tick < wheel_slot.0 {
             if self.wheel.is_empty() {
                 self.wheel.resize(TICKS, Vec::new());
@@ -120,13 +115,13 @@ impl TimerWheel {
 
     /// How long no connection is due; `None` is for ever.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
-        (self.earliest != u64::MAX).then(|| (self.earliest * self.tick_ms).saturating_sub(now_ms))
+        (self.earliest != u64::MAX).then(|| (self.earliest * TICK).saturating_sub(now_ms))
     }
 
     /// Takes out a tick that is due: its number, and the connections in it. The caller skips a connection whose slot
     /// is another tick by now.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(WheelSlot, Vec<u64>)> {
-        let now = now_ms / self.tick_ms;
+        let now = now_ms / TICK;
         if self.earliest > now {
             self.next = self.next.max(now);
             return None;
@@ -170,7 +165,7 @@ mod tests {
 
     #[test]
     fn later_deadlines_touch_nothing_and_earlier_ones_come_first() {
-        let mut timers = TimerWheel::new(0);
+        let mut timers = TimerWheel::<TICK_MS>::new(0);
         let mut wheel_slot = WheelSlot::NOWHERE;
         timers.set(1, 60_000, &mut wheel_slot);
         timers.set(1, 70_000, &mut wheel_slot);

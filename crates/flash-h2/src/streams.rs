@@ -48,6 +48,11 @@ impl<T> Stream<T> {
     pub fn is_stalled(&self) -> bool {
         self.send_window <= 0
     }
+
+    /// How many bytes the peer takes on this stream.
+    pub fn window(&self) -> u64 {
+        self.send_window.max(0) as u64
+    }
 }
 
 impl<T> Streams<T> {
@@ -111,6 +116,11 @@ impl<T> Streams<T> {
     pub fn window(&self, id: u32) -> usize {
         let window = self.get(id).map_or(self.initial_window, |stream| stream.send_window);
         window.min(self.send_window).max(0) as usize
+    }
+
+    /// How many bytes the peer takes on the whole connection.
+    pub fn window_of_all(&self) -> u64 {
+        self.send_window.max(0) as u64
     }
 
     /// Whether the peer's window for the whole connection is used up.

@@ -158,8 +158,9 @@ impl<S: Source> Driver for Serving<'_, S> {
             }
             // A job is done at once, so the connection waits for log-ins only.
             WakeOn::Completed if self.blocking.logins == 0 => return Break(After::Close),
-            WakeOn::Completed => _ = self.blocking.wait_for_either(Interest::default(), self.client),
-            WakeOn::Paced => self.blocking.pause(&self.client.connection),
+            WakeOn::Completed | WakeOn::Paced => {
+                self.blocking.wait_for_either(Interest::default(), self.client);
+            }
             // The call that blocked has waited.
             WakeOn::Writable | WakeOn::Sent | WakeOn::NextTurn => {
                 self.was_in_vain = true;

@@ -46,7 +46,8 @@ pub(crate) fn said_by_program(bytes_per_s: u64) -> Option<SaidRate> {
 /// What a response may send.
 pub(crate) struct Pace {
     words: Words,
-    /// The rates, each with the hash of whoever it is for.
+    /// The rates, each with the hash of whoever it is for. The client's own is the first, so that nobody has a part of the total who
+    /// may not send.
     budgets: [Option<(ByteRate, u64)>; 2],
     quantum: u64,
     state: State,
@@ -55,10 +56,11 @@ pub(crate) struct Pace {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many bytes may be sent. They are reserved.
+    /// So many bytes may be sent. They are reserved in all budgets.
     Open(u64),
-    /// So many bytes are reserved, and may be sent from this time on.
-    Waits { due_us: u64, bytes: u64 },
+    /// So many bytes are reserved in the first budgets, `reserved` in number. At this time the next budget is asked; behind the last
+    /// one, they may be sent.
+    Waits { due_us: u64, bytes: u64, reserved: usize },
 }
 
 impl Pace {
@@ -72,12 +74,12 @@ impl Pace {
     pub(crate) fn allows(&mut self, waiting: u64, now_us: u64) -> u64 {
         self.now_us = now_us;
         if matches!(self.state, State::Open(0)) && waiting > 0 {
-            self.reserve(waiting.min(self.quantum));
+            self.state = State::Waits { due_us: now_us, bytes: waiting.min(self.quantum), reserved: 0 };
         }
-        if let State::Waits { due_us, bytes } = self.state
+        while let State::Waits { due_us, bytes, reserved } = self.state
             && due_us <= now_us
         {
-            self.state = State::Open(bytes);
+            self.state = self.reserve(bytes, reserved);
         }
         self.allowed()
     }
@@ -104,19 +106,16 @@ impl Pace {
         }
     }
 
-    fn reserve(&mut self, bytes: u64) {
+    /// Reserves bytes in the next budget. So many have them already.
+    fn reserve(&self, bytes: u64, reserved: usize) -> State {
         let table = (*self.words).as_ref();
-        let mut due_us = self.now_us;
-        for (number, (rate, hash)) in self.budgets.iter().flatten().enumerate() {
-            match byte_rates::reserve(&table[set_of(table, *hash)], rate, bytes, self.now_us, *hash) {
-                Reserved::From(from_us) => due_us = due_us.max(from_us),
-                Reserved::Full(again_us) => {
-                    self.give_back(bytes, number);
-                    return self.state = State::Waits { due_us: again_us, bytes: 0 };
-                }
-            }
+        let Some((rate, hash)) = self.budgets.iter().flatten().nth(reserved) else {
+            return State::Open(bytes);
+        };
+        match byte_rates::reserve(&table[set_of(table, *hash)], rate, bytes, self.now_us, *hash) {
+            Reserved::From(due_us) => State::Waits { due_us, bytes, reserved: reserved + 1 },
+            Reserved::Full(due_us) => State::Waits { due_us, bytes, reserved },
         }
-        self.state = State::Waits { due_us, bytes };
     }
 
     /// Gives back bytes to the first budgets.
@@ -131,9 +130,10 @@ impl Pace {
 /// What is not sent is there for other connections.
 impl Drop for Pace {
     fn drop(&mut self) {
-        let (State::Open(bytes) | State::Waits { bytes, .. }) = self.state;
-        if bytes > 0 {
-            self.give_back(bytes, self.budgets.len());
+        match self.state {
+            State::Open(0) => {}
+            State::Open(bytes) => self.give_back(bytes, self.budgets.len()),
+            State::Waits { bytes, reserved, .. } => self.give_back(bytes, reserved),
         }
     }
 }

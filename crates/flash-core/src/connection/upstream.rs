@@ -26,8 +26,9 @@ impl Connection {
         let exchange = self.protocol.exchange_mut(id)?;
         let site = Arc::clone(&exchange.site);
         let of = (&*site, exchange.terms, exchange.timing);
+        let may_have_client = is_alone && site.settings.rates.or_said(exchange.passed.rate()).are_off();
         let transport = (&transport, self.certificate.as_deref());
-        let begin = exchange.upstream_mut()?.begin(of, transport, local, is_alone, cx);
+        let begin = exchange.upstream_mut()?.begin(of, transport, local, may_have_client, cx);
         if begin.is_none() {
             self.protocol.give_up(id, GatewayError::of_program("stands where no route leads"), cx);
         }

@@ -44,10 +44,8 @@ pub(crate) struct Passed {
     limits: Vec<(u32, Rate)>,
     /// The program that has handed on what it asks for, with what it said.
     pub(crate) hand_off: Option<Box<HandOff>>,
-    /// The links that its own is one of.
-    links: Vec<Arc<dyn Links>>,
-    /// The rate that its link says.
-    rate: Option<ByteRate>,
+    /// The links that its own is one of, each with the rate that it says there.
+    links: Vec<(Arc<dyn Links>, Option<ByteRate>)>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
@@ -61,7 +59,8 @@ impl Passed {
     /// What was said of the client's rate: by the program, or else by the link.
     #[inline]
     pub(crate) fn rate(&self) -> Option<SaidRate> {
-        self.hand_off.as_ref().and_then(|hand_off| hand_off.rate).or(self.rate.map(Some))
+        let by_link = || self.links.iter().rev().find_map(|(_, rate)| *rate).map(Some);
+        self.hand_off.as_ref().and_then(|hand_off| hand_off.rate).or_else(by_link)
     }
 
     /// A check has found the log-in right.
@@ -141,7 +140,7 @@ impl Asker<'_> {
         passed: &mut Passed,
         cx: &Context<'_>,
     ) -> Result<(), Admission> {
-        if passed.hand_off.is_some() || passed.links.iter().any(|known| Arc::ptr_eq(known, links)) {
+        if passed.hand_off.is_some() || passed.links.iter().any(|(known, _)| Arc::ptr_eq(known, links)) {
             return Ok(());
         }
         let RequestHead { target, fields, .. } = self.head;
@@ -152,8 +151,7 @@ impl Asker<'_> {
             .and_then(|path| links.check(&Link { path: &path, query, client, now_s }));
         match checked {
             Ok(rate) => {
-                passed.links.push(Arc::clone(links));
-                passed.rate = rate.or(passed.rate);
+                passed.links.push((Arc::clone(links), rate));
                 Ok(())
             }
             Err(bad) => {

@@ -175,8 +175,6 @@ pub(crate) struct Terms {
     pub(crate) has_user: bool,
     /// The response is for this client alone.
     pub(crate) is_private: bool,
-    /// The client gets the response by and by.
-    pub(crate) has_rate: bool,
     /// Another Accept would have led to another response.
     pub(crate) reads_accept: bool,
 }
@@ -188,7 +186,7 @@ impl Terms {
     /// Before any log-in.
     pub(crate) fn of(site: &Site) -> Self {
         let body_bytes_max = site.settings.body_bytes_max;
-        Self { body_bytes_max, has_user: false, is_private: false, has_rate: false, reads_accept: false }
+        Self { body_bytes_max, has_user: false, is_private: false, reads_accept: false }
     }
 
     /// The request has passed these rules, too.
@@ -234,8 +232,7 @@ pub(crate) fn decide<'s>(
         Err((next, by)) => (next, by, true),
     };
     let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
-    let Phases { passed, mut terms, .. } = phases;
-    terms.has_rate = !site.settings.rates.or_said(passed.rate()).are_off();
+    let Phases { passed, terms, .. } = phases;
     (next, Decision { host, site, terms, passed, timing, redirects, is_refused })
 }
 

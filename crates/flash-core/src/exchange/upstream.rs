@@ -214,11 +214,13 @@ impl UpstreamExchange {
         self.room(waiting_bytes) > 0
     }
 
-    /// The connection is about to wait. `waiting_bytes` have not been sent to the client, which may have `ended` its side.
-    pub(crate) fn wait(&mut self, waiting_bytes: usize, has_ended: bool, cx: &Context<'_>) {
+    /// The connection is about to wait. `waiting_bytes` have not been sent to the client, which may have `ended` its side. They may
+    /// be `paced`: it is not the client that they wait for.
+    pub(crate) fn wait(&mut self, waiting_bytes: usize, is_paced: bool, has_ended: bool, cx: &Context<'_>) {
         let awaited = match &self.stage {
             _ if self.wants_job() || self.awaits_job() => Awaited::Nothing,
             Stage::Spooling | Stage::Pending | Stage::Over => Awaited::Nothing,
+            Stage::Running(_) if !self.reads(waiting_bytes) && is_paced => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
@@ -268,19 +270,20 @@ impl UpstreamExchange {
         }
     }
 
-    /// What to open; `None` if no route leads there. `is_alone` says whether the client has no other response to receive.
+    /// What to open; `None` if no route leads there. `may_have_client` says whether a program may write to the client itself: there is
+    /// no other response to receive, and no rate.
     pub(crate) fn begin(
         &mut self,
         (site, terms, timing): (&Site, Terms, Timing),
         transport: (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
-        is_alone: bool,
+        may_have_client: bool,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
         let body_bytes = (self.body == RequestBodyLength::Unknown)
             .then(|| self.spooled.as_ref().map_or(0, |spooled| spooled.bytes()));
         let of = (site, terms, timing);
-        let begin = self.request.begin(of, transport, local, is_alone, body_bytes, cx)?;
+        let begin = self.request.begin(of, transport, local, may_have_client, body_bytes, cx)?;
         let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
         self.may_be_coded = !codings.is_empty();
         self.stage = Stage::Opening;

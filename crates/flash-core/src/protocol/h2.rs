@@ -46,6 +46,7 @@ impl Http2 {
             Phase::CutOff => return Want::Reset,
         }
         if cx.goes_with_jobs() && self.awaits_job() {
+            self.paced_until_us = None;
             self.set_deadlines(cx);
             return Want::WaitJob;
         }

@@ -172,7 +172,24 @@ fn a_client_with_very_many_connections_waits_without_a_reservation() {
     assert!(due_us < 1_000_000 + 7_200_000_000, "{due_us}");
     let last = senders.last_mut().unwrap();
     assert_eq!(last.pace.due_us(), Some(2_000_000), "it asks again");
-    assert_eq!(last.pace.allows(1, 2_000_000), 0);
+    for second in 2..10 {
+        assert_eq!(last.pace.allows(1, second * 1_000_000), 0);
+        assert!(last.pace.due_us() > Some(second * 1_000_000), "its turn comes");
+    }
+    senders.truncate(1);
+    assert!(senders[0].pace.allows(1, 10_000_000_000) > 0, "its turn has come");
+}
+
+#[test]
+fn a_client_that_may_not_send_has_nothing_of_the_total() {
+    let clients = clients();
+    let rates = Rates { total: Some("1M/s".parse().unwrap()), ..rates("10K/s") };
+    let new = |ip| Sender::new(&clients, rates, ip, 1_000_000);
+    let mut many: Vec<Sender> = (0..1000).map(|_| new("192.0.2.1")).collect();
+    many.iter_mut().for_each(|sender| sender.turn(u64::MAX, u64::MAX, 1_000_000));
+    let mut other = new("192.0.2.2");
+    other.turn(u64::MAX, u64::MAX, 1_000_000);
+    assert!(other.sent > 0, "a thousand connections of another client wait for their own rate");
 }
 
 #[test]

@@ -228,3 +228,35 @@ fn a_file_that_a_program_hands_on_has_the_rate_that_it_says() {
     assert_paced(pull_ms(&mut world, std::slice::from_mut(&mut client)), LARGE_BYTES);
     assert!(*reply(&client.got).body == **TEXT);
 }
+
+/// A request behind a response that waits, be it for a place without a rate or no request at all.
+#[test]
+fn a_request_behind_a_paced_response_does_not_end_its_pace() {
+    let mut world = limited();
+    let names = PlaceNames::new([&b"/small.txt"[..]].map(Into::into), []);
+    world.site().places = Some(Places::new(Arc::new(names), vec![Arc::new(Site::default())]));
+    for behind in [&*get("/small.txt"), "GET /a HTTP/1.1\r\nHost: b\r\n\r\n", "?\r\n\r\n"] {
+        world.now.advance((world.now.ms() + 60_000) * 1000);
+        let mut client = world.connect();
+        world.receive(&mut client, (get("/middle.txt").repeat(20) + behind).repeat(2).as_bytes());
+        let took_ms = pull_ms(&mut world, std::slice::from_mut(&mut client));
+        assert!(client.got.len() > 20 * 6_000, "{behind}");
+        assert_paced(took_ms, client.got.len());
+    }
+}
+
+#[test]
+fn a_program_whose_client_is_paced_is_not_given_up() {
+    let mut world = world_of(Rates { client: Some("1K/s".parse().unwrap()), total: None });
+    world.server.settings.program_send_ms = 1_000;
+    world.site().routes = Some(routes().into());
+    let mut client = running(&mut world, &get("/app/x"), UpstreamProtocol::Cgi);
+    let body = text(300_000);
+    world.hear(&mut client, |program| {
+        program.say(format!("Content-Length: {}\n\n", body.len()).as_bytes());
+        program.say(body);
+    });
+    world.hear(&mut client, |program| program.ended = true);
+    pull_ms(&mut world, std::slice::from_mut(&mut client));
+    assert_eq!(reply(&client.got).body.len(), body.len());
+}

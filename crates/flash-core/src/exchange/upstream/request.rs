@@ -113,14 +113,14 @@ impl Request {
         self.again = true;
     }
 
-    /// What to open for the request; `None` if no route of its site leads there. `is_alone` says whether the client has no
-    /// other response to receive. `body_bytes` is the body's length if the head does not give it.
+    /// What to open for the request; `None` if no route of its site leads there. `body_bytes` is the body's length if the head does not
+    /// give it.
     pub(crate) fn begin(
         &mut self,
         (site, terms, timing): (&Site, Terms, Timing),
         (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
-        is_alone: bool,
+        may_have_client: bool,
         body_bytes: Option<u64>,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
@@ -166,7 +166,7 @@ impl Request {
         // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
         let is_get = head.method == Method::Get && head.body == Body::None;
-        let may_be_direct = is_alone && is_inet && is_get && !terms.has_rate;
+        let may_be_direct = may_have_client && is_inet && is_get;
         let direct = (route.direct && may_be_direct)
             .then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
         if route.direct && !may_be_direct {

@@ -154,7 +154,10 @@ impl Http1 {
 
     fn takes_requests(&self) -> bool {
         match &self.phase {
-            Phase::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
+            // The pace is of the response that is still in the output.
+            Phase::ReadRequest => {
+                self.pace.is_none() && !self.output.as_ref().is_some_and(|output| output.is_full())
+            }
             Phase::BodyDropped(_) | Phase::Redirected(_) => true,
             Phase::Exchange(current) => match &current.exchange.state {
                 ExchangeState::Login(login) => login.result().is_some(),

@@ -47,7 +47,7 @@ impl Http1 {
             Some(Need::Job) => upstream.job().map_or(Want::WaitJob, |job| Want::Job(id, job)),
             Some(Need::WaitJob) => {
                 self.deadline.wait(Waiting::Completion, now_ms, settings);
-                upstream.wait(waiting_bytes, client.has_ended, cx);
+                upstream.wait(waiting_bytes, is_paced, client.has_ended, cx);
                 Want::WaitJob
             }
             None => {
@@ -59,7 +59,7 @@ impl Http1 {
                     (false, false) => Waiting::Nothing,
                 };
                 self.deadline.wait(waiting, now_ms, settings);
-                upstream.wait(waiting_bytes, client.has_ended, cx);
+                upstream.wait(waiting_bytes, is_paced, client.has_ended, cx);
                 let (upstream_in, upstream_out) = upstream.awaited(waiting_bytes);
                 Want::WaitIo(Interest { client_in: receives, client_out: sends, upstream_in, upstream_out })
             }

@@ -111,8 +111,9 @@ impl Http2 {
             };
             state.deadline.wait(waiting, now_ms, settings);
             let waiting_bytes = state.pieces.bytes() as usize;
+            let is_paced = state.pace.as_ref().is_some_and(|pace| pace.due_us().is_some());
             if let Some(upstream) = state.upstream_mut() {
-                upstream.wait(waiting_bytes, self.client.has_ended, cx);
+                upstream.wait(waiting_bytes, is_paced, self.client.has_ended, cx);
             }
             self.due_ms = self.due_ms.min(state.due_ms());
         }

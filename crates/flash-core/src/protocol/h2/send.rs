@@ -34,18 +34,18 @@ impl Http2 {
         self.output.as_ref().is_some_and(|output| !output.is_empty() && output.missing().is_none())
     }
 
-    /// Finds out how much each stream may send whose client has a rate. A stream without a window reserves nothing.
+    /// Finds out how much each stream may send whose client has a rate. A stream reserves no more than its window takes.
     fn open_paces(&mut self, now_us: u64) {
         self.has_paces = false;
-        let is_stalled = self.session.streams().is_stalled();
+        let window_of_all = self.session.streams().window_of_all();
         for stream in self.session.streams_mut().iter_mut() {
-            let is_stalled = is_stalled || stream.is_stalled();
+            let window = stream.window().min(window_of_all);
             let state = &mut stream.user;
             let in_body = match state.exchange.as_ref().map(|exchange| &exchange.state) {
                 Some(ExchangeState::Body(body)) if body.piece == Piece::Wanted => body.bytes_left(),
                 _ => 0,
             };
-            let waiting = if is_stalled { 0 } else { state.pieces.bytes().saturating_add(in_body) };
+            let waiting = state.pieces.bytes().saturating_add(in_body).min(window);
             let Some(pace) = &mut state.pace else { continue };
             self.has_paces = true;
             if pace.allows(waiting, now_us) == 0 && waiting > 0 {
