@@ -71,6 +71,7 @@ fn keys() -> Keys {
         kind,
         is_list: matches!(name, "listen" | "index"),
         answers: name == "redirect",
+        answers_below: false,
         stands,
         heading: String::new(),
         help: String::new(),

@@ -9,7 +9,7 @@ mod parts;
 
 use flash_http::Fields;
 
-pub use self::parts::{Bad, HandOff, Head, Kind, Limits, Parsed};
+pub use self::parts::{Bad, HandOff, Head, Kind, Limits, OfConnection, Parsed};
 
 /// Reads the head at the start of `input`, which may go on behind it.
 ///
@@ -29,6 +29,15 @@ pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
 /// Like those of [`parse()`], and chunks of HTTP/1, which only its clients can read.
 pub fn parse_nph<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
     parse::parse(input, limits, parse::nph)
+}
+
+/// Reads the head of an HTTP/1 response from another server (RFC 9112). Its status may be below 200: another response follows then. Each
+/// is a [`Kind::Document`].
+///
+/// # Errors
+/// Like those of [`parse()`], and whatever would leave in doubt where the body ends (RFC 9112 §6.3).
+pub fn parse_http<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
+    parse::parse(input, limits, parse::http)
 }
 
 /// Whether to parse again after [`parse()`] returned [`Parsed::Incomplete`] for the first `seen` bytes: a line has ended, or the
@@ -51,7 +60,9 @@ impl<'b> Head<'b> {
     /// server writes them, and X-Sendfile and X-Accel-…, because they are for it. Fields of one connection are left out too, because
     /// the program has no connection (§6.3.4, RFC 9110 §7.6.1).
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
-        Fields::of_checked(self.lines).filter(|(name, _)| parse::is_passed_on(name))
+        let (lines, names_fields) = (self.lines, self.of_connection.names_fields);
+        let stays = move |name: &[u8]| names_fields && parse::is_named_by_connection(name, lines);
+        Fields::of_checked(lines).filter(move |(name, _)| parse::is_passed_on(name) && !stays(name))
     }
 
     /// Appends those fields as lines.

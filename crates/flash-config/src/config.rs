@@ -273,7 +273,7 @@ impl Reader<'_> {
         let has_root = table.iter().any(|(key, _)| key.get_ref() == ROOT);
         if !has_root && !answers(&settings) {
             self.problem(name.span(), "a site needs its `root`".into(), "its folder is not said".into());
-        } else if !has_root {
+        } else if !has_root && !self.keys.iter().any(|key| key.answers_below && is_set(&settings, key)) {
             let lacks = |place: &&Place| !has(&place.settings, ROOT) && !answers(&place.settings);
             let lacking: Vec<_> = places.iter().filter(lacks).map(|place| place.place.clone()).collect();
             for place in lacking {

@@ -15,6 +15,8 @@ pub struct Key {
     pub is_list: bool,
     /// Whether a site with it answers without a folder.
     pub answers: bool,
+    /// Whether the places of that site do so, too.
+    pub answers_below: bool,
     /// The tables in which it may stand.
     pub stands: Stands,
     pub heading: String,

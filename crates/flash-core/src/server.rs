@@ -45,6 +45,8 @@ pub struct Settings {
     pub disk_share_of_new: u8,
     /// For an upstream to open, and for its next bytes.
     pub program_silence_ms: u64,
+    /// How long neither side may say anything through a tunnel.
+    pub tunnel_idle_ms: u64,
     /// The same, once the client has closed its side.
     pub program_fin_ms: u64,
     /// How long a program may wait for a client that takes nothing.
@@ -80,6 +82,7 @@ impl Default for Settings {
             disk_deadline_ms: 10_000,
             disk_share_of_new: 50,
             program_silence_ms: 60_000,
+            tunnel_idle_ms: 3_600_000,
             program_fin_ms: 10_000,
             program_send_ms: 5_000,
             revalidate_ms: 1_000,

@@ -14,6 +14,7 @@ pub mod page;
 pub mod path_rules;
 pub mod places;
 pub mod private_root;
+pub mod proxy_rules;
 pub mod redirect;
 pub mod root;
 pub mod routes;
@@ -240,7 +241,8 @@ impl Site {
         let Ok(path) = SitePath::parse(raw_path) else { return false };
         let fallback = self.settings.fallback.as_ref();
         routes.may_lead_to_program(&path)
-            || fallback
-                .is_some_and(|fallback| routes.may_lead_to_program(fallback.path()) && fallback.covers(&path))
+            || fallback.is_some_and(|fallback| {
+                fallback.path().is_none_or(|path| routes.may_lead_to_program(path)) && fallback.covers(&path)
+            })
     }
 }

@@ -24,6 +24,8 @@ pub enum UpstreamProtocol {
     /// The same, but the program writes the response in its final form (RFC 3875 §5).
     Nph,
     FastCgi,
+    /// HTTP/1.1, of a server that this one is a proxy of.
+    Http,
 }
 
 impl UpstreamProtocol {
@@ -31,7 +33,7 @@ impl UpstreamProtocol {
     pub(crate) fn may_mistake_the_end(self) -> bool {
         match self {
             Self::Cgi | Self::Nph => true,
-            Self::FastCgi => false,
+            Self::FastCgi | Self::Http => false,
         }
     }
 }
@@ -62,6 +64,16 @@ pub struct Open {
     pub direct: Option<Box<Direct>>,
     /// What opens it. `None` where the server has no upstreams.
     pub upstreams: Option<Arc<dyn Upstreams>>,
+}
+
+impl Open {
+    /// The same for another attempt, which writes to no client itself.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let Self { route, path, variables, name, again, .. } = self;
+        let (path, variables, name) = (path.clone(), Arc::clone(variables), Arc::clone(name));
+        Self { route: *route, path, variables, name, again: *again, direct: None, upstreams: None }
+    }
 }
 
 /// What a program needs to write straight to the client.

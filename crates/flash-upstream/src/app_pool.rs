@@ -37,8 +37,8 @@ use self::state::{ExitReason, Phase, PoolState, Process, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
 use crate::counts::{Counted, ProgramCounter, is_failure};
-use crate::fastcgi::abort;
 use crate::idle_connections::is_reusable;
+use crate::server::abort;
 use crate::settings::{Application, Settings};
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Upstreams answer the requests of a route. They are scripts ([`Cgi`]), FastCGI servers outside of Flash, and applications
-//! that Flash starts. Flash keeps idle connections to FastCGI servers, and starts as many processes of an application as
+//! Upstreams answer the requests of a route. They are scripts ([`Cgi`]), FastCGI and HTTP servers outside of Flash, and
+//! applications that Flash starts. Flash keeps idle connections to servers, and starts as many processes of an application as
 //! requests need.
 //!
 //! The request path asks [`RouteUpstreams`] for every kind of upstream. Its background thread does the work for which an event
@@ -14,14 +14,15 @@ mod background;
 mod cgi;
 mod circuit_breaker;
 mod counts;
-mod fastcgi;
 mod first_responses;
+mod http_servers;
 mod idle_connections;
 mod route_upstreams;
+mod server;
 mod settings;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
 pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
-pub use settings::{Application, DirectLimits, Settings, UpstreamConfig};
+pub use settings::{Application, Balance, DirectLimits, HttpServer, HttpServers, Settings, UpstreamConfig};

@@ -6,15 +6,16 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
 use flash_core::record::counters::ProgramCount;
-use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened};
+use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened, UpstreamProtocol};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 
 use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
 use crate::counts::{Counted, ProgramCounter};
-use crate::fastcgi::Server;
-use crate::settings::{Settings, UpstreamConfig};
+use crate::http_servers::HttpServers;
+use crate::server::Server;
+use crate::settings::{HttpServer, Settings, UpstreamConfig};
 
 /// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct RouteUpstreams {
 enum RouteUpstream {
     Cgi,
     FastCgi(Arc<Server>),
+    Http(Arc<HttpServers>),
     Application(Arc<AppPool>),
 }
 
@@ -99,7 +101,7 @@ impl RouteUpstreams {
                 Some(place) => before.swap_remove(place),
                 None => {
                     let upstream = runtime.upstream(service.clone(), counter);
-                    maintained.extend(upstream.maintained());
+                    upstream.maintained(&mut maintained);
                     (service, upstream)
                 }
             }
@@ -118,11 +120,20 @@ impl Runtime {
     fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
         let (settings, background, reporter) =
             (&self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+        let server = |of, address| {
+            let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
+            Arc::new(Server::new(of, address, settings, background, reporter, Arc::clone(&counter)))
+        };
         match service {
             UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
-            UpstreamConfig::FastCgi(address) => RouteUpstream::FastCgi(Arc::new(Server::new(
-                address, settings, background, reporter, counter,
-            ))),
+            UpstreamConfig::FastCgi(address) => {
+                RouteUpstream::FastCgi(server((UpstreamProtocol::FastCgi, address.to_string()), address))
+            }
+            UpstreamConfig::Http(all) => {
+                let one = |HttpServer { name, address }| server((UpstreamProtocol::Http, name), address);
+                let servers = all.servers.into_iter().map(one).collect();
+                RouteUpstream::Http(Arc::new(HttpServers::new(servers, all.balance)))
+            }
             UpstreamConfig::Application(application) => {
                 let monitor = self.monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
                 let pool = AppPool::new(application, settings, monitor, background, reporter, counter);
@@ -134,17 +145,16 @@ impl Runtime {
 
 impl RouteUpstream {
     /// What the background thread maintains.
-    fn maintained(&self) -> Option<Weak<dyn Maintained>> {
+    fn maintained(&self, all: &mut Vec<Weak<dyn Maintained>>) {
+        fn weak<T: Maintained + 'static>(upstream: &Arc<T>) -> Weak<dyn Maintained> {
+            let upstream: Weak<T> = Arc::downgrade(upstream);
+            upstream
+        }
         match self {
-            Self::Cgi => None,
-            Self::FastCgi(server) => {
-                let server: Weak<Server> = Arc::downgrade(server);
-                Some(server)
-            }
-            Self::Application(pool) => {
-                let pool: Weak<AppPool> = Arc::downgrade(pool);
-                Some(pool)
-            }
+            Self::Cgi => {}
+            Self::FastCgi(server) => all.push(weak(server)),
+            Self::Http(servers) => all.extend(servers.servers().iter().map(weak)),
+            Self::Application(pool) => all.push(weak(pool)),
         }
     }
 }
@@ -154,6 +164,7 @@ impl upstream::Upstreams for RouteUpstreams {
         match (self.list.get(begin.route).map(|(_, upstream)| upstream), &self.cgi) {
             (Some(RouteUpstream::Cgi), Some(cgi)) => cgi.begin(begin, reply),
             (Some(RouteUpstream::FastCgi(server)), _) => server.begin(begin, reply),
+            (Some(RouteUpstream::Http(servers)), _) => servers.begin(begin, reply),
             (Some(RouteUpstream::Application(pool)), Some(_)) => pool.begin(begin, reply),
             _ => Some(Opened::Failed(OpenError::Broken)),
         }

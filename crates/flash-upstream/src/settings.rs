@@ -14,7 +14,31 @@ pub enum UpstreamConfig {
         folder: u16,
     },
     FastCgi(Address),
+    Http(HttpServers),
     Application(Application),
+}
+
+/// HTTP servers that answer the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpServers {
+    pub servers: Vec<HttpServer>,
+    pub balance: Balance,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpServer {
+    /// For people who read logs.
+    pub name: String,
+    pub address: Address,
+}
+
+/// Which of several servers gets a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// Of two that are taken at random, the one with fewer requests under way.
+    #[default]
+    LeastRequests,
+    RoundRobin,
 }
 
 /// A FastCGI application that is started here.

@@ -42,6 +42,7 @@ mod listen;
 mod log;
 mod name;
 mod programs;
+mod proxy;
 mod route;
 mod rules;
 mod serve;
@@ -54,7 +55,7 @@ mod value;
 
 pub(crate) use admin::{AdminAt, host_name};
 pub(crate) use auth::Auth;
-pub(crate) use choices::{Arch, FollowLinks, ForwardedField, Helpers, Sandbox};
+pub(crate) use choices::{Arch, Balance, FollowLinks, ForwardedField, Helpers, Sandbox};
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, Spawn};
 pub(crate) use explain::{Explain, Url};
@@ -65,6 +66,7 @@ pub(crate) use hsts::Hsts;
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
 pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::Programs;
+pub(crate) use proxy::{ProxyField, ProxyUrl};
 pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use rules::Rules;
 pub(crate) use serve::{RulesFlags, Serve, SiteFlags};
@@ -345,7 +347,7 @@ fn settled(found: &ArgMatches) -> Flags {
 fn site_with_private_places(flags: &Serve) -> SiteOfFile {
     let prefixes = flags.programs.files.iter().filter_map(|files| match &files.place {
         RouteMatch::Prefix(prefix) => Some((prefix, &files.what)),
-        RouteMatch::Suffix(_) => None,
+        RouteMatch::Suffix(_) | RouteMatch::Rest => None,
     });
     let names = PlaceNames::new(prefixes.clone().map(|(prefix, _)| prefix.clone()), []);
     let rules = |root: &Path, words: Arc<[OsString]>| RulesOfFile {

@@ -1,8 +1,8 @@
 //! The lines of a CGI response's head (RFC 3875 §6.3), and what they mean together.
 
-use flash_http::{Status, scan};
+use flash_http::{Fields, Status, scan};
 
-use super::parts::{Bad, HandOff, Head, Kind, Limits, Parsed};
+use super::parts::{Bad, HandOff, Head, Kind, Limits, OfConnection, Parsed};
 
 /// Why the parser went no further.
 pub(super) enum Stop {
@@ -33,7 +33,7 @@ pub(super) fn parse<'b>(
 }
 
 pub(super) fn cgi<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
-    let (seen, fields, end) = fields(input, 0, limits)?;
+    let (seen, fields, end) = fields(input, 0, limits, Form::Cgi)?;
     // §6.2 wants one of its own fields among them. Apache and nginx do not insist, PHP can be told to name no type, and
     // nothing hangs on it.
     if fields == 0 {
@@ -44,29 +44,66 @@ pub(super) fn cgi<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usi
 
 /// §5: a status line of HTTP/1, and fields as a server writes them.
 pub(super) fn nph<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+    let Whole { head, seen, end, .. } = whole(input, limits, LEAST_FINAL)?;
+    if seen.transfer_encoding.is_some() {
+        return bad("chunks of HTTP/1 for a client that speaks another protocol");
+    }
+    Ok((head, end))
+}
+
+/// RFC 9112 §4 to §6, as a server behind this one writes it.
+pub(super) fn http<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+    let Whole { mut head, seen, is_http_1_0, end } = whole(input, limits, LEAST)?;
+    let is_chunked = match seen.transfer_encoding {
+        None => false,
+        // §6.1: such a server may mean something else by it.
+        Some(_) if is_http_1_0 => return bad("a Transfer-Encoding of HTTP/1.0"),
+        // §6.3: this may be an attempt to split responses.
+        Some(_) if seen.content_length.is_some() => return bad("both Transfer-Encoding and Content-Length"),
+        Some(coding) if coding.eq_ignore_ascii_case(b"chunked") => true,
+        Some(_) => return bad("a transfer coding that nobody asked for"),
+    };
+    let persists = !seen.closes && (seen.keeps_alive || !is_http_1_0);
+    let Seen { upgrade, names_fields, .. } = seen;
+    head.of_connection = OfConnection { is_chunked, persists, upgrade, names_fields };
+    Ok((head, end))
+}
+
+/// A head with a status line.
+struct Whole<'b> {
+    head: Head<'b>,
+    seen: Seen<'b>,
+    is_http_1_0: bool,
+    end: usize,
+}
+
+fn whole<'b>(input: &'b [u8], limits: &Limits, least: u64) -> Result<Whole<'b>, Stop> {
     const VERSION: &[u8] = b"HTTP/1.";
     let front = &input[..input.len().min(VERSION.len())];
     if !VERSION.starts_with(front) {
-        return bad("a nph- script's response that does not begin with a status line of HTTP/1");
+        return bad("a response that does not begin with a status line of HTTP/1");
     }
     let line = &input[front.len()..];
     let length = scan::value_run(line);
     let next = front.len() + line_end(line, length)?;
-    let (status, reason) = match &line[..length] {
-        [b'0' | b'1', b' ', value @ ..] => status(scan::trim(value))?,
+    let (is_http_1_0, (status, reason)) = match &line[..length] {
+        [minor @ (b'0' | b'1'), b' ', value @ ..] => (*minor == b'0', status(scan::trim(value), least)?),
         _ => return bad("a malformed status line"),
     };
-    let (seen, _, end) = fields(input, next, limits)?;
-    if seen.is_chunked {
-        return bad("chunks of HTTP/1 for a client that speaks another protocol");
-    }
+    let (seen, _, end) = fields(input, next, limits, Form::Whole)?;
     let Seen { content_length, hand_off, limit_rate, .. } = seen;
-    let lines = &input[next..end];
-    Ok((Head { kind: Kind::Document, status, reason, hand_off, limit_rate, content_length, lines }, end))
+    let (kind, lines, of_connection) = (Kind::Document, &input[next..end], OfConnection::default());
+    let head = Head { kind, status, reason, hand_off, limit_rate, content_length, of_connection, lines };
+    Ok(Whole { head, seen, is_http_1_0, end })
 }
 
 /// The field lines from `at` to the empty line: what they mean, how many they are, and where they end.
-fn fields<'b>(input: &'b [u8], mut at: usize, limits: &Limits) -> Result<(Seen<'b>, usize, usize), Stop> {
+fn fields<'b>(
+    input: &'b [u8],
+    mut at: usize,
+    limits: &Limits,
+    form: Form,
+) -> Result<(Seen<'b>, usize, usize), Stop> {
     let mut seen = Seen::default();
     let mut fields = 0;
     loop {
@@ -80,7 +117,7 @@ fn fields<'b>(input: &'b [u8], mut at: usize, limits: &Limits) -> Result<(Seen<'
             return bad("too many fields");
         }
         let (name, value, next) = line(input, at)?;
-        seen.field(name, value)?;
+        seen.field(name, value, form)?;
         at = next;
     }
 }
@@ -116,6 +153,19 @@ fn line_end(input: &[u8], at: usize) -> Result<usize, Stop> {
     }
 }
 
+/// How a head says its status.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// In a field.
+    Cgi,
+    /// In a line of its own.
+    Whole,
+}
+
+/// The least status of a response that no other one follows, and of any.
+const LEAST_FINAL: u64 = 200;
+const LEAST: u64 = 100;
+
 /// The fields that decide something. §6.3: each at most once.
 #[derive(Default)]
 struct Seen<'b> {
@@ -125,17 +175,24 @@ struct Seen<'b> {
     content_length: Option<u64>,
     hand_off: Option<HandOff<'b>>,
     limit_rate: Option<u64>,
-    /// There is a Transfer-Encoding, which means nothing in CGI's own form.
-    is_chunked: bool,
+    /// Means nothing in CGI's own form.
+    transfer_encoding: Option<&'b [u8]>,
+    upgrade: Option<&'b [u8]>,
+    /// What Connection says.
+    closes: bool,
+    keeps_alive: bool,
+    names_fields: bool,
     /// Others that the client gets.
     others: bool,
 }
 
 impl<'b> Seen<'b> {
-    fn field(&mut self, name: &[u8], value: &'b [u8]) -> Result<(), Stop> {
+    fn field(&mut self, name: &[u8], value: &'b [u8], form: Form) -> Result<(), Stop> {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         match name.len() {
-            6 if is(b"status") => once(&mut self.status, status(value)?, "several Status fields"),
+            6 if is(b"status") && form == Form::Cgi => {
+                once(&mut self.status, status(value, LEAST_FINAL)?, "several Status fields")
+            }
             8 if is(b"location") => once(&mut self.location, value, "several Location fields"),
             12 if is(b"content-type") => once(&mut self.content_type, value, "several Content-Type fields"),
             10 if is(b"x-sendfile") => once(&mut self.hand_off, HandOff::File(value), SEVERAL_FILES),
@@ -149,8 +206,25 @@ impl<'b> Seen<'b> {
                 Some(length) => once(&mut self.content_length, length, "several Content-Length fields"),
                 None => bad("malformed Content-Length"),
             },
+            17 if is(b"transfer-encoding") => {
+                once(&mut self.transfer_encoding, value, "several Transfer-Encoding fields")
+            }
+            7 if is(b"upgrade") => {
+                self.upgrade = Some(value);
+                Ok(())
+            }
+            10 if is(b"connection") => {
+                for option in options(value) {
+                    match () {
+                        () if option.eq_ignore_ascii_case(b"close") => self.closes = true,
+                        () if option.eq_ignore_ascii_case(b"keep-alive") => self.keeps_alive = true,
+                        () if option.eq_ignore_ascii_case(b"upgrade") => {}
+                        () => self.names_fields = true,
+                    }
+                }
+                Ok(())
+            }
             _ => {
-                self.is_chunked |= is(b"transfer-encoding");
                 self.others |= is_passed_on(name);
                 Ok(())
             }
@@ -175,7 +249,8 @@ impl<'b> Seen<'b> {
         };
         let (status, reason) = self.status.unwrap_or((default, b""));
         let Self { hand_off, limit_rate, content_length, .. } = self;
-        Ok(Head { kind, status, reason, hand_off, limit_rate, content_length, lines })
+        let of_connection = OfConnection::default();
+        Ok(Head { kind, status, reason, hand_off, limit_rate, content_length, of_connection, lines })
     }
 }
 
@@ -186,15 +261,16 @@ fn once<T>(place: &mut Option<T>, value: T, several: &'static str) -> Result<(),
     }
 }
 
-/// §6.3.3: three digits, and perhaps a phrase. A status below 200 announces another response, which cannot come.
-fn status(value: &[u8]) -> Result<(Status, &[u8]), Stop> {
+/// §6.3.3: three digits, and perhaps a phrase. A status below 200 announces another response, which cannot come from CGI.
+fn status(value: &[u8], least: u64) -> Result<(Status, &[u8]), Stop> {
     let (code, reason) = match value {
         [_, _, _] => (value, &b""[..]),
         [_, _, _, b' ' | b'\t', reason @ ..] => (&value[..3], scan::trim(reason)),
         _ => return bad("malformed Status"),
     };
     match scan::decimal(code) {
-        Some(code @ 200..=599) => Ok((Status(code as u16), reason)),
+        Some(code) if (least..600).contains(&code) => Ok((Status(code as u16), reason)),
+        Some(_) if least == LEAST => bad("a status that is not between 100 and 599"),
         Some(_) => bad("a Status that is not between 200 and 599"),
         None => bad("malformed Status"),
     }
@@ -228,4 +304,15 @@ pub(super) fn is_passed_on(name: &[u8]) -> bool {
     };
     let is_accel = name.get(..ACCEL.len()).is_some_and(|start| start.eq_ignore_ascii_case(ACCEL));
     !kept_back && !is_accel
+}
+
+/// The words of a Connection field.
+fn options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(scan::trim).filter(|option| !option.is_empty())
+}
+
+/// Whether a Connection field among these lines names the field (RFC 9110 §7.6.1).
+pub(super) fn is_named_by_connection(name: &[u8], lines: &[u8]) -> bool {
+    let all = Fields::of_checked(lines).filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
+    all.flat_map(|(_, value)| options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }

@@ -57,8 +57,23 @@ pub struct Head<'b> {
     pub limit_rate: Option<u64>,
     /// A body that is longer or shorter than this is not what the program meant to send.
     pub content_length: Option<u64>,
+    /// What only a response of HTTP/1 says, about its connection.
+    pub of_connection: OfConnection<'b>,
     /// Its field lines, which were checked.
     pub(super) lines: &'b [u8],
+}
+
+/// What a response of HTTP/1 says about the connection that it came over. Programs of CGI have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfConnection<'b> {
+    /// The body comes in chunks (RFC 9112 §7.1).
+    pub is_chunked: bool,
+    /// Another response can follow (§9.3).
+    pub persists: bool,
+    /// The protocol that follows a 101 response (RFC 9110 §7.8).
+    pub upgrade: Option<&'b [u8]>,
+    /// `Connection` names fields that are not passed on (§7.6.1).
+    pub(super) names_fields: bool,
 }
 
 /// A file that a program hands on to the server. It is the server's to say which ones may be.

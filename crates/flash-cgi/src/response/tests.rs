@@ -167,8 +167,8 @@ fn a_whole_response_has_a_status_line() {
     }
     assert_eq!(read("HTTP/1.0 200\n\n"), Ok((200, &b""[..], None, String::new())));
     for (input, reason) in [
-        ("Content-Type: a\n\n", "a nph- script's response that does not begin with a status line of HTTP/1"),
-        ("HTTP/2.0 200 OK\n", "a nph- script's response that does not begin with a status line of HTTP/1"),
+        ("Content-Type: a\n\n", "a response that does not begin with a status line of HTTP/1"),
+        ("HTTP/2.0 200 OK\n", "a response that does not begin with a status line of HTTP/1"),
         ("HTTP/1.1\n", "a malformed status line"),
         ("HTTP/1.1 100 Continue\r\n\r\n", "a Status that is not between 200 and 599"),
         ("HTTP/1.1 200 OK\nA b\n\n", "a line that is no field"),
@@ -245,5 +245,76 @@ proptest! {
         let Ok(flash_http::Parsed::Complete { head: other, bytes }) = read else { panic!("{}", request.escape_ascii()) };
         prop_assert_eq!(bytes, request.len());
         prop_assert!(other.fields.skip(1).eq(head.fields()));
+    }
+}
+
+#[test]
+fn a_response_of_a_server_says_where_it_ends() {
+    let read = |input: &'static str| match parse_http(input.as_bytes(), &Limits::default()) {
+        Ok(Parsed::Incomplete) => Err("incomplete"),
+        Ok(Parsed::Complete { head, .. }) => {
+            let mut fields = Vec::new();
+            head.write_fields(&mut fields);
+            let OfConnection { is_chunked, persists, upgrade, .. } = head.of_connection;
+            assert!(upgrade.is_none() || head.status.0 == 101);
+            let fields = String::from_utf8(fields).unwrap();
+            Ok((head.status.0, head.content_length, is_chunked, persists, fields))
+        }
+        Err(Bad { reason }) => Err(reason),
+    };
+    for (input, expected) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", (200, Some(2), false, true, "")),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n", (200, None, true, true, "")),
+        ("HTTP/1.0 200 OK\r\nA: b\r\n\r\n", (200, None, false, false, "A: b\r\n")),
+        (
+            "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nKeep-Alive: timeout=5\r\n\r\n",
+            (200, None, false, true, ""),
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: x-a , close\r\nX-A: 1\r\nX-B: 2\r\n\r\n",
+            (200, None, false, false, "X-B: 2\r\n"),
+        ),
+        (
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
+            (103, None, false, true, "Link: </a.css>\r\n"),
+        ),
+        (
+            "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            (101, None, false, true, ""),
+        ),
+        ("HTTP/1.1 200 OK\r\nStatus: my own\r\n\r\n", (200, None, false, true, "")),
+    ] {
+        let (status, length, is_chunked, persists, fields) = expected;
+        assert_eq!(read(input), Ok((status, length, is_chunked, persists, fields.to_owned())), "{input:?}");
+    }
+    for (input, reason) in [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n",
+            "several Content-Length fields",
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n", "malformed Content-Length"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n", "malformed Content-Length"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "both Transfer-Encoding and Content-Length",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "a transfer coding that nobody asked for",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "several Transfer-Encoding fields",
+        ),
+        ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "a Transfer-Encoding of HTTP/1.0"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n", "a line that is no field"),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "a folded line"),
+        ("HTTP/1.1 200 OK\r\nA: b\0c\r\n\r\n", "a control character in a field"),
+        ("HTTP/1.1 099 Low\r\n\r\n", "a status that is not between 100 and 599"),
+        ("HTTP/1.1 600 High\r\n\r\n", "a status that is not between 100 and 599"),
+        ("HTTP/2 200\r\n\r\n", "a response that does not begin with a status line of HTTP/1"),
+        ("SSH-2.0-x\r\n", "a response that does not begin with a status line of HTTP/1"),
+    ] {
+        assert_eq!(read(input), Err(reason), "{input:?}");
     }
 }

@@ -9,7 +9,8 @@ fn key(name: &str, kind: Kind) -> Key {
         aliases: Vec::new(),
         kind,
         is_list: false,
-        answers: name == "gone",
+        answers: matches!(name, "gone" | "proxy"),
+        answers_below: name == "proxy",
         stands: match name {
             "root" | "list" | "header" | "gone" => Stands::Place,
             "host" => Stands::Site,

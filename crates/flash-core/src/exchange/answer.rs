@@ -29,6 +29,7 @@ use crate::listing::{Listing, Order};
 use crate::path::SitePath;
 use crate::record::refusal::Refusal;
 use crate::site::Site;
+use crate::site::fallback::Fallback;
 use crate::site::places::Places;
 
 /// What a request is answered with.
@@ -191,7 +192,8 @@ pub(crate) fn find(
     {
         let of = entry.generation();
         purpose = Purpose::Fallback(of);
-        answer = match lookup::find_file(fallback.raw_path(), site, codings, cx) {
+        let Some(raw_path) = fallback.raw_path() else { return Ok(Answering::program(None, purpose)) };
+        answer = match lookup::find_file(raw_path, site, codings, cx) {
             Found::Entry(entry) => Answer::Entry(entry),
             Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_fallback(find, of))),
             Found::Program => return Ok(Answering::program(None, purpose)),
@@ -319,7 +321,7 @@ pub(crate) fn finish(
     let Some(variants) = entry.variants() else { return Next::Respond { answer, age_s } };
     let accepts = || *accepts.get_or_init(|| Accepts::of(head.accept_encoding));
     let raw_path = || match (purpose, asked) {
-        (Purpose::Fallback(_), _) => site.settings.fallback.as_ref().map(|fallback| fallback.raw_path()),
+        (Purpose::Fallback(_), _) => site.settings.fallback.as_ref().and_then(Fallback::raw_path),
         (Purpose::Digest(_), Asked::File(path) | Asked::Program(path)) => digest::file_of(path),
         (_, Asked::File(path) | Asked::Program(path)) => Some(path),
         _ => None,

@@ -339,8 +339,9 @@ impl<'s> Phases<'_, 's> {
             _ => None,
         };
         let fallback = own.settings.fallback.as_ref().filter(|_| answering.is_fallback());
-        if let Some(fallback) = fallback {
-            self.place_access(fallback.path(), place(fallback.path()), answering, cx)?;
+        let fallback = fallback.and_then(Fallback::path);
+        if let Some(path) = fallback {
+            self.place_access(path, place(path), answering, cx)?;
         }
         if let Some(path) = digest_of.as_ref() {
             self.place_access(path, place(path), answering, cx)?;
@@ -351,7 +352,7 @@ impl<'s> Phases<'_, 's> {
         if let (What::Program(Program { script: None, .. }), Some(routes)) = (&answering.what, &own.routes) {
             // Which part of the path is the program's name, only the program knows.
             let target = SitePath::parse(self.asker.head.target.raw_path()).ok();
-            let path = fallback.map(Fallback::path).or(target.as_ref());
+            let path = fallback.or(target.as_ref());
             if let Some((path, routed)) = path.and_then(|path| Some((path, routes.of(path)?))) {
                 for part in path.parts_from(routed.split.name.len()) {
                     if let Some(site) = places.find_by_end(&part) {

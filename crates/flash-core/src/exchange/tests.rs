@@ -316,6 +316,8 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             head_only: false,
             accepts: upstream.request.accepts,
             head: None,
+            upgrades: false,
+            persists: false,
             rate: None,
         };
         match bytes {

@@ -9,6 +9,7 @@
 mod coded_body;
 mod feed;
 mod gateway_error;
+mod http_request;
 mod job_done;
 mod outgoing;
 mod program_deadline;
@@ -112,6 +113,8 @@ struct Running {
     heard: bool,
     /// Bytes of the upstream after the end of its response.
     surplus_bytes: usize,
+    /// A server of HTTP/1 has said that another request can follow.
+    persists: bool,
 }
 
 /// Which directions of the upstream's stream would block, as of the last attempt.
@@ -222,6 +225,7 @@ impl UpstreamExchange {
             Stage::Spooling | Stage::Pending | Stage::Over => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) && is_paced => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
+            Stage::Running(_) if self.reply.is_tunnel() => Awaited::Either,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
         self.deadline.wait(awaited, has_ended, cx.now.ms(), &cx.server.settings);
@@ -243,6 +247,18 @@ impl UpstreamExchange {
     /// Who has not acted in time.
     pub(crate) fn expired(&self, cx: &Context<'_>) -> Option<Awaited> {
         self.deadline.expired(cx.now.ms())
+    }
+
+    /// Whether the upstream and the client have gone on with another protocol.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.is_running() && self.reply.is_tunnel()
+    }
+
+    /// The client sends nothing more through the tunnel.
+    pub(crate) fn end_tunnel(&mut self) {
+        if self.outgoing.write_half == WriteHalf::Shut {
+            self.outgoing.write_half = WriteHalf::ShutdownDue;
+        }
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -308,7 +324,11 @@ impl UpstreamExchange {
         if upstream.protocol == UpstreamProtocol::FastCgi {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
+        if upstream.protocol == UpstreamProtocol::Http {
+            self.outgoing.bytes = std::mem::take(&mut self.request.http_head);
+        }
         self.reply = match upstream.protocol {
+            UpstreamProtocol::Http => ResponseState::of_server(),
             UpstreamProtocol::Nph => ResponseState::raw(),
             UpstreamProtocol::Cgi | UpstreamProtocol::FastCgi => ResponseState::new(),
         };
@@ -317,8 +337,8 @@ impl UpstreamExchange {
         }
         // A program that has read nothing writes nothing, so the first read can wait for an event.
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);
-        self.stage =
-            Stage::Running(Running { upstream, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
+        let (decoder, heard, surplus_bytes, persists) = (Decoder::new(), false, 0, false);
+        self.stage = Stage::Running(Running { upstream, decoder, heard, surplus_bytes, persists });
         Ok(true)
     }
 
@@ -363,6 +383,20 @@ impl UpstreamExchange {
     ) -> Result<Ended, GatewayError> {
         let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
         running.heard = true;
+        if running.upstream.protocol == UpstreamProtocol::Http {
+            let taken = self.reply.take(bytes, writer)?;
+            running.persists |= writer.persists;
+            if self.reply.is_complete() {
+                let is_clean = running.persists
+                    && taken == bytes.len()
+                    && self.outgoing.left() == 0
+                    && self.outgoing.write_half == WriteHalf::Shut;
+                self.over(if is_clean { ReleaseMode::Reusable } else { ReleaseMode::Ended });
+            } else if self.reply.is_handed_on() {
+                self.over(ReleaseMode::Ended);
+            }
+            return Ok(Ended::Well);
+        }
         if running.upstream.protocol != UpstreamProtocol::FastCgi {
             self.reply.take(bytes, writer)?;
             if self.reply.is_complete() || self.reply.is_handed_on() {
@@ -382,7 +416,7 @@ impl UpstreamExchange {
                         return Ok(Ended::Well);
                     }
                 }
-                Event::Stdout(bytes) => self.reply.take(bytes, writer)?,
+                Event::Stdout(bytes) => _ = self.reply.take(bytes, writer)?,
                 Event::Stderr(bytes) => running.upstream.lease.stderr(bytes),
                 Event::End(end) => {
                     request_ended(end)?;
@@ -407,12 +441,13 @@ impl UpstreamExchange {
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<Ended, GatewayError> {
         let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
+        // Nothing of CGI's is ever used again.
+        if running.upstream.used && !running.heard && self.request.may_be_repeated() {
+            self.request.repeat();
+            self.leave(Stage::Pending, Some(ReleaseMode::Ended));
+            return Ok(Ended::Retry);
+        }
         if running.upstream.protocol == UpstreamProtocol::FastCgi {
-            if running.upstream.used && !running.heard && self.request.may_be_repeated() {
-                self.request.repeat();
-                self.leave(Stage::Pending, Some(ReleaseMode::Ended));
-                return Ok(Ended::Retry);
-            }
             return Err(GatewayError::of_program("closed its connection in the middle of the request"));
         }
         self.reply.end(writer)?;
@@ -491,6 +526,8 @@ impl UpstreamExchange {
         let Stage::Running(running) = &self.stage else { return };
         let is_told = match running.upstream.protocol {
             UpstreamProtocol::FastCgi => self.outgoing.sent == 0,
+            // The end of its connection is all that it can be told.
+            UpstreamProtocol::Http => false,
             UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.outgoing.write_half != WriteHalf::Shut,
         };
         self.leave(Stage::Over, is_told.then_some(ReleaseMode::Aborted));

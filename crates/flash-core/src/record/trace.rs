@@ -51,22 +51,38 @@ impl TraceContext {
         }
     }
 
-    /// Makes the program's variables say which span it belongs to. An invalid `traceparent` is not passed on, and neither is
-    /// the `tracestate` beside it (§3.3.1).
+    /// What an upstream is told of the trace.
+    pub(crate) fn told(self, head: &RequestHead<'_>, id: RequestId) -> Told {
+        let is_valid = head.traceparent.and_then(TraceParent::parse).is_some();
+        let span = self.span(head, id).filter(|_| self != Self::PassThrough);
+        let own = span.map(|Span { trace_id, span_id, flags, .. }| TraceParent {
+            trace_id,
+            parent_id: span_id,
+            flags,
+        });
+        Told { is_valid, own }
+    }
+
+    /// Makes the program's variables say which span it belongs to.
     pub(crate) fn tell(self, variables: &mut Variables, head: &RequestHead<'_>, id: RequestId) {
-        let span = self.span(head, id);
-        let has_parent = head.traceparent.and_then(TraceParent::parse).is_some();
-        if !has_parent {
+        let Told { is_valid, own } = self.told(head, id);
+        if !is_valid {
             variables.remove(&[PARENT, STATE]);
         }
-        if let Some(Span { trace_id, span_id, flags, .. }) = span
-            && self != Self::PassThrough
-        {
+        if let Some(parent) = own {
             variables.remove(&[PARENT]);
-            let parent = TraceParent { trace_id, parent_id: span_id, flags };
             variables.push(PARENT, parent.to_value().as_bytes());
         }
     }
+}
+
+/// What an upstream is told of a trace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Whether the client's `traceparent` is valid. If not, it is not passed on, and neither is the `tracestate` beside it (§3.3.1).
+    pub(crate) is_valid: bool,
+    /// What takes the place of the client's.
+    pub(crate) own: Option<TraceParent>,
 }
 
 const PARENT: &[u8] = b"HTTP_TRACEPARENT";

@@ -12,7 +12,8 @@ use crate::site::path_rules::PathRules;
 /// A file or program of the site that answers for other paths.
 #[derive(Clone, Debug)]
 pub struct Fallback {
-    path: SitePath<'static>,
+    /// `None`: the [route of what no file answers](super::routes::RouteMatch::Rest).
+    path: Option<SitePath<'static>>,
     /// The path as a request would write it.
     raw_path: Box<[u8]>,
     answers: Answers,
@@ -36,8 +37,19 @@ impl Fallback {
     pub fn new(path: SitePath<'_>, answers: Answers) -> Self {
         let mut raw_path = Vec::new();
         percent::encode_path(path.as_bytes(), &mut raw_path);
-        let (path, raw_path) = (path.into_owned(), raw_path.into());
+        let (path, raw_path) = (Some(path.into_owned()), raw_path.into());
         Self { path, raw_path, answers, except: PathRules::default(), user_dirs: false }
+    }
+
+    /// The route of what no file answers.
+    pub fn of_route() -> Self {
+        let (except, raw_path) = (PathRules::default(), Box::default());
+        Self { path: None, raw_path, answers: Answers::All, except, user_dirs: false }
+    }
+
+    /// Its path. `None` if it is a route.
+    pub(crate) fn path(&self) -> Option<&SitePath<'static>> {
+        self.path.as_ref()
     }
 
     /// The same, but it never answers these paths.
@@ -52,12 +64,9 @@ impl Fallback {
         Self { user_dirs, ..self }
     }
 
-    pub(crate) fn path(&self) -> &SitePath<'static> {
-        &self.path
-    }
-
-    pub(crate) fn raw_path(&self) -> &[u8] {
-        &self.raw_path
+    /// The same, as a request would write it.
+    pub(crate) fn raw_path(&self) -> Option<&[u8]> {
+        self.path.as_ref().map(|_| &*self.raw_path)
     }
 
     /// Whether it may answer this path, if the path leads nowhere.

@@ -12,6 +12,7 @@ use flash_cgi::script::{self, Split};
 use crate::cache::memory_budget::Budget;
 use crate::path::SitePath;
 use crate::site::path_rules::PathRules;
+use crate::site::proxy_rules::ProxyRules;
 use crate::upstream::{UpstreamProtocol, Upstreams};
 
 /// All routes, and what every program is told about the server.
@@ -53,6 +54,8 @@ pub struct Route {
     pub direct: bool,
     /// The route's number in [`Upstreams`](crate::upstream::Upstreams).
     pub number: usize,
+    /// Of a route to HTTP servers.
+    pub proxy: Option<Arc<ProxyRules>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub enum RouteMatch {
     Prefix(Box<[u8]>),
     /// `.php`: files with this suffix, and the path after them, as in `/a.php/more`.
     Suffix(Box<[u8]>),
+    /// Whatever no file answers: the route of the site's fallback.
+    Rest,
 }
 
 /// A path and its route. The path is split after its script, as far as that is known.
@@ -77,7 +82,7 @@ impl Routes {
         // The longest prefix wins. Suffixes do not count below a prefix.
         list.sort_by_key(|route| match &route.matches {
             RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
-            RouteMatch::Suffix(_) => std::cmp::Reverse(0),
+            RouteMatch::Suffix(_) | RouteMatch::Rest => std::cmp::Reverse(0),
         });
         let place = ArcSwap::from_pointee(ProgramSite::new(software, document_root));
         let (except, strip_prefix, software) = (PathRules::default(), Box::default(), software.into());
@@ -123,6 +128,10 @@ impl Routes {
         Self { strip_prefix: prefix.into(), ..self }
     }
 
+    pub(crate) fn strip_prefix(&self) -> &[u8] {
+        &self.strip_prefix
+    }
+
     /// The name of a script below the folder, with the slash before it.
     pub(crate) fn file_of<'p>(&self, path: &'p [u8]) -> &'p [u8] {
         path.strip_prefix(&*self.strip_prefix).filter(|name| name.starts_with(b"/")).unwrap_or(path)
@@ -136,6 +145,7 @@ impl Routes {
             let split = match &route.matches {
                 RouteMatch::Prefix(prefix) => script::below(path.as_bytes(), prefix),
                 RouteMatch::Suffix(suffix) => script::suffixed(path.as_bytes(), suffix).next(),
+                RouteMatch::Rest => None,
             };
             split.map(|split| Routed { route, split })
         })
@@ -151,10 +161,15 @@ impl Routes {
         self.of(path).is_some_and(|routed| matches!(routed.route.matches, RouteMatch::Prefix(_)))
     }
 
+    /// The route of what no file answers.
+    pub(crate) fn rest(&self) -> Option<&Route> {
+        self.list.iter().find(|route| route.matches == RouteMatch::Rest)
+    }
+
     /// The route of a file that is a script.
     pub(crate) fn of_script(&self, name: &[u8]) -> Option<&Route> {
         self.list.iter().find(|route| match &route.matches {
-            RouteMatch::Prefix(_) => false,
+            RouteMatch::Prefix(_) | RouteMatch::Rest => false,
             RouteMatch::Suffix(suffix) => name.ends_with(suffix),
         })
     }
@@ -176,7 +191,7 @@ mod tests {
     use crate::site::path_rules::PathRule;
 
     fn route(place: RouteMatch, number: usize) -> Route {
-        Route { matches: place, protocol: UpstreamProtocol::Cgi, direct: false, number }
+        Route { matches: place, protocol: UpstreamProtocol::Cgi, direct: false, number, proxy: None }
     }
 
     #[test]

@@ -135,12 +135,13 @@ impl Program {
         self.room_left = self.manner.room;
         let complete = match self.manner.protocol {
             UpstreamProtocol::FastCgi => body_of(&self.told).is_some(),
+            UpstreamProtocol::Http => memchr::memmem::find(&self.told, b"\r\n\r\n").is_some(),
             UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.told_end,
         };
         if complete && let Some((answer, piece)) = self.manner.answer.take() {
             let bytes = match self.manner.protocol {
                 UpstreamProtocol::FastCgi => records(&answer),
-                UpstreamProtocol::Cgi | UpstreamProtocol::Nph => answer,
+                UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => answer,
             };
             self.says.extend(bytes.chunks(piece).map(<[u8]>::to_vec));
             self.ended = self.manner.protocol != UpstreamProtocol::FastCgi;

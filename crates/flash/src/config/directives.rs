@@ -16,10 +16,8 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["expires"], "write cache-control = \"max-age=3600\""),
     (&["add-header"], "write header = { \"Name\" = \"value\" }"),
     (&["error-page"], "write error-pages = \"/srv/errors\", a folder with 404.html and the like"),
-    (
-        &["proxy-pass", "proxy-set-header", "upstream"],
-        "Flash passes requests on to FastCGI servers and programs alone: write fastcgi = { \"/app\" = \"127.0.0.1:9000\" }",
-    ),
+    (&["proxy-pass", "upstream"], "write proxy = \"http://127.0.0.1:3000\", or a list of servers"),
+    (&["proxy-set-header"], "write proxy-header = { \"Name\" = \"value\" }, or proxy-host = \"NAME\""),
     (&["fastcgi-pass"], "write fastcgi = { \".php\" = \"unix:/run/php/php-fpm.sock\" }"),
     (&["fastcgi-param", "fastcgi-index"], "leave it out: programs are told all variables of CGI"),
     (&["client-max-body-size"], "write body-bytes-max = \"16M\""),

@@ -21,7 +21,7 @@ use flash_os::system_calls::Calls;
 use super::directives;
 use crate::flags::{
     self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, LinkForm, Listen, LogTo,
-    RouteFlag, Signed, Upstream, Words,
+    ProxyField, ProxyUrl, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 37] = [
+const IN_PLACES: [&str; 41] = [
     ROOT,
     "list",
     "list-header",
@@ -82,6 +82,10 @@ const IN_PLACES: [&str; 37] = [
     "charset",
     "strip-prefix",
     "internal",
+    "proxy",
+    "balance",
+    "proxy-host",
+    "proxy-header",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
@@ -108,9 +112,11 @@ const NOT_OF_FILES: [&str; 20] = [
     "https",
 ];
 /// Keys that are about the folder. A place with a folder of its own does not inherit them.
-const OF_THE_FOLDER: [&str; 3] = ["spa", "fallback", "strip-prefix"];
+const OF_THE_FOLDER: [&str; 4] = ["spa", "fallback", "strip-prefix", "proxy"];
 /// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
 const ANSWERS: [&str; 2] = ["redirect", "gone"];
+/// It answers everything, too, and a place below it inherits it.
+const PROXY: &str = "proxy";
 /// Flags that are about the file itself, or that have a table of their own in the file.
 const NO_KEYS: [&str; 3] = ["config", "tls_certificate", "tls_key"];
 /// A switch, or the certificates in place of two flags.
@@ -142,7 +148,8 @@ fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
         name: name(arg),
         aliases: arg.get_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect(),
         is_list: matches!(arg.get_action(), ArgAction::Append),
-        answers: is_answer(&name(arg)),
+        answers: is_answer(&name(arg)) || name(arg) == PROXY,
+        answers_below: name(arg) == PROXY,
         stands: stands(&name(arg)),
         heading: arg.get_help_heading().unwrap_or("Content").into(),
         help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
@@ -216,6 +223,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
+        _ if is(&[TypeId::of::<ProxyField>()]) => table(": ", Kind::Text, false),
         _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[
             TypeId::of::<String>(),
@@ -224,6 +232,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<PathRule>(),
             TypeId::of::<Denial>(),
             TypeId::of::<Rate>(),
+            TypeId::of::<ProxyUrl>(),
             TypeId::of::<ByteRate>(),
             TypeId::of::<Network>(),
             TypeId::of::<HostName>(),

@@ -76,7 +76,7 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 16] = [
+    const NO_PATHS: [&str; 19] = [
         "dir",
         "config",
         "spa",
@@ -94,6 +94,10 @@ mod tests {
         // The program of a command is looked for as a shell does.
         "app",
         "index",
+        // Sockets are named by their whole paths.
+        "proxy",
+        "proxy_host",
+        "proxy_header",
     ];
 
     #[test]

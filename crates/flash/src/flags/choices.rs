@@ -49,6 +49,15 @@ pub(crate) enum ForwardedField {
     Forwarded,
 }
 
+/// Which of several HTTP servers gets a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Balance {
+    /// Of two that are taken at random, the one with fewer requests under way
+    LeastRequests,
+    /// Each in its turn
+    RoundRobin,
+}
+
 /// What entity tags are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Etag {

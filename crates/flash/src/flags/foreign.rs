@@ -124,8 +124,8 @@ const TABLE: &[Foreign] = &[
         instead: "leave it out: Flash follows no link out of DIR",
     },
     Foreign {
-        names: &["--proxy", "--proxy-pass", "--reverse-proxy", "--upstream", "--backend"],
-        instead: "Flash passes requests to FastCGI servers only: write --fastcgi PREFIX=ADDR",
+        names: &["--proxy-pass", "--reverse-proxy", "--upstream", "--backend"],
+        instead: "write --proxy http://localhost:3000",
     },
     Foreign { names: &["--php", "--php-fpm"], instead: "write --fastcgi .php=unix:/run/php/php-fpm.sock" },
     Foreign { names: &["--cgi-bin", "--cgi-dir"], instead: "write --cgi /cgi-bin=DIR" },

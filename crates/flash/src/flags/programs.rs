@@ -7,6 +7,7 @@ use clap::Args;
 use flash_core::site::path_rules::PathRule;
 use flash_core::site::routes::RouteMatch;
 
+use super::proxy::Proxy;
 use super::route::{self, RouteFlag, Upstream, Words};
 use super::value::count;
 use super::{duration, size};
@@ -114,6 +115,9 @@ pub(crate) struct Programs {
     /// How long an application's process may be idle before it is ended
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub app_idle: Duration,
+
+    #[command(flatten)]
+    pub http: Proxy,
 }
 
 impl Programs {
@@ -123,6 +127,7 @@ impl Programs {
         self.cgi_direct.clear();
         self.fastcgi.clear();
         self.app.clear();
+        self.http.proxy.clear();
     }
 
     /// The names that answer for their folders when nothing else was asked for.
@@ -131,7 +136,7 @@ impl Programs {
             self.fastcgi.iter().map(|mount| &mount.place).chain(self.app.iter().map(|mount| &mount.place));
         let suffixes = places.filter_map(|place| match place {
             RouteMatch::Suffix(suffix) => Some(format!("index{}", String::from_utf8_lossy(suffix))),
-            RouteMatch::Prefix(_) => None,
+            RouteMatch::Prefix(_) | RouteMatch::Rest => None,
         });
         suffixes.chain(["index.html".to_owned()]).collect()
     }

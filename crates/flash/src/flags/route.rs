@@ -33,7 +33,7 @@ pub(crate) fn folder() -> impl TypedValueParser<Value = RouteFlag<PathBuf>> {
         let (place, folder) = split(&text, "DIR")?;
         match place {
             RouteMatch::Prefix(_) => Ok(RouteFlag { place, what: PathBuf::from(folder) }),
-            RouteMatch::Suffix(_) => {
+            RouteMatch::Suffix(_) | RouteMatch::Rest => {
                 Err(format!("write a prefix that begins with a slash: /cgi-bin={folder}"))
             }
         }

@@ -411,6 +411,12 @@ pub(crate) struct RulesFlags {
 }
 
 impl Serve {
+    /// Whether HTTP servers get what no file answers, and not everything.
+    pub(crate) fn falls_back_to_proxy(&self) -> bool {
+        let fallback = self.fallback.as_ref().map(SitePath::relative);
+        fallback == Some(b"proxy") && !self.programs.http.proxy.is_empty()
+    }
+
     /// The values of Cache-Control in the order in which they are tried.
     pub(crate) fn cache_rules(&self) -> Vec<CacheControl> {
         let (rules, all): (Vec<_>, Vec<_>) =

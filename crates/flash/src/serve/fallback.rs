@@ -16,6 +16,10 @@ use crate::flags;
 
 /// The site's fallback.
 pub(super) fn of(flags: &flags::Serve, programs: &Programs) -> Option<Fallback> {
+    if flags.falls_back_to_proxy() {
+        let except = denied::backups(flags, programs).chain(flags.programs.no_programs.iter().cloned());
+        return Some(Fallback::of_route().except(except.collect()).spares_users(flags.user_dirs));
+    }
     let (_, path, answers) = given(flags)?;
     // Where no program runs, the fallback is none either.
     let spared = if programs.answer(path) { &flags.programs.no_programs[..] } else { &[] };
@@ -25,7 +29,7 @@ pub(super) fn of(flags: &flags::Serve, programs: &Programs) -> Option<Fallback> 
 
 /// Finds fault with the flag of the site in `dir`.
 pub(super) fn check(flags: &flags::Serve, programs: &Programs, dir: &Path) -> Result<(), Failure> {
-    let Some((flag, path, _)) = given(flags) else { return Ok(()) };
+    let Some((flag, path, _)) = given(flags).filter(|_| !flags.falls_back_to_proxy()) else { return Ok(()) };
     let shown = String::from_utf8_lossy(path.as_bytes());
     let wrong =
         |what: String| Err(Failure::Usage(format!("{flag} {shown}: {what} (see flash serve --help)")));

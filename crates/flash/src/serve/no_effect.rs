@@ -86,7 +86,7 @@ const PATHS: [(&str, Paths); 5] = [
     ("fastcgi", |flags| {
         let prefix = |route: &flags::RouteFlag<flags::Upstream>| match &route.place {
             RouteMatch::Prefix(prefix) => Some(prefix.to_vec()),
-            RouteMatch::Suffix(_) => None,
+            RouteMatch::Suffix(_) | RouteMatch::Rest => None,
         };
         flags.programs.fastcgi.iter().filter_map(prefix).collect()
     }),

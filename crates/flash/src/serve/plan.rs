@@ -156,6 +156,7 @@ impl Plan {
             disk_deadline_ms: ms(flags.disk_deadline),
             disk_share_of_new: flags.disk_share,
             program_silence_ms: ms(flags.programs.program_deadline),
+            tunnel_idle_ms: ms(flags.programs.http.tunnel_idle),
             program_fin_ms: ms(flags.programs.program_fin_timeout),
             program_send_ms: ms(flags.programs.program_send_timeout),
             revalidate_ms: ms(flags.revalidate),

@@ -64,8 +64,10 @@ pub(super) struct Site<'a> {
 pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
     let usage = |what: &str| Err(Failure::Usage(format!("{what} (see flash serve --help)")));
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
-    let connects =
-        |flags: &flags::Serve| !(flags.programs.fastcgi.is_empty() && flags.programs.app.is_empty());
+    let connects = |flags: &flags::Serve| {
+        let programs = &flags.programs;
+        !(programs.fastcgi.is_empty() && programs.app.is_empty() && programs.http.proxy.is_empty())
+    };
     match (flags.helpers, flags.sandbox) {
         (Helpers::Process, _) if flags.experiments.file_cache == FileCache::Off => {
             usage("--file-cache off needs --helpers thread: only there can the server open files anew")
@@ -79,7 +81,9 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
         (Helpers::Process, sandbox)
             if sandbox != Some(Sandbox::Off) && [flags].into_iter().chain(of_sites).any(connects) =>
         {
-            usage("--fastcgi and --app need --sandbox off: a server in its sandbox connects to nobody")
+            usage(
+                "--fastcgi, --app and --proxy need --sandbox off: a server in its sandbox connects to nobody",
+            )
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use flash_core::record::counters::ProgramCount;
 use flash_core::site::routes::RouteMatch;
 use flash_observe::metrics::ProgramHandle;
-use flash_upstream::{ProgramCounter, UpstreamConfig};
+use flash_upstream::{HttpServers, ProgramCounter, UpstreamConfig};
 
 /// What tells a program from others, with tabs between: its kind, its route, and its folder, command or address. Sites whose
 /// programs are the same share them, so no site is part of it.
@@ -32,9 +32,16 @@ impl fmt::Display for ProgramName<'_> {
                 write!(f, "cgi\t{route}\t{}", folder.display())
             }
             UpstreamConfig::FastCgi(address) => write!(f, "fastcgi\t{route}\t{address}"),
+            UpstreamConfig::Http(all) => write!(f, "proxy\t{route}\t{}", names(all)),
             UpstreamConfig::Application(application) => write!(f, "app\t{route}\t{}", application.name),
         }
     }
+}
+
+/// The servers, as the operator has written them.
+pub(super) fn names(all: &HttpServers) -> String {
+    let names: Vec<&str> = all.servers.iter().map(|server| &*server.name).collect();
+    names.join(" ")
 }
 
 /// Where the counts of a program go.
@@ -52,8 +59,12 @@ pub(super) struct Shown<'p>(pub(super) &'p RouteMatch);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (RouteMatch::Prefix(text) | RouteMatch::Suffix(text)) = self.0;
-        f.write_str(&String::from_utf8_lossy(text))
+        match self.0 {
+            RouteMatch::Prefix(text) | RouteMatch::Suffix(text) => {
+                f.write_str(&String::from_utf8_lossy(text))
+            }
+            RouteMatch::Rest => f.write_str("what no file answers"),
+        }
     }
 }
 

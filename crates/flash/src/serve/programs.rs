@@ -19,22 +19,23 @@ use std::time::{Duration, Instant};
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
+use flash_core::site::proxy_rules::ProxyRules;
 use flash_core::site::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_upstream::{
-    Address, Application, DirectLimits, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress,
-    UpstreamConfig,
+    Address, Application, Balance, DirectLimits, HttpServer, HttpServers, LogDetached, ProgramCounter,
+    RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
-use super::program_name::{Counter, ProgramName, Shown};
+use super::program_name::{Counter, ProgramName, Shown, names};
 use super::reach;
 use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, RouteFlag, Upstream, Words};
+use crate::flags::{self, ProxyField, ProxyUrl, RouteFlag, Upstream, Words};
 use crate::start_folder::absolute;
 
 /// What programs are told of the server: the `Server` field's value.
@@ -79,6 +80,7 @@ impl Programs {
         for mount in &programs.fastcgi {
             plan.add_server(mount).map_err(|wrong| ("fastcgi", wrong))?;
         }
+        plan.add_proxy(flags).map_err(|wrong| ("proxy", wrong))?;
         for mount in &programs.app {
             plan.add_application(mount, programs).map_err(|wrong| ("app", wrong))?;
         }
@@ -111,13 +113,16 @@ impl Programs {
         self.list.is_empty()
     }
 
-    /// The FastCGI servers that cannot be reached now, and why.
+    /// The servers that cannot be reached now, and why.
     pub(super) fn refusals(&self) -> Vec<String> {
-        let servers = self.list.iter().filter_map(|(route, upstream)| match upstream {
-            UpstreamConfig::FastCgi(address) => Some((&route.matches, address)),
-            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => None,
-        });
-        servers.filter_map(|(place, address)| reach::refusal(&Shown(place).to_string(), address)).collect()
+        let refusals = |(route, upstream): &(Route, UpstreamConfig)| match upstream {
+            UpstreamConfig::FastCgi(address) => {
+                reach::refusal(&Shown(&route.matches).to_string(), address).into_iter().collect()
+            }
+            UpstreamConfig::Http(all) => all.servers.iter().filter_map(reach::refusal_of_server).collect(),
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
+        };
+        self.list.iter().flat_map(refusals).collect()
     }
 
     /// Each of them in words, in the order of the routes.
@@ -125,6 +130,7 @@ impl Programs {
         let shown = |(route, upstream): &(Route, UpstreamConfig)| {
             let what = match upstream {
                 UpstreamConfig::FastCgi(address) => format!("fastcgi at {address}"),
+                UpstreamConfig::Http(all) => format!("proxy of {}", names(all)),
                 UpstreamConfig::Cgi { .. } => "cgi".into(),
                 UpstreamConfig::Application(_) => "app".into(),
             };
@@ -144,7 +150,7 @@ impl Programs {
                 UpstreamConfig::Cgi { .. } => has_scripts = true,
                 UpstreamConfig::Application(_) => applications += 1,
                 // Any number of requests may be on their way to it, each over a connection.
-                UpstreamConfig::FastCgi(_) => has_servers = true,
+                UpstreamConfig::FastCgi(_) | UpstreamConfig::Http(_) => has_servers = true,
             }
         }
         let scripts = if has_scripts { flags.cgi_max + flags.cgi_queue_max } else { 0 };
@@ -156,7 +162,7 @@ impl Programs {
     fn processes_max(&self) -> usize {
         let processes = |(_, service): &(Route, UpstreamConfig)| match service {
             UpstreamConfig::Application(application) => application.processes_max,
-            UpstreamConfig::Cgi { .. } | UpstreamConfig::FastCgi(_) => 0,
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::FastCgi(_) | UpstreamConfig::Http(_) => 0,
         };
         self.list.iter().map(processes).sum()
     }
@@ -190,7 +196,7 @@ impl Programs {
                 Some(self.folders[usize::from(*folder)].join(name(below.info)))
             }
             Some((RouteMatch::Prefix(_), _)) => None,
-            Some((RouteMatch::Suffix(_), _)) | None => Some(site.join(name(in_site))),
+            Some((RouteMatch::Suffix(_) | RouteMatch::Rest, _)) | None => Some(site.join(name(in_site))),
         }
     }
 
@@ -198,7 +204,7 @@ impl Programs {
     pub(super) fn suffixes(&self) -> Vec<Vec<u8>> {
         let suffix = |place: &RouteMatch| match place {
             RouteMatch::Suffix(suffix) => Some(suffix.to_vec()),
-            RouteMatch::Prefix(_) => None,
+            RouteMatch::Prefix(_) | RouteMatch::Rest => None,
         };
         self.list.iter().filter_map(|(route, _)| suffix(&route.matches)).collect()
     }
@@ -290,8 +296,52 @@ impl Plan<'_> {
         if self.list.iter().any(|(route, _)| route.matches == *place) {
             return Err(Failure::Usage(format!("{} is given twice (see flash serve --help)", Shown(place))));
         }
-        let route = Route { matches: place.clone(), protocol, direct, number: self.first + self.list.len() };
+        let number = self.first + self.list.len();
+        let route = Route { matches: place.clone(), protocol, direct, number, proxy: None };
         self.list.push((route, service));
+        Ok(())
+    }
+
+    fn add_proxy(&mut self, flags: &flags::Serve) -> Result<(), Failure> {
+        let http = &flags.programs.http;
+        let Some(first) = http.proxy.first() else { return Ok(()) };
+        if http.proxy.iter().any(|url| url.base != first.base) {
+            return Err(Failure::Usage(
+                "servers that answer the same have the same path (see flash serve --help)".into(),
+            ));
+        }
+        let server = |url: &ProxyUrl| {
+            let address = address(&url.upstream)?;
+            let name = match &url.upstream {
+                Upstream::Unix(path) => format!("unix:{}", path.display()),
+                Upstream::Inet(name) => format!("http://{name}"),
+            };
+            Ok::<_, Failure>(HttpServer { name, address })
+        };
+        let servers = http.proxy.iter().map(server).collect::<Result<_, _>>()?;
+        let balance = match http.balance {
+            flags::Balance::LeastRequests => Balance::LeastRequests,
+            flags::Balance::RoundRobin => Balance::RoundRobin,
+        };
+        let place = match flags.falls_back_to_proxy() {
+            true => RouteMatch::Rest,
+            false => RouteMatch::Prefix(b"/".as_slice().into()),
+        };
+        self.add(
+            &place,
+            UpstreamProtocol::Http,
+            false,
+            UpstreamConfig::Http(HttpServers { servers, balance }),
+        )?;
+        let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
+        let rules = ProxyRules {
+            host: http.proxy_host.as_ref().map(|host| host.as_bytes().into()),
+            base: first.base.as_bytes().into(),
+            fields: http.proxy_header.iter().map(field).collect(),
+        };
+        if let Some((route, _)) = self.list.last_mut() {
+            route.proxy = Some(rules.into());
+        }
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Each FastCGI server is tried once at the start, as the user that will serve.
+//! Each FastCGI and HTTP server is tried once at the start, as the user that will serve.
 //!
 //! A refusal is explained on standard error, with what usually mends it. Flash serves all the same, because the FastCGI server
 //! may start later. Requests are connected elsewhere.
@@ -9,13 +9,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use flash_os::user;
-use flash_upstream::Address;
+use flash_upstream::{Address, HttpServer};
 
 /// What is wrong with the server at that address, if it cannot be reached.
 pub(super) fn refusal(place: &str, address: &Address) -> Option<String> {
     let error = address.reach().err()?;
     let hint = hint(&error, address.path());
     Some(format!("--fastcgi {place}: cannot connect to {address} yet ({error}): requests get 502{hint}"))
+}
+
+/// The same of an HTTP server.
+pub(super) fn refusal_of_server(HttpServer { name, address }: &HttpServer) -> Option<String> {
+    let error = address.reach().err()?;
+    Some(format!("--proxy {name}: cannot connect yet ({error}): requests get 502; is the server running?"))
 }
 
 fn hint(error: &io::Error, socket: Option<&Path>) -> String {

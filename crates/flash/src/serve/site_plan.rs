@@ -45,7 +45,7 @@ pub(super) struct SitePlans {
     /// By the numbers of sites and places.
     views: Vec<View>,
     /// Of all sites, in the order of their routes, each with its flags.
-    programs: Vec<(flags::Programs, Arc<Programs>)>,
+    programs: Vec<(ProgramFlags, Arc<Programs>)>,
     pub(super) runnable: Runnable,
     /// By their folders.
     pages: HashMap<PathBuf, Arc<Pages>>,
@@ -149,6 +149,9 @@ pub(super) fn first_fault(faults: Vec<Fault>) -> Failure {
     first.map_or_else(|| Failure::Run("there is no site".into()), |fault| fault.failure)
 }
 
+/// The flags of programs, and whether HTTP servers get what no file answers, and not everything.
+type ProgramFlags = (flags::Programs, bool);
+
 /// A key, and what is wrong with it.
 type Wrong = (&'static str, Failure);
 
@@ -159,7 +162,7 @@ struct Planner<'s> {
     by_folder: HashMap<(Arc<Path>, usize), SiteId>,
     /// By the flags, and by the prefix of the place where that makes a difference.
     known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
-    programs: Vec<(flags::Programs, Arc<Programs>)>,
+    programs: Vec<(ProgramFlags, Arc<Programs>)>,
     runnable: Runnable,
     pages: HashMap<PathBuf, Arc<Pages>>,
     users: HashMap<PathBuf, Arc<dyn Users>>,
@@ -219,6 +222,7 @@ impl<'s> Planner<'s> {
             }
         };
         reachable::check(flags, &common.settings, names, name)?;
+        let wrong = |key, what: &str| Err((key, Failure::Usage(what.into())));
         let is_inherited = of.is_some_and(|of| {
             of.root == *root && of.flags.fallback == flags.fallback && of.flags.spa == flags.spa
         });
@@ -226,7 +230,18 @@ impl<'s> Planner<'s> {
             self.check_fallback(flags, &common, folder)?;
         }
         // Without a folder nothing is looked for.
-        let id = root.as_ref().map_or(SiteId(0), |root| self.view(root, *view, &common));
+        let id = match root {
+            Some(root) => self.view(root, *view, &common),
+            None if common.programs.is_empty() => SiteId(0),
+            // HTTP servers answer everything.
+            None if flags.falls_back_to_proxy() => {
+                return wrong("fallback", "the place has no files: it needs its `root`");
+            }
+            None if !flags.programs.no_programs.is_empty() => {
+                return wrong("no-programs", "the place has no files: it needs its `root`");
+            }
+            None => self.view(&Path::new("/").into(), *view, &common),
+        };
         Ok(Rules { id, common })
     }
 
@@ -293,12 +308,13 @@ impl<'s> Planner<'s> {
 
     /// Rules with the same programs share them.
     fn programs(&mut self, flags: &flags::Serve) -> Result<Arc<Programs>, Wrong> {
-        if let Some((_, programs)) = self.programs.iter().find(|(known, _)| *known == flags.programs) {
+        let known = (flags.programs.clone(), flags.falls_back_to_proxy());
+        if let Some((_, programs)) = self.programs.iter().find(|(other, _)| *other == known) {
             return Ok(Arc::clone(programs));
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
         let programs = Arc::new(Programs::prepare(flags, routes, &mut self.runnable)?);
-        self.programs.push((flags.programs.clone(), Arc::clone(&programs)));
+        self.programs.push((known, Arc::clone(&programs)));
         Ok(programs)
     }
 
@@ -513,7 +529,7 @@ fn private_roots(flags: &flags::Serve) -> Arc<[PrivateRoot]> {
             let folder = folder.strip_suffix(b"/").unwrap_or(folder);
             Some(PrivateRoot { prefix: prefix.clone(), folder: folder.into() })
         }
-        RouteMatch::Suffix(_) => None,
+        RouteMatch::Suffix(_) | RouteMatch::Rest => None,
     });
     roots.collect()
 }

@@ -17,7 +17,7 @@ struct Unsupported {
     why: &'static str,
 }
 
-const UNSUPPORTED: [Unsupported; 2] = [
+const UNSUPPORTED: [Unsupported; 3] = [
     Unsupported {
         key: "helpers",
         by: &[Arch::Sped, Arch::Pipelined, Arch::Mt, Arch::Mp],
@@ -29,6 +29,15 @@ const UNSUPPORTED: [Unsupported; 2] = [
         by: &[Arch::Mp],
         is_asked_for: |flags| flags.early_data == Switch::On,
         why: "--early-data on does not work with --arch mp: a session is known to one process alone. Choose another --arch",
+    },
+    Unsupported {
+        key: "proxy",
+        by: &[Arch::Pipelined, Arch::Mt, Arch::Mp],
+        is_asked_for: |flags| {
+            let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
+            [flags].into_iter().chain(of_sites).any(|flags| !flags.programs.http.proxy.is_empty())
+        },
+        why: "--proxy needs an architecture with event loops: --arch amped, uring or sped",
     },
 ];
 

@@ -128,6 +128,7 @@ impl Server {
             protocol,
             direct: false,
             number,
+            proxy: None,
         };
         let routes =
             vec![route(b"/cgi", UpstreamProtocol::Cgi, 0), route(b"/app", UpstreamProtocol::FastCgi, 1)];

@@ -66,6 +66,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         protocol: UpstreamProtocol::Cgi,
         direct: true,
         number: 0,
+        proxy: None,
     }];
     world.site().routes = Some(Routes::new(list, b"Flash", b"/srv", Budget::new(0)).into());
     let inet = Peer::Inet("192.0.2.7:5000".parse().unwrap());

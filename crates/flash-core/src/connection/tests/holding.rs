@@ -19,7 +19,7 @@ fn held(world: &mut World, protocol: UpstreamProtocol, taken: usize) -> Client {
     world.hear(&mut client, |program| {
         let mut say = |bytes: &[u8]| match protocol {
             UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
-            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.say(bytes),
         };
         say(ANSWER);
         (0..200).for_each(|_| say(&[b'x'; 16 << 10]));

@@ -27,7 +27,7 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
             let (first, rest) = ANSWER.split_at(ANSWER.len() - 2);
             let say = |program: &mut Program, bytes: &[u8]| match protocol {
                 UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
-                UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
+                UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.say(bytes),
             };
             world.hear(&mut client, |program| say(program, first));
             if closes == "in the middle" {
@@ -37,7 +37,9 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
                 say(program, rest);
                 match protocol {
                     UpstreamProtocol::FastCgi => program.say(end_record()),
-                    UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.ended = true,
+                    UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => {
+                        program.ended = true
+                    }
                 }
             });
             assert_eq!(&*reply(&client.got).body, b"hello", "{protocol:?}, {closes}");

@@ -25,6 +25,7 @@ mod piped;
 mod places;
 mod programs;
 mod proxied;
+mod proxying;
 mod ranges;
 mod rates;
 mod records;

@@ -13,11 +13,18 @@ pub(super) const GET: &str = "GET /cgi/a?b=c HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(super) const ANSWER: &[u8] = b"Content-Type: text/plain\n\nhello";
 
 pub(super) fn routes() -> Routes {
-    let route = |place, protocol, number| Route { matches: place, protocol, direct: false, number };
+    let route = |place, protocol, number| Route {
+        matches: place,
+        protocol,
+        direct: false,
+        number,
+        proxy: (protocol == UpstreamProtocol::Http).then(Arc::default),
+    };
     let list = vec![
         route(RouteMatch::Prefix(b"/cgi".as_slice().into()), UpstreamProtocol::Cgi, 0),
         route(RouteMatch::Prefix(b"/app".as_slice().into()), UpstreamProtocol::FastCgi, 1),
         route(RouteMatch::Suffix(b".php".as_slice().into()), UpstreamProtocol::FastCgi, 2),
+        route(RouteMatch::Prefix(b"/proxy".as_slice().into()), UpstreamProtocol::Http, 3),
     ];
     Routes::new(list, b"Flash", b"/srv", Budget::new(0))
 }
@@ -198,7 +205,7 @@ fn a_client_that_is_behind_does_not_hold_up_its_program_while_there_is_room() {
         client.socket = Socket::FULL;
         let say = |program: &mut Program, bytes: &[u8]| match protocol {
             UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
-            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.say(bytes),
         };
         let say_much = |program: &mut Program| (0..30).for_each(|_| say(program, &[b'~'; 16 << 10]));
         world.hear(&mut client, |program| {
@@ -216,7 +223,7 @@ fn a_client_that_is_behind_does_not_hold_up_its_program_while_there_is_room() {
         }
         world.hear(&mut client, |program| match protocol {
             UpstreamProtocol::FastCgi => program.say(end_record()),
-            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.ended = true,
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.ended = true,
         });
         assert!(client.connection.is_idle(), "{protocol:?}");
         assert_eq!(client.got.iter().filter(|byte| **byte == b'~').count(), 60 * (16 << 10));

@@ -31,7 +31,7 @@ fn request(protocol: UpstreamProtocol, body: &[u8], chunk_bytes: usize) -> Vec<u
 fn told(program: &Program) -> Vec<u8> {
     match program.manner.protocol {
         UpstreamProtocol::FastCgi => body_of(&program.told).expect("the end was told"),
-        UpstreamProtocol::Cgi | UpstreamProtocol::Nph => {
+        UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => {
             assert!(program.told_end);
             program.told.clone()
         }

@@ -22,7 +22,7 @@ fn world_with(answers_bytes: u64, spool_bytes: u64) -> World {
 fn say(program: &mut Program, bytes: &[u8]) {
     match program.manner.protocol {
         UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
-        UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
+        UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.say(bytes),
     }
 }
 
@@ -34,7 +34,7 @@ fn say_much(program: &mut Program) {
     }
     match program.manner.protocol {
         UpstreamProtocol::FastCgi => program.say(end_record()),
-        UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.ended = true,
+        UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http => program.ended = true,
     }
 }
 

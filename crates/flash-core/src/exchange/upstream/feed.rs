@@ -32,6 +32,9 @@ impl UpstreamExchange {
                 spooled.make_room(&routes.answers, None);
                 spooled.room(&routes.answers)
             }
+            (Stage::Running(_), _) if self.reply.is_tunnel() => {
+                OUTGOING_BYTES_MAX.saturating_sub(self.outgoing.left())
+            }
             // A small body, which waited where it arrived.
             (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
             _ => 0,

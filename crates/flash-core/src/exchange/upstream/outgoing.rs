@@ -37,7 +37,9 @@ impl Outgoing {
         match (self.write_half, protocol) {
             (WriteHalf::Refused, _) => {}
             (_, UpstreamProtocol::FastCgi) => Encoder.body(data, &mut self.bytes),
-            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
+            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http) => {
+                self.bytes.extend_from_slice(data);
+            }
         }
     }
 
@@ -48,6 +50,8 @@ impl Outgoing {
                 Encoder.end_body(&mut self.bytes);
                 self.write_half = WriteHalf::Shut;
             }
+            // Its length was in the head.
+            (_, UpstreamProtocol::Http) => self.write_half = WriteHalf::Shut,
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.write_half = WriteHalf::ShutdownDue,
         }
     }

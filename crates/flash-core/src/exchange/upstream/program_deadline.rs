@@ -20,6 +20,8 @@ pub(crate) enum Awaited {
     Program,
     /// The client: it is so far behind that its program cannot go on.
     Client,
+    /// The client or the upstream, through a tunnel.
+    Either,
 }
 
 impl Default for ProgramDeadline {
@@ -42,6 +44,7 @@ impl ProgramDeadline {
             self.until_ms = match awaited {
                 Awaited::Nothing => u64::MAX,
                 Awaited::Program => now_ms.saturating_add(settings.program_silence_ms),
+                Awaited::Either => now_ms.saturating_add(settings.tunnel_idle_ms),
                 Awaited::Client => now_ms.saturating_add(self.credit.left_ms(settings.program_send_ms)),
             };
         }

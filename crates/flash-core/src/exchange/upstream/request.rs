@@ -23,8 +23,11 @@ use crate::path::SitePath;
 use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::site::Site;
-use crate::site::routes::{RouteMatch, Routed};
+use crate::site::fallback::Fallback;
+use crate::site::routes::{RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
+
+use super::http_request::{self, Told};
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
@@ -38,6 +41,10 @@ pub(crate) struct Request {
     /// The site's fallback answers, and not what the head's path leads to.
     is_fallback: bool,
     pub(crate) variables: Arc<Variables>,
+    /// What an HTTP server is sent in their place.
+    pub(super) http_head: Vec<u8>,
+    /// The client and the server may go on with WebSocket.
+    pub(super) upgrades: bool,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
@@ -62,6 +69,8 @@ impl Request {
             script,
             is_fallback: program.is_fallback,
             variables: Arc::default(),
+            http_head: Vec::new(),
+            upgrades: false,
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
@@ -124,47 +133,53 @@ impl Request {
         body_bytes: Option<u64>,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
-        let peer = transport.peer;
         let routes = site.routes.as_ref()?;
         let head = self.parse();
-        let path = match (self.is_fallback, head.target) {
-            // The head's own target stays in REQUEST_URI.
-            (true, _) => site.settings.fallback.as_ref()?.path().clone(),
-            (false, Target::Origin { path, .. }) => SitePath::parse(path).ok()?,
-            (false, _) => return None,
-        };
-        let Routed { route, split } = match self.script.as_deref() {
-            Some(name) => {
-                // An index file lies below the path, so no path follows the script's name.
-                let info = path.as_bytes().strip_prefix(name).unwrap_or_default();
-                Routed { route: routes.of_script(name)?, split: Split { name, info } }
-            }
-            None => routes.of(&path)?,
-        };
-        let place = routes.place();
-        let mut variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
+        let path = self.path(&head, site)?;
+        let Routed { route, split } = self.routed(&path, routes)?;
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
-        if let Some(id) = &id {
-            variables.remove(&[request_id::VARIABLE]);
-            variables.push(request_id::VARIABLE, id.as_bytes());
-        }
-        cx.server.settings.trace_context.tell(&mut variables, &head, timing.id);
-        if let Some(user) = terms.user_of(&head) {
-            variables.log_in(user.user());
-        }
-        if let Some(bytes) = body_bytes {
-            variables.add_content_length(bytes);
-        }
-        // Below a prefix, the opener finds the CGI script.
-        if !matches!(
-            (&route.matches, route.protocol),
-            (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
-        ) {
-            let file = [&*place.document_root, routes.file_of(split.name)].concat();
-            variables.add_script(&split, Some(&file));
+        let (mut variables, mut http_head) = (Variables::default(), Vec::new());
+        match &route.proxy {
+            Some(rules) => {
+                let told = Told {
+                    rules,
+                    strip_prefix: routes.strip_prefix(),
+                    peer: transport.peer,
+                    is_of_proxy: cx.server.settings.trusted_proxies.trust(transport.peer),
+                    client: cx.server.settings.trusted_proxies.client(transport, head.fields),
+                    version: self.version,
+                    request_id: id.as_ref().map(PassedId::as_bytes),
+                    trace: cx.server.settings.trace_context.told(&head, timing.id),
+                    body_bytes,
+                };
+                http_head = http_request::write(&head, &told);
+            }
+            None => {
+                let place = routes.place();
+                variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
+                if let Some(id) = &id {
+                    variables.remove(&[request_id::VARIABLE]);
+                    variables.push(request_id::VARIABLE, id.as_bytes());
+                }
+                cx.server.settings.trace_context.tell(&mut variables, &head, timing.id);
+                if let Some(user) = terms.user_of(&head) {
+                    variables.log_in(user.user());
+                }
+                if let Some(bytes) = body_bytes {
+                    variables.add_content_length(bytes);
+                }
+                // Below a prefix, the opener finds the CGI script.
+                if !matches!(
+                    (&route.matches, route.protocol),
+                    (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
+                ) {
+                    let file = [&*place.document_root, routes.file_of(split.name)].concat();
+                    variables.add_script(&split, Some(&file));
+                }
+            }
         }
         // A Unix socket does not tell how many bytes its client has read.
-        let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
+        let is_inet = matches!(transport.peer, Peer::Inet(_)) && transport.tls.is_none();
         let is_get = head.method == Method::Get && head.body == Body::None;
         let may_be_direct = may_have_client && is_inet && is_get;
         let direct = (route.direct && may_be_direct)
@@ -175,17 +190,44 @@ impl Request {
         }
         let begin = Open {
             route: route.number,
-            path: path.clone().into_owned(),
+            path: path.clone(),
             variables: Arc::new(variables),
             name: Arc::clone(&self.name),
             again: self.again,
             direct,
             upstreams: routes.upstreams.clone(),
         };
+        let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
         self.id = id.map(|id| id.as_bytes().into());
         self.is_direct = begin.direct.is_some();
-        self.variables = Arc::clone(&begin.variables);
+        self.upgrades = upgrades;
+        (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Some(begin)
+    }
+
+    /// The path that a route is looked for by.
+    fn path(&self, head: &Head<'_>, site: &Site) -> Option<SitePath<'static>> {
+        let fallback = site.settings.fallback.as_ref().filter(|_| self.is_fallback);
+        match (fallback.and_then(Fallback::path), head.target) {
+            // The head's own target stays in REQUEST_URI.
+            (Some(path), _) => Some(path.clone()),
+            (None, Target::Origin { path, .. }) => Some(SitePath::parse(path).ok()?.into_owned()),
+            (None, _) => None,
+        }
+    }
+
+    fn routed<'a>(&'a self, path: &'a SitePath<'_>, routes: &'a Routes) -> Option<Routed<'a, 'a>> {
+        match self.script.as_deref() {
+            Some(name) => {
+                // An index file lies below the path, so no path follows the script's name.
+                let info = path.as_bytes().strip_prefix(name).unwrap_or_default();
+                Some(Routed { route: routes.of_script(name)?, split: Split { name, info } })
+            }
+            None => routes.of(path).or_else(|| {
+                let route = routes.rest().filter(|_| self.is_fallback)?;
+                Some(Routed { route, split: Split { name: path.as_bytes(), info: b"" } })
+            }),
+        }
     }
 
     /// What a program gets to write straight to the client. The program continues this head.

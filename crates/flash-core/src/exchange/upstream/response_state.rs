@@ -1,11 +1,13 @@
 //! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
 use flash_cgi::response::{self, Kind, Limits, Parsed};
+use flash_http::chunked::Chunked;
 use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
 
 use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
+use super::http_request;
 use super::request::Request;
 use crate::clients::pace::{self, SaidRate};
 use crate::clock::Now;
@@ -13,6 +15,7 @@ use crate::connection::context::Context;
 use crate::exchange::hand_off::{self, HandOff};
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
+use crate::file::header;
 use crate::record::refusal::RefusalLog;
 use crate::record::request_id;
 use crate::server::Server;
@@ -29,10 +32,14 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) head_only: bool,
     /// The codings that the client takes.
     pub(crate) accepts: Accepts,
+    /// The client and the upstream may go on with WebSocket.
+    pub(crate) upgrades: bool,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
     pub(crate) rate: Option<SaidRate>,
+    /// Another response can follow over the upstream's connection.
+    pub(crate) persists: bool,
 }
 
 impl<'a, S> Writer<'a, S> {
@@ -45,8 +52,9 @@ impl<'a, S> Writer<'a, S> {
         cx: &Context<'c>,
     ) -> Self {
         let Server { settings, refusals, .. } = cx.server;
-        let (limits, accepts) = (&settings.program_head, request.accepts);
-        Self { site, refusals, now: cx.now, limits, sink, head_only, accepts, head: None, rate: None }
+        let (limits, accepts, upgrades) = (&settings.program_head, request.accepts, request.upgrades);
+        let (now, head, rate, persists) = (cx.now, None, None, false);
+        Self { site, refusals, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
     }
 }
 
@@ -62,7 +70,11 @@ pub(crate) enum ResponseState {
         left: Option<u64>,
         /// What compresses it, if that is done.
         coded: Option<Box<CodedBody>>,
+        /// It comes in chunks.
+        chunks: Option<Chunked>,
     },
+    /// Whatever comes is the client's.
+    Tunnel,
     /// The client has the whole response. What the upstream still writes is dropped, up to this much.
     Discard {
         left: usize,
@@ -84,7 +96,15 @@ pub(crate) enum HeadForm {
     Cgi,
     /// As a whole response of HTTP/1, which the client's protocol cannot carry as it is.
     Nph,
+    /// The same, of a server. So many interim responses came before it.
+    Http {
+        interim: u8,
+    },
 }
+
+const SWITCHING_PROTOCOLS: u16 = 101;
+/// A server that sends more interim responses (RFC 9110 §15.2) never comes to an end.
+const INTERIM_MAX: u8 = 16;
 
 /// How much Flash reads and drops after the response's end.
 pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
@@ -92,6 +112,10 @@ pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 impl ResponseState {
     pub(crate) fn new() -> Self {
         Self::Head { form: HeadForm::Cgi, seen: Vec::new() }
+    }
+
+    pub(crate) fn of_server() -> Self {
+        Self::Head { form: HeadForm::Http { interim: 0 }, seen: Vec::new() }
     }
 
     pub(crate) fn raw() -> Self {
@@ -111,6 +135,10 @@ impl ResponseState {
     /// Whether everything that the client gets has been written.
     pub(crate) fn is_written(&self) -> bool {
         matches!(self, Self::Complete | Self::Discard { .. })
+    }
+
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self, Self::Tunnel)
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -137,11 +165,12 @@ impl ResponseState {
         }
     }
 
+    /// Returns how many of the bytes belong to the response.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<(), GatewayError> {
+    ) -> Result<usize, GatewayError> {
         match self {
             Self::Head { form, seen } if seen.is_empty() => {
                 let form = *form;
@@ -151,12 +180,17 @@ impl ResponseState {
                 let before = seen.len();
                 seen.extend_from_slice(bytes);
                 if !response::may_progress(seen, before, writer.limits) {
-                    return Ok(());
+                    return Ok(bytes.len());
                 }
                 let (form, seen) = (*form, std::mem::take(seen));
-                self.read_head(form, &seen, writer)
+                Ok(self.read_head(form, &seen, writer)?.saturating_sub(before))
             }
-            Self::Body { left, coded } => {
+            Self::Tunnel => {
+                writer.sink.write(bytes);
+                Ok(bytes.len())
+            }
+            Self::Body { chunks: Some(_), .. } => self.take_chunks(bytes, writer),
+            Self::Body { left, coded, chunks: None } => {
                 // The client would take bytes beyond the length for the next response.
                 let most = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
                 let bytes = &bytes[..bytes.len().min(most)];
@@ -173,7 +207,7 @@ impl ResponseState {
                     }
                     *self = Self::Complete;
                 }
-                Ok(())
+                Ok(bytes.len())
             }
             Self::Discard { left } => {
                 match left.checked_sub(bytes.len()) {
@@ -181,22 +215,46 @@ impl ResponseState {
                     // The client has the whole response.
                     None => *self = Self::Complete,
                 }
-                Ok(())
+                Ok(bytes.len())
             }
             Self::Redirect { left, .. } => {
                 *left = left
                     .checked_sub(bytes.len())
                     .ok_or_else(|| GatewayError::of_program("goes on and on where no body was asked for"))?;
-                Ok(())
+                Ok(bytes.len())
             }
             Self::Raw if !writer.sink.raw() => self.read_head(HeadForm::Nph, bytes, writer),
             Self::Raw => {
                 writer.head = Some((raw_status(bytes), 0));
-                *self = Self::Body { left: None, coded: None };
+                *self = Self::Body { left: None, coded: None, chunks: None };
                 self.take(bytes, writer)
             }
-            Self::Complete => Ok(()),
+            Self::Complete => Ok(0),
         }
+    }
+
+    fn take_chunks(
+        &mut self,
+        bytes: &[u8],
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<usize, GatewayError> {
+        let Self::Body { coded, chunks: Some(decoder), .. } = self else { return Ok(0) };
+        let mut written = Ok(());
+        let progress = decoder.read(bytes, |data| match coded {
+            _ if written.is_err() => {}
+            Some(coded) => written = coded.write(data, writer.sink),
+            None => writer.sink.write(data),
+        });
+        let progress = progress.map_err(|reject| GatewayError::of_program(reject.reason))?;
+        written?;
+        if progress.complete {
+            match coded.take() {
+                Some(coded) => coded.finish(writer.sink)?,
+                None => writer.sink.end(),
+            }
+            *self = Self::Complete;
+        }
+        Ok(progress.consumed)
     }
 
     fn read_head(
@@ -204,21 +262,25 @@ impl ResponseState {
         form: HeadForm,
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<(), GatewayError> {
+    ) -> Result<usize, GatewayError> {
         let parsed = match form {
             HeadForm::Cgi => response::parse(bytes, writer.limits),
             HeadForm::Nph => response::parse_nph(bytes, writer.limits),
+            HeadForm::Http { .. } => response::parse_http(bytes, writer.limits),
         };
         match parsed {
             Ok(Parsed::Incomplete) => {
                 *self = Self::Head { form, seen: bytes.to_vec() };
-                Ok(())
+                Ok(bytes.len())
             }
             Ok(Parsed::Complete { head, bytes: length }) => {
                 writer.rate = head.limit_rate.and_then(pace::said_by_program);
+                writer.persists = head.of_connection.persists;
                 let hand_off =
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match (hand_off, head.kind) {
+                    _ if head.status.0 == SWITCHING_PROTOCOLS => writer.tunnel(&head)?,
+                    _ if head.status.0 < 200 => Self::after_interim(form)?,
                     (Some(to), _) => writer.hand_off(&head, to)?,
                     (None, Kind::LocalRedirect(target)) => {
                         Self::Redirect { target: target.to_vec(), hand_off: None, left: DISCARD_BYTES_MAX }
@@ -229,12 +291,26 @@ impl ResponseState {
                     }
                     (None, Kind::Document | Kind::ClientRedirectWithDocument) => writer.document(&head),
                 };
+                if let (HeadForm::Http { .. }, Self::Discard { .. }) = (form, &*self) {
+                    // What follows is no body (RFC 9112 §6.3).
+                    *self = Self::Complete;
+                }
                 match &bytes[length..] {
-                    [] => Ok(()),
-                    rest => self.take(rest, writer),
+                    [] => Ok(length),
+                    rest => Ok(length + self.take(rest, writer)?),
                 }
             }
             Err(bad) => Err(GatewayError::of_program(bad.reason)),
+        }
+    }
+
+    /// What comes after an interim response. The client gets none: it may not know them, and what they say is said again.
+    fn after_interim(form: HeadForm) -> Result<Self, GatewayError> {
+        match form {
+            HeadForm::Http { interim } if interim < INTERIM_MAX => {
+                Ok(Self::Head { form: HeadForm::Http { interim: interim + 1 }, seen: Vec::new() })
+            }
+            _ => Err(GatewayError::of_program("sends interim responses without end")),
         }
     }
 
@@ -246,13 +322,17 @@ impl ResponseState {
             }
             Self::Raw => return Err(GatewayError::of_program("ended without a word")),
             Self::Head { .. } => return Err(GatewayError::of_program("ended in the middle of its head")),
+            Self::Body { chunks: Some(_), .. } => {
+                return Err(GatewayError::of_program("ended before its last chunk"));
+            }
             Self::Body { left: Some(_), .. } => {
                 return Err(GatewayError::of_program("ended before the length that it had promised"));
             }
-            Self::Body { left: None, coded } => match coded.take() {
+            Self::Body { left: None, coded, chunks: None } => match coded.take() {
                 Some(coded) => coded.finish(writer.sink)?,
                 None => writer.sink.end(),
             },
+            Self::Tunnel => writer.sink.end(),
             Self::Discard { .. } | Self::Complete => {}
             Self::Redirect { .. } => return Ok(()),
         }
@@ -279,10 +359,11 @@ impl<S: ResponseSink> Writer<'_, S> {
             _ if bodiless || self.head_only => BodyLength::None,
             _ => BodyLength::Unknown,
         };
+        let chunks = head.of_connection.is_chunked.then(Chunked::default);
         let reply = match left {
             Some(0) if !self.head_only => ResponseState::Complete,
             _ if bodiless || self.head_only => ResponseState::Discard { left: DISCARD_BYTES_MAX },
-            _ => ResponseState::Body { left, coded },
+            _ => ResponseState::Body { left, coded, chunks },
         };
         let template = &self.site.template;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
@@ -305,6 +386,25 @@ impl<S: ResponseSink> Writer<'_, S> {
         }
         self.head = Some((head.status, writer.length(length).end()));
         reply
+    }
+
+    /// The upstream goes on with WebSocket. What follows is the client's as it comes.
+    fn tunnel(&mut self, head: &response::Head<'_>) -> Result<ResponseState, GatewayError> {
+        let is_asked = self.upgrades && head.of_connection.upgrade.is_some_and(http_request::is_websocket);
+        if !is_asked || !self.sink.raw() {
+            return Err(GatewayError::of_program("goes on with a protocol that nobody asked for"));
+        }
+        let mut out = Vec::new();
+        out.extend_from_slice(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+        );
+        for (name, value) in head.fields().filter(|(name, _)| lets_pass(self.site, name)) {
+            header::field(&mut out, name, value);
+        }
+        out.extend_from_slice(b"\r\n");
+        self.sink.write(&out);
+        self.head = Some((head.status, out.len() as u64));
+        Ok(ResponseState::Tunnel)
     }
 
     /// A file answers in the program's place.

@@ -14,7 +14,7 @@ impl Http1 {
     /// Gives the upstream the part of the request's body that has arrived.
     pub(crate) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, .. } = &mut **current;
+        let Current { exchange, body, client, .. } = &mut **current;
         let body_bytes_max = exchange.terms.body_bytes_max;
         let Some(upstream) = exchange.upstream_mut() else { return };
         if let RequestBody::Length { left } = body
@@ -45,6 +45,14 @@ impl Http1 {
             }
         }
         self.input.drain(..used);
+        if let RequestBody::Tunnel = body {
+            if used > 0 {
+                upstream.program_lives(cx);
+            }
+            if client.has_ended && self.input.is_empty() {
+                upstream.end_tunnel();
+            }
+        }
         self.deadline.progressed(used as u64);
         if self.input.is_empty() {
             cx.buffers.give_back_input(std::mem::take(&mut self.input));

@@ -7,6 +7,7 @@ use flash_http::status::Status;
 
 use super::answer::Answered;
 use super::drop_body::Dropped;
+use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::connection::context::Context;
 use crate::exchange::ExchangeState;
@@ -66,8 +67,10 @@ impl Http1 {
                 }
                 // The client may still read: only sending tells. But no program may take a part of a request for the whole.
                 client.has_ended = true;
-                if !body.ends_within(&self.input) {
-                    self.abort(cx);
+                match body {
+                    RequestBody::Tunnel => self.feed(cx),
+                    body if !body.ends_within(&self.input) => self.abort(cx),
+                    _ => {}
                 }
             }
             Phase::ReadRequest | Phase::DropBody(_) | Phase::Lingering { .. } => self.phase = Phase::Closed,

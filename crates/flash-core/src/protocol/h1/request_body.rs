@@ -11,8 +11,15 @@ use crate::exchange::upstream::RequestBodyLength;
 /// A body that is being read.
 #[derive(Debug)]
 pub(crate) enum RequestBody {
-    Length { left: u64 },
-    Chunks { decoder: Chunked, bytes: u64 },
+    Length {
+        left: u64,
+    },
+    Chunks {
+        decoder: Chunked,
+        bytes: u64,
+    },
+    /// The connection goes on with another protocol. What arrives is the upstream's.
+    Tunnel,
     Complete,
 }
 
@@ -32,7 +39,7 @@ impl RequestBody {
     /// What the exchange has to know about the body's length.
     pub(crate) fn length(&self) -> RequestBodyLength {
         match self {
-            Self::Complete => RequestBodyLength::None,
+            Self::Complete | Self::Tunnel => RequestBodyLength::None,
             Self::Length { .. } => RequestBodyLength::Known,
             Self::Chunks { .. } => RequestBodyLength::Unknown,
         }
@@ -41,7 +48,7 @@ impl RequestBody {
     /// Whether the input contains the rest of the body.
     pub(crate) fn ends_within(&self, input: &[u8]) -> bool {
         match self {
-            Self::Complete => true,
+            Self::Complete | Self::Tunnel => true,
             Self::Length { left } => input.len() as u64 >= *left,
             Self::Chunks { decoder, .. } => {
                 decoder.clone().decode(input).is_ok_and(|progress| progress.complete)
@@ -72,6 +79,10 @@ impl RequestBody {
     ) -> Result<usize, Reject> {
         let (used, complete) = match self {
             Self::Complete => return Ok(0),
+            Self::Tunnel => {
+                sink(input);
+                (input.len(), false)
+            }
             Self::Length { left } => {
                 let used = (*left).min(input.len() as u64);
                 *left -= used;

@@ -1,6 +1,7 @@
 //! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
 use super::framing::Sink;
+use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::clients::deadline::Waiting;
 use crate::connection::context::Context;
@@ -73,7 +74,7 @@ impl Http1 {
     /// The upstream has written something, which goes into the output.
     pub(crate) fn upstream_event(&mut self, id: ExchangeId, event: UpstreamEvent<'_>, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, framing, .. } = &mut **current;
+        let Current { exchange, framing, body, .. } = &mut **current;
         let Exchange {
             state: ExchangeState::Upstream(upstream),
             record,
@@ -109,6 +110,9 @@ impl Http1 {
             cx.tally.responses += 1;
             let of = (&***site, *terms, *timing);
             *record = Some(upstream.request.record(of, &self.transport, written, cx));
+        }
+        if upstream.is_tunnel() {
+            *body = RequestBody::Tunnel;
         }
         if let Some(from) = kept_from {
             upstream.store(&output.take_behind(from));

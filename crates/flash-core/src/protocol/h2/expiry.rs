@@ -166,7 +166,8 @@ impl Http2 {
             Some(Awaited::Program) => {
                 return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
             }
-            Some(Awaited::Client) => {
+            // Nothing of HTTP/2 becomes a tunnel.
+            Some(Awaited::Client | Awaited::Either) => {
                 cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.reset(id, ErrorCode::CANCEL, cx);
             }

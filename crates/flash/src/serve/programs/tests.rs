@@ -63,6 +63,7 @@ fn every_flag_becomes_a_route() {
                 UpstreamConfig::Cgi { folder } => format!("folder {folder}"),
                 UpstreamConfig::FastCgi(Address::Unix(_)) => "unix".to_owned(),
                 UpstreamConfig::FastCgi(Address::Inet(all)) => format!("port {}", all[0].port()),
+                UpstreamConfig::Http(_) => "proxy".into(),
                 UpstreamConfig::Application(Application { command, name, requests_max, .. }) => {
                     format!("command {command} {name} {}", *requests_max == usize::MAX)
                 }

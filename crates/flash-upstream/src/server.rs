@@ -1,4 +1,4 @@
-//! FastCGI servers that run on their own, and the idle connections that are kept to them.
+//! FastCGI and HTTP servers that run on their own, and the idle connections that are kept to them.
 //!
 //! The common case needs no other thread: an idle connection, or a new one that is made at once. Connections that take
 //! time are finished by the [background thread](crate::background). What is sent over a connection is the request
@@ -31,11 +31,15 @@ use crate::settings::Settings;
 
 #[derive(Debug)]
 pub(crate) struct Server {
+    protocol: UpstreamProtocol,
+    /// As the operator has written it.
+    name: String,
     address: Address,
     idle: IdleConnections,
     breaker: CircuitBreaker,
-    /// New connections that have not answered yet.
+    /// New connections to a FastCGI server that have not answered yet.
     first_responses: FirstResponses,
+    under_way: AtomicUsize,
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
@@ -82,6 +86,7 @@ pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 
 impl Server {
     pub(crate) fn new(
+        (protocol, name): (UpstreamProtocol, String),
         address: Address,
         settings: &Settings,
         background: Arc<CommandChannel>,
@@ -90,10 +95,13 @@ impl Server {
     ) -> Self {
         let now = Instant::now();
         Self {
+            protocol,
+            name,
             address,
             idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
             breaker: CircuitBreaker::new(settings.connect, now),
             first_responses: FirstResponses::new(now),
+            under_way: AtomicUsize::new(0),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
             connect: settings.connect,
@@ -129,6 +137,16 @@ impl Server {
         None
     }
 
+    /// Whether it could not be reached a moment ago.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        self.breaker.is_open(now)
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
     fn refuse(&self) -> Opened {
         self.counter.add(ProgramCount::Refused, 1);
         Opened::Failed(OpenError::Busy)
@@ -150,10 +168,11 @@ impl Server {
 
     fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Opened {
         if self.breaker.succeeded() {
-            self.reporter.log(format_args!("{}: can be reached again", self.address));
+            self.reporter.log(format_args!("{}: can be reached again", self.name));
         }
         self.counter.add(ProgramCount::Started, 1);
-        let slot = self.first_responses.begin(Instant::now());
+        let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
+        let slot = is_fastcgi.then(|| self.first_responses.begin(Instant::now())).flatten();
         self.lend(stream, Arc::clone(name), slot, false)
     }
 
@@ -161,19 +180,20 @@ impl Server {
         self.counter.add(ProgramCount::Failed, 1);
         if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
             // The fault is on this side.
-            self.reporter.log(format_args!("{}: {error}", self.address));
+            self.reporter.log(format_args!("{}: {error}", self.name));
             return OpenError::Busy;
         }
         let pause = self.breaker.failed(Instant::now());
-        self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.address));
+        self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.name));
         if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
     }
 
     fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
         let counted = Counted::one(&self.counter, ProgramCount::Busy);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
         let (server, lines) = (Arc::clone(self), LineLimiter::default());
         let lease = Box::new(ConnectionLease { server, name, slot, lines, _counted: counted });
-        Opened::Running(stream, Upstream { protocol: UpstreamProtocol::FastCgi, lease, used })
+        Opened::Running(stream, Upstream { protocol: self.protocol, lease, used })
     }
 }
 
@@ -225,7 +245,7 @@ impl FullSocket for Dial {
             Attempt::Full => {
                 self.server.reporter.log(format_args!(
                     "{}: as many wait there as may, for {:?}",
-                    self.server.address, self.server.connect
+                    self.server.name, self.server.connect
                 ));
                 let refused = self.server.refuse();
                 self.end(refused);
@@ -333,6 +353,7 @@ impl Lease for ConnectionLease {
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
         self.answered();
+        self.server.under_way.fetch_sub(1, Ordering::Relaxed);
         self.lines.end(|line| self.server.reporter.stderr_line(&self.name, line));
     }
 }

@@ -1,0 +1,198 @@
+//! The head of a request as an HTTP/1.1 server behind this one gets it.
+//!
+//! It is written anew, so nothing of the client's framing gets there (RFC 9112 §11.2), nor what a client says in place of a proxy
+//! (RFC 9110 §7.6).
+
+use flash_http::head::{Body, RequestHead, Version};
+use flash_http::method::Method;
+use flash_http::percent;
+
+use crate::connection::transport::TransportInfo;
+use crate::file::header::field;
+use crate::path::SitePath;
+use crate::record::{Peer, trace};
+use crate::site::proxy_rules::ProxyRules;
+
+/// What the server behind is told of a request.
+pub(super) struct Told<'a> {
+    pub(super) rules: &'a ProxyRules,
+    /// What the path begins with that it does not see.
+    pub(super) strip_prefix: &'a [u8],
+    /// Who is connected, and whether that is a trusted proxy: what it says of others is passed on.
+    pub(super) peer: Peer,
+    pub(super) is_of_proxy: bool,
+    /// Whose request it is.
+    pub(super) client: TransportInfo,
+    pub(super) version: Version,
+    pub(super) request_id: Option<&'a [u8]>,
+    pub(super) trace: trace::Told,
+    /// The length of a body whose head gives none.
+    pub(super) body_bytes: Option<u64>,
+}
+
+/// Fields of one connection (RFC 9110 §7.6.1), and those that are written anew.
+const REPLACED: [&str; 20] = [
+    "connection",
+    "content-length",
+    "cookie",
+    "early-data",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-request-id",
+];
+
+/// Whether the client asks for a connection of WebSocket (RFC 6455 §4.1).
+pub(super) fn asks_for_websocket(head: &RequestHead<'_>, version: Version) -> bool {
+    version == Version::Http11
+        && head.method == Method::Get
+        && head.body == Body::None
+        && options(head).any(|option| option.eq_ignore_ascii_case(b"upgrade"))
+        && values(head, "upgrade").any(is_websocket)
+}
+
+/// Whether an `Upgrade` field names it.
+pub(super) fn is_websocket(value: &[u8]) -> bool {
+    value.split(|&byte| byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Writes the head, with its empty line.
+pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
+    let rules = told.rules;
+    let mut out = Vec::with_capacity(1 << 10);
+    out.extend_from_slice(head.method_name);
+    out.push(b' ');
+    write_target(head, told, &mut out);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    let asked = head.host.unwrap_or_default();
+    field(&mut out, b"Host", rules.host.as_deref().unwrap_or(asked));
+    let options: Vec<&[u8]> = options(head).collect();
+    let is_passed = |name: &[u8]| {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        let is_replaced = REPLACED.iter().any(|other| is(other.as_bytes()))
+            || options.iter().any(|option| is(option))
+            || is(b"forwarded") && !told.is_of_proxy
+            || is(b"traceparent") && (told.trace.own.is_some() || !told.trace.is_valid)
+            || is(b"tracestate") && !told.trace.is_valid;
+        // Most servers cannot tell an underscore from a dash.
+        !is_replaced && !name.contains(&b'_') && !rules.names(name)
+    };
+    for (name, value) in head.fields.filter(|(name, _)| is_passed(name)) {
+        field(&mut out, name, value);
+    }
+    write_own(head, told, &mut out);
+    for (name, value) in rules.fields.iter().filter(|(_, value)| !value.is_empty()) {
+        field(&mut out, name, value);
+    }
+    if asks_for_websocket(head, told.version) {
+        out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// The fields that Flash itself says.
+fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
+    let mut own = |name: &str, value: &[u8]| {
+        if !told.rules.names(name.as_bytes()) {
+            field(out, name.as_bytes(), value);
+        }
+    };
+    // RFC 9113 §8.2.3: HTTP/2 may bring it in pieces.
+    match values(head, "cookie").collect::<Vec<_>>().join(&b"; "[..]) {
+        cookie if cookie.is_empty() => {}
+        cookie => own("Cookie", &cookie),
+    }
+    let before = values(head, "x-forwarded-for").filter(|_| told.is_of_proxy).map(<[u8]>::to_vec);
+    let peer = matches!(told.peer, Peer::Inet(_)).then(|| told.peer.to_string().into_bytes());
+    match before.chain(peer).collect::<Vec<_>>().join(&b", "[..]) {
+        chain if chain.is_empty() => {}
+        chain => own("X-Forwarded-For", &chain),
+    }
+    if let Peer::Inet(_) = told.client.peer {
+        own("X-Real-IP", told.client.peer.to_string().as_bytes());
+    }
+    own("X-Forwarded-Proto", told.client.scheme.name().as_bytes());
+    let host = values(head, "x-forwarded-host").next().filter(|_| told.is_of_proxy);
+    own("X-Forwarded-Host", host.or(head.host).unwrap_or_default());
+    own("Via", if told.version == Version::Http2 { b"2 flash" } else { b"1.1 flash" });
+    if let Some(id) = told.request_id {
+        own("X-Request-Id", id);
+    }
+    if let Some(parent) = told.trace.own {
+        own("traceparent", parent.to_value().as_bytes());
+    }
+    if told.client.is_early() {
+        // RFC 8470 §5.1
+        own("Early-Data", b"1");
+    }
+    match (head.body, told.body_bytes) {
+        (Body::Length(bytes), _) | (Body::Chunked, Some(bytes)) => {
+            field(out, b"Content-Length", bytes.to_string().as_bytes());
+        }
+        // RFC 9110 §8.6
+        _ if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => field(out, b"Content-Length", b"0"),
+        _ => {}
+    }
+}
+
+/// The path is the one that rules were asked about: as the client has written it, if that has no dots that lead elsewhere.
+fn write_target(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
+    let raw = head.target.raw_path();
+    out.extend_from_slice(&told.rules.base);
+    match rest(raw, told.strip_prefix) {
+        Some(rest) => {
+            if !rest.starts_with(b"/") {
+                out.push(b'/');
+            }
+            out.extend_from_slice(rest);
+        }
+        None => {
+            let path = SitePath::parse(raw).map(SitePath::into_owned);
+            let path = path.as_ref().map_or(&b"/"[..], SitePath::as_bytes);
+            let path =
+                path.strip_prefix(told.strip_prefix).filter(|rest| rest.starts_with(b"/")).unwrap_or(path);
+            percent::encode_path(path, out);
+        }
+    }
+    if let Some(query) = head.target.query() {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+}
+
+/// What follows the prefix in a path as it was written. `None` if that is not to be seen there.
+fn rest<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
+    let is_plain = |raw: &[u8]| {
+        let decoded = percent::decode(raw)?;
+        let mut segments = decoded.split(|&byte| byte == b'/');
+        Some(!segments.any(|segment| matches!(segment, b"." | b"..")))
+    };
+    let rest =
+        raw.strip_prefix(prefix).filter(|rest| prefix.is_empty() || matches!(rest, [] | [b'/', ..]))?;
+    is_plain(raw)?.then_some(rest)
+}
+
+/// What `Connection` says: words, and names of fields for this connection alone.
+fn options<'b>(head: &RequestHead<'b>) -> impl Iterator<Item = &'b [u8]> {
+    values(head, "connection").flat_map(|value| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+fn values<'b>(head: &RequestHead<'b>, wanted: &str) -> impl Iterator<Item = &'b [u8]> {
+    head.fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes())).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What servers behind this one are sent, for requests of all kinds.
+
+use flash_http::head::{Limits, Parsed, parse};
+use flash_http::trace_context::TraceParent;
+
+use super::*;
+
+fn told(rules: &ProxyRules) -> Told<'_> {
+    let peer = Peer::Inet(([192, 0, 2, 1], 5000).into());
+    Told {
+        rules,
+        strip_prefix: b"",
+        peer,
+        is_of_proxy: false,
+        client: TransportInfo::plain(peer),
+        version: Version::Http11,
+        request_id: None,
+        trace: trace::Told { is_valid: false, own: None },
+        body_bytes: None,
+    }
+}
+
+/// The head that a request leads to.
+fn written(request: &str, told: &Told<'_>) -> String {
+    let Ok(Parsed::Complete { head, .. }) = parse(request.as_bytes(), &Limits::default()) else {
+        panic!("it is a request: {request}");
+    };
+    String::from_utf8(write(&head, told)).unwrap()
+}
+
+fn target(path: &str, told: &Told<'_>) -> String {
+    let head = written(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"), told);
+    head.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn a_request_is_written_anew() {
+    let request = "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nConnection: close, X-Own\r\nX-Own: 1\r\nKeep-Alive: 3\r\n\
+                   TE: trailers\r\nTrailer: X\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\nProxy-Connection: close\r\nExpect: 100-continue\r\n\
+                   Content-Length: 3\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nForwarded: for=x\r\nX-Real-IP: y\r\n\
+                   X_Forwarded_For: z\r\nX-Request-Id: forged\r\ntracestate: a=b\r\nCookie: a=1\r\nCookie: b=2\r\nAccept: */*\r\n\r\n";
+    assert_eq!(
+        written(request, &told(&ProxyRules::default())),
+        "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nCookie: a=1; b=2\r\nX-Forwarded-For: 192.0.2.1\r\n\
+         X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\r\n"
+    );
+}
+
+#[test]
+fn what_a_trusted_proxy_says_is_passed_on() {
+    let rules = ProxyRules::default();
+    let mut told = told(&rules);
+    told.is_of_proxy = true;
+    told.client.peer = Peer::Inet(([203, 0, 113, 9], 0).into());
+    let head = written(
+        "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Host: b\r\nForwarded: for=203.0.113.9\r\n\r\n",
+        &told,
+    );
+    for line in [
+        "X-Forwarded-For: 203.0.113.9, 192.0.2.1",
+        "X-Real-IP: 203.0.113.9",
+        "X-Forwarded-Host: b",
+        "Forwarded: for=203.0.113.9",
+    ] {
+        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line}: {head}");
+    }
+}
+
+#[test]
+fn rules_set_fields_and_leave_them_out() {
+    let field = |name: &str, value: &str| (name.as_bytes().into(), value.as_bytes().into());
+    let fields = vec![field("X-Site", "shop"), field("cookie", ""), field("X-Forwarded-Proto", "https")];
+    let rules = ProxyRules { host: Some(b"app.internal".as_slice().into()), base: Box::default(), fields };
+    let head = written("GET / HTTP/1.1\r\nHost: a\r\nCookie: b=c\r\nX-Site: other\r\n\r\n", &told(&rules));
+    assert_eq!(
+        head,
+        "GET / HTTP/1.1\r\nHost: app.internal\r\nX-Forwarded-For: 192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\nX-Forwarded-Host: a\r\n\
+         Via: 1.1 flash\r\nX-Site: shop\r\nX-Forwarded-Proto: https\r\n\r\n"
+    );
+}
+
+#[test]
+fn the_path_is_the_one_that_rules_were_asked_about() {
+    let rules = ProxyRules::default();
+    for (path, expected) in [
+        ("/", "/"),
+        ("/a%20b/%C3%A9?x=/../y", "/a%20b/%C3%A9?x=/../y"),
+        ("/@scope%2Fname", "/@scope%2Fname"),
+        ("/a//b", "/a//b"),
+        ("/public/../admin", "/admin"),
+        ("/public/%2e%2E/admin?x", "/admin?x"),
+        ("/public%2f..%2fadmin", "/admin"),
+        ("/a/./b", "/a/b"),
+    ] {
+        assert_eq!(target(path, &told(&rules)), expected, "{path}");
+    }
+    let rules = ProxyRules { base: b"/v2".as_slice().into(), ..ProxyRules::default() };
+    let told = Told { strip_prefix: b"/api", ..told(&rules) };
+    for (path, expected) in [
+        ("/api", "/v2/"),
+        ("/api/", "/v2/"),
+        ("/api/a%20b?c", "/v2/a%20b?c"),
+        ("/%61pi/a", "/v2/a"),
+        ("/api/../other", "/v2/other"),
+        ("/apis", "/v2/apis"),
+    ] {
+        assert_eq!(target(path, &told), expected, "{path}");
+    }
+}
+
+#[test]
+fn websocket_is_asked_for_anew() {
+    let rules = ProxyRules::default();
+    let ask = "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: x\r\n\r\n";
+    let head = written(ask, &told(&rules));
+    assert!(
+        head.ends_with("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            && head.contains("Sec-WebSocket-Key: x")
+    );
+    for other in [
+        ask.replace("WebSocket\r", "h2c\r"),
+        ask.replace(", Upgrade", ""),
+        ask.replace("GET", "POST"),
+        ask.replace("HTTP/1.1\r\nHost", "HTTP/1.0\r\nHost"),
+    ] {
+        let version = if other.contains("1.0") { Version::Http10 } else { Version::Http11 };
+        assert!(!written(&other, &Told { version, ..told(&rules) }).contains("Upgrade:"), "{other}");
+    }
+}
+
+#[test]
+fn a_body_has_its_length_and_a_trace_its_parent() {
+    let rules = ProxyRules::default();
+    let chunked = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = written(chunked, &Told { body_bytes: Some(7), ..told(&rules) });
+    assert!(head.contains("Content-Length: 7\r\n") && !head.contains("Transfer-Encoding"), "{head}");
+    let empty = written("POST / HTTP/1.1\r\nHost: a\r\n\r\n", &told(&rules));
+    assert!(empty.contains("Content-Length: 0\r\n"), "{empty}");
+    let own = TraceParent { trace_id: [1; 16], parent_id: [2; 8], flags: 1 };
+    let traced = "GET / HTTP/1.1\r\nHost: a\r\ntraceparent: 00-03030303030303030303030303030303-0404040404040404-01\r\n\r\n";
+    let passed = written(traced, &Told { trace: trace::Told { is_valid: true, own: None }, ..told(&rules) });
+    assert!(passed.contains("-0404040404040404-01\r\n"), "{passed}");
+    let own =
+        written(traced, &Told { trace: trace::Told { is_valid: true, own: Some(own) }, ..told(&rules) });
+    assert!(own.contains(&format!("traceparent: 00-{}-{}-01\r\n", "01".repeat(16), "02".repeat(8))), "{own}");
+}
