@@ -181,7 +181,7 @@ fn serve(
         manager: manager.clone(),
         line: {
             let folder = match plan.sites.len() {
-                1 => dir.real_path.display().to_string(),
+                1 => plan.sites.proxied().unwrap_or_else(|| dir.real_path.display().to_string()),
                 count => format!("{count} sites"),
             };
             format!("serving {folder} at {places} ({}{privileges}{})", Shape(arch), plan.caches())

@@ -125,6 +125,15 @@ impl Programs {
         self.list.iter().flat_map(refusals).collect()
     }
 
+    /// The HTTP servers that get every request, in words.
+    pub(super) fn proxied(&self) -> Option<String> {
+        let all = |(route, upstream): &(Route, UpstreamConfig)| match (&route.matches, upstream) {
+            (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => Some(names(all)),
+            _ => None,
+        };
+        self.list.iter().find_map(all)
+    }
+
     /// Each of them in words, in the order of the routes.
     pub(super) fn shown(&self) -> Vec<String> {
         let shown = |(route, upstream): &(Route, UpstreamConfig)| {

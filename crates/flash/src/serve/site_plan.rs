@@ -368,6 +368,11 @@ impl SitePlans {
         self.sites.len()
     }
 
+    /// The HTTP servers that answer everything for the first site, if it has some.
+    pub(super) fn proxied(&self) -> Option<String> {
+        self.sites.first()?.own.common.programs.proxied()
+    }
+
     /// Whether some site or place limits the requests of each client.
     pub(super) fn are_limited(&self) -> bool {
         let is_limited = |rules: &Rules| {

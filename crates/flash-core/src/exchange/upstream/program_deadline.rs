@@ -48,7 +48,7 @@ impl ProgramDeadline {
                 Awaited::Client => now_ms.saturating_add(self.credit.left_ms(settings.program_send_ms)),
             };
         }
-        if awaited == Awaited::Program && has_ended {
+        if matches!(awaited, Awaited::Program | Awaited::Either) && has_ended {
             self.until_ms = self.until_ms.min(now_ms.saturating_add(settings.program_fin_ms));
         }
     }
