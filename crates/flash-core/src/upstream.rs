@@ -142,6 +142,7 @@ pub struct Upstream {
     pub lease: Box<dyn Lease>,
     /// The connection has carried other requests, so the program may have closed it already.
     pub used: bool,
+    pub tls: Option<Box<dyn UpstreamSession>>,
 }
 
 /// The right to a program, or to a connection, for one request. If the lease is dropped, its program is ended.
@@ -152,8 +153,30 @@ pub trait Lease: Send + Debug {
     /// A FastCGI program's error output, in the pieces in which it arrives. The lease finds the lines.
     fn stderr(&mut self, bytes: &[u8]);
 
+    /// The session of a connection that can carry another request.
+    fn keep(&mut self, _tls: Box<dyn UpstreamSession>) {}
+
     /// The exchange is over. Never blocks.
     fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode);
+}
+
+/// What begins sessions of TLS with a server.
+pub trait UpstreamTls: Send + Sync + Debug {
+    fn begin(&self) -> Box<dyn UpstreamSession>;
+}
+
+/// A session of TLS with a server, on bytes.
+pub trait UpstreamSession: Send + Debug {
+    /// Seals bytes for the server. They wait until the handshake is complete.
+    fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>);
+
+    /// Takes what the server has sent. What it says goes to `plain`, and what the handshake answers to `sealed`. Returns whether the
+    /// server has said that nothing more follows.
+    ///
+    /// # Errors
+    /// The server is another one, or its bytes are none of TLS.
+    fn open(&mut self, bytes: &[u8], plain: &mut Vec<u8>, sealed: &mut Vec<u8>)
+    -> Result<bool, &'static str>;
 }
 
 /// How an exchange with a program ended.

@@ -21,6 +21,7 @@ mod resumption;
 mod scratch;
 pub mod session;
 pub mod tickets;
+pub mod upstream;
 
 pub use certificates::{Certificate, CertificateFiles};
 pub use client_certificates::ClientAuthorities;

@@ -55,6 +55,11 @@ impl Address {
         }
     }
 
+    /// Whether it is none, because a name has none.
+    pub fn is_unknown(&self) -> bool {
+        self.count() == 0
+    }
+
     /// The socket's name, of a Unix address.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -156,7 +156,7 @@ impl AppPool {
             let lease = Box::new(ProcessLease::new(Arc::clone(self), *number, Arc::clone(name)));
             return Some(Opened::Running(
                 stream,
-                Upstream { protocol: UpstreamProtocol::FastCgi, lease, used },
+                Upstream { protocol: UpstreamProtocol::FastCgi, lease, used, tls: None },
             ));
         }
     }

@@ -14,8 +14,6 @@ use flash_os::channel::Channel;
 use flash_os::poller::{Interest, Poller};
 use flash_process::Reporter;
 
-use crate::address::Address;
-
 /// The queue of commands to the background thread.
 #[derive(Debug)]
 pub(crate) struct CommandChannel {
@@ -63,7 +61,8 @@ pub(crate) trait PendingIo: Send {
 
 /// A connection attempt to a Unix socket whose listen queue is full. No event tells when it has room.
 pub(crate) trait FullSocket: Send {
-    fn address(&self) -> &Address;
+    /// Of the server.
+    fn name(&self) -> &str;
     fn give_up_at(&self) -> Instant;
 
     /// Tries again. Returns itself while the queue is full.
@@ -214,7 +213,7 @@ impl BackgroundThread {
     fn retry_full(&mut self, now: Instant) {
         for full in std::mem::take(&mut self.waiting) {
             // Who came first is first.
-            let is_full = self.waiting.iter().any(|other| other.address() == full.address());
+            let is_full = self.waiting.iter().any(|other| other.name() == full.name());
             let left = if is_full && now < full.give_up_at() { Some(full) } else { full.retry(now) };
             self.waiting.extend(left);
         }

@@ -148,7 +148,7 @@ impl ProcessObserver for StreamObserver {
                 let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
                 Opened::Running(
                     stream,
-                    Upstream { protocol, lease: Box::new(ScriptLease(handle)), used: false },
+                    Upstream { protocol, lease: Box::new(ScriptLease(handle)), used: false, tls: None },
                 )
             }
             Ok(_) => Opened::Failed(OpenError::Broken),

@@ -14,6 +14,10 @@ use rustix::net::RecvFlags;
 
 use crate::counts::{Counted, ProgramCounter};
 use flash_core::record::counters::ProgramCount;
+use flash_core::upstream::UpstreamSession;
+
+/// A connection, with its session of TLS.
+pub(crate) type Kept = (OwnedFd, Option<Box<dyn UpstreamSession>>);
 
 #[derive(Debug)]
 pub(crate) struct IdleConnections {
@@ -26,6 +30,7 @@ pub(crate) struct IdleConnections {
 #[derive(Debug)]
 struct IdleConnection {
     stream: OwnedFd,
+    tls: Option<Box<dyn UpstreamSession>>,
     since: Instant,
     _counted: Counted,
 }
@@ -37,25 +42,25 @@ impl IdleConnections {
     }
 
     /// An idle connection that the peer has not closed, as far as is known by now.
-    pub(crate) fn take(&self) -> Option<OwnedFd> {
+    pub(crate) fn take(&self) -> Option<Kept> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         self.slots.iter().find_map(|slot| {
             let kept = slot.try_lock().ok()?.take()?;
             self.count.fetch_sub(1, Ordering::Relaxed);
-            is_reusable(&kept.stream).then_some(kept.stream)
+            is_reusable(&kept.stream).then_some((kept.stream, kept.tls))
         })
     }
 
     /// Keeps the connection, or closes it when there is no slot left. Returns whether it was kept.
-    pub(crate) fn put(&self, stream: OwnedFd, now: Instant) -> bool {
+    pub(crate) fn put(&self, (stream, tls): Kept, now: Instant) -> bool {
         for slot in &self.slots {
             if let Ok(mut slot) = slot.try_lock()
                 && slot.is_none()
             {
                 let counted = Counted::one(&self.counter, ProgramCount::Kept);
-                *slot = Some(IdleConnection { stream, since: now, _counted: counted });
+                *slot = Some(IdleConnection { stream, tls, since: now, _counted: counted });
                 self.count.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
@@ -105,7 +110,7 @@ mod tests {
         for expected in [true, true, false] {
             let (ours, theirs) = pair();
             others.push(theirs);
-            assert_eq!(idle.put(ours, now), expected);
+            assert_eq!(idle.put((ours, None), now), expected);
         }
         assert!(idle.take().is_some() && idle.take().is_some() && idle.take().is_none());
     }
@@ -117,9 +122,9 @@ mod tests {
         drop(end);
         talker.write_all(b"what nobody asked for").unwrap();
         for stream in [closed, chatty, good] {
-            assert!(idle.put(stream, now));
+            assert!(idle.put((stream, None), now));
         }
-        assert!(idle.take().is_some_and(|stream| is_reusable(&stream)));
+        assert!(idle.take().is_some_and(|(stream, _)| is_reusable(&stream)));
         assert!(idle.take().is_none());
     }
 
@@ -127,7 +132,7 @@ mod tests {
     fn old_ones_are_closed() {
         let (idle, now) = (IdleConnections::new(2, Arc::new(())), Instant::now());
         let ((old, _a), (young, _b)) = (pair(), pair());
-        assert!(idle.put(old, now) && idle.put(young, now + Duration::from_secs(3)));
+        assert!(idle.put((old, None), now) && idle.put((young, None), now + Duration::from_secs(3)));
         assert!(idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(4)));
         assert!(!idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(5)));
         assert!(idle.take().is_none());

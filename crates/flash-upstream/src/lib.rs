@@ -17,6 +17,7 @@ mod counts;
 mod first_responses;
 mod http_servers;
 mod idle_connections;
+mod resolver;
 mod route_upstreams;
 mod server;
 mod settings;
@@ -25,4 +26,6 @@ pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
 pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
-pub use settings::{Application, Balance, DirectLimits, HttpServer, HttpServers, Settings, UpstreamConfig};
+pub use settings::{
+    Application, Balance, DirectLimits, HttpServer, HttpServers, ServerTls, Settings, UpstreamConfig,
+};

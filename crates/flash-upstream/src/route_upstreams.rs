@@ -14,7 +14,8 @@ use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
 use crate::counts::{Counted, ProgramCounter};
 use crate::http_servers::HttpServers;
-use crate::server::Server;
+use crate::resolver::Resolver;
+use crate::server::{Server, Terms};
 use crate::settings::{HttpServer, Settings, UpstreamConfig};
 
 /// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
@@ -50,6 +51,7 @@ struct Runtime {
     monitor: Option<Arc<ProcessMonitor>>,
     reporter: Arc<Reporter>,
     log_detached: LogDetached,
+    resolver: Resolver,
 }
 
 impl RouteUpstreams {
@@ -72,7 +74,8 @@ impl RouteUpstreams {
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
         let (settings, thread) = (*settings, Some(thread));
-        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached };
+        let resolver = Resolver::default();
+        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached, resolver };
         Ok(Self::new(services, Vec::new(), Arc::new(runtime)))
     }
 
@@ -120,17 +123,23 @@ impl Runtime {
     fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
         let (settings, background, reporter) =
             (&self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
-        let server = |of, address| {
+        let server = |terms: Terms| {
             let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
-            Arc::new(Server::new(of, address, settings, background, reporter, Arc::clone(&counter)))
+            let server = Arc::new(Server::new(terms, settings, background, reporter, Arc::clone(&counter)));
+            self.resolver.add(&server);
+            server
         };
         match service {
             UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
             UpstreamConfig::FastCgi(address) => {
-                RouteUpstream::FastCgi(server((UpstreamProtocol::FastCgi, address.to_string()), address))
+                let (protocol, name) = (UpstreamProtocol::FastCgi, address.to_string());
+                RouteUpstream::FastCgi(server(Terms { protocol, name, tls: None, lookup: None, address }))
             }
             UpstreamConfig::Http(all) => {
-                let one = |HttpServer { name, address }| server((UpstreamProtocol::Http, name), address);
+                let one = |HttpServer { name, address, lookup, tls }| {
+                    let (protocol, tls) = (UpstreamProtocol::Http, tls.map(|tls| tls.client));
+                    server(Terms { protocol, name, tls, lookup, address })
+                };
                 let servers = all.servers.into_iter().map(one).collect();
                 RouteUpstream::Http(Arc::new(HttpServers::new(servers, all.balance)))
             }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use flash_cgi::fastcgi::Encoder;
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
-    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
+    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, UpstreamSession,
+    UpstreamTls,
 };
 use flash_os::poller::Interest;
 use flash_os::socket::NO_SIGNAL;
@@ -26,7 +28,7 @@ use crate::background::{Command, CommandChannel, FullSocket, Maintained, Pending
 use crate::circuit_breaker::CircuitBreaker;
 use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
-use crate::idle_connections::IdleConnections;
+use crate::idle_connections::{IdleConnections, Kept};
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -34,7 +36,10 @@ pub(crate) struct Server {
     protocol: UpstreamProtocol,
     /// As the operator has written it.
     name: String,
-    address: Address,
+    tls: Option<Arc<dyn UpstreamTls>>,
+    /// The host and the port that are looked up, if it has a name.
+    lookup: Option<String>,
+    address: ArcSwap<Address>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
@@ -48,6 +53,15 @@ pub(crate) struct Server {
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     counter: Arc<dyn ProgramCounter>,
+}
+
+/// Which server it is, and how it is spoken with.
+pub(crate) struct Terms {
+    pub(crate) protocol: UpstreamProtocol,
+    pub(crate) name: String,
+    pub(crate) tls: Option<Arc<dyn UpstreamTls>>,
+    pub(crate) lookup: Option<String>,
+    pub(crate) address: Address,
 }
 
 /// A request that waits for a connection.
@@ -86,8 +100,7 @@ pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 
 impl Server {
     pub(crate) fn new(
-        (protocol, name): (UpstreamProtocol, String),
-        address: Address,
+        Terms { protocol, name, tls, lookup, address }: Terms,
         settings: &Settings,
         background: Arc<CommandChannel>,
         reporter: Arc<Reporter>,
@@ -97,7 +110,9 @@ impl Server {
         Self {
             protocol,
             name,
-            address,
+            tls,
+            lookup,
+            address: ArcSwap::from_pointee(address),
             idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
             breaker: CircuitBreaker::new(settings.connect, now),
             first_responses: FirstResponses::new(now),
@@ -114,9 +129,9 @@ impl Server {
     pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
-            && let Some(stream) = self.idle.take()
+            && let Some(kept) = self.idle.take()
         {
-            return Some(self.lend(stream, begin.name, None, true));
+            return Some(self.lend(kept, begin.name, None, true));
         }
         let now = Instant::now();
         if !self.breaker.allow(now) {
@@ -137,6 +152,21 @@ impl Server {
         None
     }
 
+    pub(crate) fn lookup(&self) -> Option<&str> {
+        self.lookup.as_deref()
+    }
+
+    pub(crate) fn has_address(&self) -> bool {
+        self.address.load().count() > 0
+    }
+
+    /// From now on it is at this address.
+    pub(crate) fn move_to(&self, address: Address) {
+        if **self.address.load() != address {
+            self.address.store(Arc::new(address));
+        }
+    }
+
     /// Whether it could not be reached a moment ago.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
         self.breaker.is_open(now)
@@ -155,8 +185,9 @@ impl Server {
     /// Tries the addresses from that one on.
     fn attempt(self: &Arc<Self>, from: usize, name: &Arc<str>) -> Attempt {
         let mut last = Errno::ADDRNOTAVAIL;
-        for which in from..self.address.count() {
-            match self.address.dial(which) {
+        let address = self.address.load();
+        for which in from..address.count() {
+            match address.dial(which) {
                 Ok(Dialed::Connected(stream)) => return Attempt::Done(self.connected(stream, name)),
                 Ok(Dialed::InProgress(stream)) => return Attempt::InProgress { which, stream },
                 Ok(Dialed::Full) => return Attempt::Full,
@@ -173,7 +204,8 @@ impl Server {
         self.counter.add(ProgramCount::Started, 1);
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(Instant::now())).flatten();
-        self.lend(stream, Arc::clone(name), slot, false)
+        let tls = self.tls.as_ref().map(|tls| tls.begin());
+        self.lend((stream, tls), Arc::clone(name), slot, false)
     }
 
     fn failed(&self, error: Errno) -> OpenError {
@@ -188,12 +220,12 @@ impl Server {
         if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
     }
 
-    fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
+    fn lend(self: &Arc<Self>, (stream, tls): Kept, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
         let counted = Counted::one(&self.counter, ProgramCount::Busy);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         let (server, lines) = (Arc::clone(self), LineLimiter::default());
-        let lease = Box::new(ConnectionLease { server, name, slot, lines, _counted: counted });
-        Opened::Running(stream, Upstream { protocol: self.protocol, lease, used })
+        let lease = Box::new(ConnectionLease { server, name, slot, lines, tls: None, _counted: counted });
+        Opened::Running(stream, Upstream { protocol: self.protocol, lease, used, tls })
     }
 }
 
@@ -231,8 +263,8 @@ impl Dial {
 }
 
 impl FullSocket for Dial {
-    fn address(&self) -> &Address {
-        &self.server.address
+    fn name(&self) -> &str {
+        &self.server.name
     }
 
     fn give_up_at(&self) -> Instant {
@@ -267,7 +299,7 @@ impl Connecting {
         let server = &dial.server;
         let attempt = match result {
             Ok(()) => Attempt::Done(server.connected(stream, &dial.name)),
-            Err(error) if which + 1 == server.address.count() => {
+            Err(error) if which + 1 >= server.address.load().count() => {
                 Attempt::Done(Opened::Failed(server.failed(error)))
             }
             Err(_) => server.attempt(which + 1, &dial.name),
@@ -318,6 +350,8 @@ struct ConnectionLease {
     name: Arc<str>,
     slot: Option<Slot>,
     lines: LineLimiter,
+    /// For the next request.
+    tls: Option<Box<dyn UpstreamSession>>,
     _counted: Counted,
 }
 
@@ -334,13 +368,18 @@ impl Lease for ConnectionLease {
         self.lines.push(bytes, |line| self.server.reporter.stderr_line(&self.name, line));
     }
 
+    fn keep(&mut self, tls: Box<dyn UpstreamSession>) {
+        self.tls = Some(tls);
+    }
+
     fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         let now = Instant::now();
+        let tls = self.tls.take();
         self.answered();
         let server = &self.server;
         match how {
             ReleaseMode::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
-                if server.idle.put(stream, now) {
+                if server.idle.put((stream, tls), now) {
                     server.background.tick();
                 }
             }

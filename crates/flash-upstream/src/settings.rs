@@ -1,7 +1,9 @@
 //! What an operator sets about upstreams: what answers each route, and the limits of one server process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use flash_core::upstream::UpstreamTls;
 use flash_process::Limits;
 
 use crate::address::Address;
@@ -30,7 +32,26 @@ pub struct HttpServer {
     /// For people who read logs.
     pub name: String,
     pub address: Address,
+    /// The host and the port that are looked up again and again, if the host is a name.
+    pub lookup: Option<String>,
+    pub tls: Option<ServerTls>,
 }
+
+/// TLS with a server.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    /// What it was made of, to know it again: the server's name, and the authorities.
+    pub made_of: (String, Vec<u8>),
+    pub client: Arc<dyn UpstreamTls>,
+}
+
+impl PartialEq for ServerTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.made_of == other.made_of
+    }
+}
+
+impl Eq for ServerTls {}
 
 /// Which of several servers gets a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 // An application for tests of the proxy: it tells what it was asked, and speaks WebSocket (RFC 6455) as far as an echo needs it.
-const { createServer } = require('http');
+const { readFileSync } = require('fs');
+const http = require('http');
+const https = require('https');
 const { createHash } = require('crypto');
 let finished = 0;
 
@@ -9,7 +11,9 @@ function tell(request, response, body) {
   response.end(JSON.stringify({ ...told, bytes: body.length, digest: createHash('sha256').update(body).digest('hex') }));
 }
 
-const server = createServer((request, response) => {
+const [, , port, cert, key] = process.argv;
+const options = cert ? { cert: readFileSync(cert), key: readFileSync(key) } : {};
+const server = (cert ? https : http).createServer(options, (request, response) => {
   const [path, count] = request.url.split('?');
   if (path === '/events') {
     // The next event comes when the test has had this one.
@@ -50,4 +54,4 @@ server.on('upgrade', (request, socket) => {
 });
 
 server.keepAliveTimeout = 60000;
-server.listen(process.argv[2] || 0, () => console.log(server.address().port ?? 'ready'));
+server.listen(port || 0, () => console.log(server.address().port ?? 'ready'));

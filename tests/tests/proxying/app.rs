@@ -16,8 +16,18 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn node() -> Self {
-        let (child, port) = node(0);
+        let (child, port) = node(0, None);
         Self { child: child.into(), port, is_php: false }
+    }
+
+    /// With the files of a certificate and its key.
+    pub(crate) fn node_with_tls(files: &(String, String)) -> Self {
+        let (child, port) = node(0, Some(files));
+        Self { child: child.into(), port, is_php: false }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// PHP's own server, for files in this folder.
@@ -72,7 +82,7 @@ impl App {
 
     /// Starts it at the same port.
     pub(crate) fn start_again(&self) {
-        *self.child.borrow_mut() = node(self.port).0;
+        *self.child.borrow_mut() = node(self.port, None).0;
     }
 }
 
@@ -84,10 +94,11 @@ impl Drop for App {
     }
 }
 
-fn node(port: u16) -> (Child, u16) {
+fn node(port: u16, tls: Option<&(String, String)>) -> (Child, u16) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/proxying/app.js");
     let mut child = Command::new(need("node", "nodejs"))
         .args([script, &port.to_string()])
+        .args(tls.into_iter().flat_map(|(certificate, key)| [certificate, key]))
         .stdout(Stdio::piped())
         .spawn()
         .expect("node runs");

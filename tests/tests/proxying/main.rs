@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod app;
+#[path = "../tls/client.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod client;
 mod smuggling;
 
 use std::fs;
@@ -13,6 +16,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use app::App;
+use client::Authority;
 use flash_tests::reply::{self, Reply};
 use flash_tests::{Server, Stop, need, program, wait_for};
 use rustix::process::Signal;
@@ -275,7 +279,7 @@ fn what_is_wrong_is_said() {
     let folder = folder();
     let config = folder.path().join("flash.toml");
     for (rules, why) in [
-        ("proxy = 'localhost:3000'", "write http://HOST:PORT or unix:/PATH"),
+        ("proxy = 'localhost:3000'", "write http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
         ("proxy = ['http://a:1/x', 'http://b:2/y']", "servers that answer the same have the same path"),
         ("proxy = 'http://127.0.0.1:1'\nfallback = 'proxy'", "it needs its `root`"),
         ("proxy = 'http://127.0.0.1:1'\nno-programs = ['/etc']", "it needs its `root`"),
@@ -311,6 +315,40 @@ fn a_server_that_is_not_there_is_502_and_one_that_is_silent_504() {
     assert_eq!(server.get("/").status, 504);
     drop(silent);
     assert_eq!(server.get("/").status, 502);
+}
+
+#[test]
+fn an_application_shows_its_certificate() {
+    let (folder, authority) = (folder(), Authority::new());
+    let app = App::node_with_tls(&authority.issue("app", &["localhost"]));
+    let url = format!("--proxy=https://localhost:{}", app.port());
+    let own = authority.path("authority.pem").display().to_string();
+    for arch in ARCHITECTURES {
+        let server =
+            Server::start(arch, folder.path(), &[&url, "--proxy-ca", &own, "--body-bytes-max", "8M"]);
+        let upload = folder.path().join("upload");
+        fs::write(&upload, flash_tests::site::pattern(3 << 20)).expect("a file");
+        let told: Value =
+            serde_json::from_slice(&curl(&server, &["-T", upload.to_str().expect("UTF-8")], "/a"))
+                .expect("JSON");
+        assert_eq!(told["bytes"], 3 << 20, "{arch}");
+        let much = curl(&server, &[], "/much?30000000");
+        assert!(much.len() == 30_000_000 && much.iter().all(|byte| *byte == b'x'), "{arch}");
+        (0..30).for_each(|_| assert_eq!(server.get("/a").status, 200));
+        assert!(app.connections() <= 6, "{arch}: {} connections", app.connections());
+        let mut client = websocket(&server);
+        (0..5).for_each(|_| echo(&mut client, b"sealed"));
+        server.stop();
+    }
+    // The machine does not trust the authority, and the name may be another one.
+    for flags in [vec![], vec!["--proxy-ca", &own, "--proxy-host", "other.internal"]] {
+        let flags: Vec<&str> = [&*url].into_iter().chain(flags).collect();
+        let server = Server::start("amped", folder.path(), &flags);
+        assert_eq!(server.get("/a").status, 502, "{flags:?}");
+        wait_for("the reason", || {
+            server.said().contains("shows a certificate that is not accepted for its name")
+        });
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ struct Running {
     surplus_bytes: usize,
     /// A server of HTTP/1 has said that another request can follow.
     persists: bool,
+    /// The server's TLS has said that nothing more follows.
+    says_its_end: bool,
 }
 
 /// Which directions of the upstream's stream would block, as of the last attempt.
@@ -320,12 +322,12 @@ impl UpstreamExchange {
             Opened::Detached => return Err(OpenError::Broken.into()),
         };
         upstream.lease.begins();
-        self.outgoing = Outgoing::default();
+        self.outgoing = Outgoing { tls: upstream.tls.take(), ..Outgoing::default() };
         if upstream.protocol == UpstreamProtocol::FastCgi {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
         if upstream.protocol == UpstreamProtocol::Http {
-            self.outgoing.bytes = std::mem::take(&mut self.request.http_head);
+            self.outgoing.put(&std::mem::take(&mut self.request.http_head), upstream.protocol);
         }
         self.reply = match upstream.protocol {
             UpstreamProtocol::Http => ResponseState::of_server(),
@@ -337,8 +339,10 @@ impl UpstreamExchange {
         }
         // A program that has read nothing writes nothing, so the first read can wait for an event.
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);
-        let (decoder, heard, surplus_bytes, persists) = (Decoder::new(), false, 0, false);
-        self.stage = Stage::Running(Running { upstream, decoder, heard, surplus_bytes, persists });
+        let (decoder, heard, surplus_bytes) = (Decoder::new(), false, 0);
+        let (persists, says_its_end) = (false, false);
+        let running = Running { upstream, decoder, heard, surplus_bytes, persists, says_its_end };
+        self.stage = Stage::Running(running);
         Ok(true)
     }
 
@@ -382,12 +386,23 @@ impl UpstreamExchange {
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<Ended, GatewayError> {
         let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
+        let (mut plain, mut has_ended) = (Vec::new(), false);
+        if let Some(tls) = &mut self.outgoing.tls {
+            let opened = tls.open(bytes, &mut plain, &mut self.outgoing.bytes);
+            has_ended = opened.map_err(GatewayError::of_program)?;
+            running.says_its_end |= has_ended;
+            if plain.is_empty() {
+                return if has_ended { self.upstream_ended(writer) } else { Ok(Ended::Well) };
+            }
+        }
+        let bytes = if self.outgoing.tls.is_some() { &plain[..] } else { bytes };
         running.heard = true;
         if running.upstream.protocol == UpstreamProtocol::Http {
             let taken = self.reply.take(bytes, writer)?;
             running.persists |= writer.persists;
             if self.reply.is_complete() {
                 let is_clean = running.persists
+                    && !has_ended
                     && taken == bytes.len()
                     && self.outgoing.left() == 0
                     && self.outgoing.write_half == WriteHalf::Shut;
@@ -395,7 +410,7 @@ impl UpstreamExchange {
             } else if self.reply.is_handed_on() {
                 self.over(ReleaseMode::Ended);
             }
-            return Ok(Ended::Well);
+            return if has_ended { self.upstream_ended(writer) } else { Ok(Ended::Well) };
         }
         if running.upstream.protocol != UpstreamProtocol::FastCgi {
             self.reply.take(bytes, writer)?;
@@ -450,6 +465,10 @@ impl UpstreamExchange {
         if running.upstream.protocol == UpstreamProtocol::FastCgi {
             return Err(GatewayError::of_program("closed its connection in the middle of the request"));
         }
+        // Others could end a body of no known length anywhere (RFC 9112 §9.8).
+        if self.outgoing.tls.is_some() && !running.says_its_end && self.reply.ends_with_its_stream() {
+            return Err(GatewayError::of_program("ended without a word of its TLS"));
+        }
         self.reply.end(writer)?;
         self.over(ReleaseMode::Ended);
         Ok(Ended::Well)
@@ -476,9 +495,12 @@ impl UpstreamExchange {
     }
 
     fn leave(&mut self, next: Stage, how: Option<ReleaseMode>) {
-        if let Stage::Running(Running { upstream: Upstream { lease, .. }, .. }) =
+        if let Stage::Running(Running { upstream: Upstream { mut lease, .. }, .. }) =
             std::mem::replace(&mut self.stage, next)
         {
+            if let Some(tls) = self.outgoing.tls.take() {
+                lease.keep(tls);
+            }
             self.released = Some(Release { exchange: self.id, lease, how });
             self.deadline = ProgramDeadline::default();
         }

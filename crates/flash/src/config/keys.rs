@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 41] = [
+const IN_PLACES: [&str; 42] = [
     ROOT,
     "list",
     "list-header",
@@ -85,6 +85,7 @@ const IN_PLACES: [&str; 41] = [
     "proxy",
     "balance",
     "proxy-host",
+    "proxy-ca",
     "proxy-header",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that

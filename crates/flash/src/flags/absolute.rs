@@ -52,6 +52,9 @@ impl Serve {
         {
             make(what);
         }
+        if let Some(path) = &mut programs.http.proxy_ca {
+            make(path);
+        }
         for RouteFlag { what, .. } in &mut programs.fastcgi {
             if let Upstream::Unix(path) = what {
                 make(path);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::choices::Balance;
 use super::route::Upstream;
@@ -13,7 +13,7 @@ const HEADING: &str = "Proxy";
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Proxy {
-    /// Pass requests to the HTTP server at URL: http://HOST:PORT, or unix:/PATH. A path behind it stands before that of each request. Of
+    /// Pass requests to the HTTP server at URL: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. A path behind it stands before that of each request. Of
     /// several servers, each request goes to one. With --fallback proxy, they get what no file answers; else they get all. May be
     /// given repeatedly
     #[arg(long, value_name = "URL", value_parser = parse, help_heading = HEADING)]
@@ -22,6 +22,11 @@ pub(crate) struct Proxy {
     /// Which of several servers gets a request
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Balance::LeastRequests, help_heading = HEADING)]
     pub balance: Balance,
+
+    /// The authorities, in PEM, of which one has signed the certificates of servers at https://. Without this flag, those that the system
+    /// trusts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = HEADING)]
+    pub proxy_ca: Option<PathBuf>,
 
     /// Ask the servers for this host. Without this flag, for the one that the client has asked for
     #[arg(long, value_name = "HOST", value_parser = parse_host, help_heading = HEADING)]
@@ -40,6 +45,8 @@ pub(crate) struct Proxy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyUrl {
     pub upstream: Upstream,
+    /// The server's name, if it speaks TLS.
+    pub tls: Option<String>,
     /// Without a slash at its end.
     pub base: String,
 }
@@ -51,36 +58,31 @@ pub(crate) struct ProxyField {
     pub value: String,
 }
 
-/// The port of `http` without one.
-const PORT: u16 = 80;
-
 fn parse(text: &str) -> Result<ProxyUrl, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         let path = PathBuf::from(path);
         return match path.has_root() {
-            true => Ok(ProxyUrl { upstream: Upstream::Unix(path), base: String::new() }),
+            true => Ok(ProxyUrl { upstream: Upstream::Unix(path), tls: None, base: String::new() }),
             false => Err("write the whole path of the socket: unix:/run/app.sock".into()),
         };
     }
-    let Some(rest) = text.strip_prefix("http://") else {
-        return Err(match text.split_once("://") {
-            Some(("https", _)) => "Flash does not speak TLS with servers behind it: write http://".into(),
-            _ => format!("'{text}' is no server: write http://HOST:PORT or unix:/PATH"),
-        });
+    let wrong = || format!("'{text}' is no server: write http://HOST:PORT, https://HOST:PORT or unix:/PATH");
+    let (port, rest) = match text.split_once("://") {
+        Some(("http", rest)) => (80, rest),
+        Some(("https", rest)) => (443, rest),
+        _ => return Err(wrong()),
     };
     let (authority, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|port| *port > 0)),
-        _ => (authority, Some(PORT)),
+        _ => (authority, Some(port)),
     };
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
     let base = base.trim_end_matches('/');
-    match port {
-        Some(port) if !host.is_empty() && host.bytes().all(is_host) && base.bytes().all(is_of_path) => {
-            Ok(ProxyUrl { upstream: Upstream::Inet(format!("{host}:{port}")), base: base.into() })
-        }
-        _ => Err(format!("'{text}' is no server: write http://HOST:PORT or unix:/PATH")),
-    }
+    let is_right = !host.is_empty() && host.bytes().all(is_host) && base.bytes().all(is_of_path);
+    let port: u16 = port.filter(|_| is_right).ok_or_else(wrong)?;
+    let tls = text.starts_with("https:").then(|| host.trim_matches(['[', ']']).to_owned());
+    Ok(ProxyUrl { upstream: Upstream::Inet(format!("{host}:{port}")), tls, base: base.into() })
 }
 
 /// Visible, and neither the beginning of a query nor of a fragment.
@@ -114,18 +116,22 @@ mod tests {
 
     #[test]
     fn servers() {
-        let inet = |address: &str, base: &str| ProxyUrl {
+        let server = |address: &str, base: &str, tls: Option<&str>| ProxyUrl {
             upstream: Upstream::Inet(address.into()),
+            tls: tls.map(str::to_owned),
             base: base.into(),
         };
+        let inet = |address, base| server(address, base, None);
         for (text, url) in [
             ("http://127.0.0.1:3000", inet("127.0.0.1:3000", "")),
             ("http://app/", inet("app:80", "")),
             ("http://[::1]:8000/v2/api/", inet("[::1]:8000", "/v2/api")),
             ("http://[::1]", inet("[::1]:80", "")),
+            ("https://a.internal", server("a.internal:443", "", Some("a.internal"))),
+            ("https://[::1]:8443/x", server("[::1]:8443", "/x", Some("::1"))),
             (
                 "unix:/run/app.sock",
-                ProxyUrl { upstream: Upstream::Unix("/run/app.sock".into()), base: String::new() },
+                ProxyUrl { upstream: Upstream::Unix("/run/app.sock".into()), tls: None, base: String::new() },
             ),
         ] {
             assert_eq!(parse(text), Ok(url), "{text}");
@@ -139,7 +145,7 @@ mod tests {
             "http://a:x",
             "http://a b",
             "http://a/?b",
-            "https://a",
+            "https://",
             "unix:",
             "unix:app.sock",
             "http://a@b",

@@ -8,8 +8,9 @@ use std::any::Any;
 use std::env;
 use std::ffi::{CString, OsStr};
 use std::fmt;
+use std::fs;
 use std::io;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,10 @@ use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
+use flash_tls::upstream::Client;
 use flash_upstream::{
     Address, Application, Balance, DirectLimits, HttpServer, HttpServers, LogDetached, ProgramCounter,
-    RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
+    RouteUpstreams, ServerTls, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
@@ -128,7 +130,11 @@ impl Programs {
     /// The HTTP servers that get every request, in words.
     pub(super) fn proxied(&self) -> Option<String> {
         let all = |(route, upstream): &(Route, UpstreamConfig)| match (&route.matches, upstream) {
-            (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => Some(names(all)),
+            (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => {
+                // The only address with a scheme in the line is the server's own.
+                let names = names(all).replace("http://", "").replace("https://", "");
+                Some(format!("what {names} answers"))
+            }
             _ => None,
         };
         self.list.iter().find_map(all)
@@ -319,13 +325,32 @@ impl Plan<'_> {
                 "servers that answer the same have the same path (see flash serve --help)".into(),
             ));
         }
+        let authorities = match &http.proxy_ca {
+            Some(path) => Some(
+                fs::read(path).map_err(|error| cannot(format_args!("read {}", path.display()), &error))?,
+            ),
+            None => None,
+        };
         let server = |url: &ProxyUrl| {
-            let address = address(&url.upstream)?;
-            let name = match &url.upstream {
-                Upstream::Unix(path) => format!("unix:{}", path.display()),
-                Upstream::Inet(name) => format!("http://{name}"),
+            let lookup = match &url.upstream {
+                Upstream::Inet(name) if name.parse::<SocketAddr>().is_err() => Some(name.clone()),
+                _ => None,
             };
-            Ok::<_, Failure>(HttpServer { name, address })
+            let address = match address(&url.upstream) {
+                // It may be there later.
+                Err(_) if lookup.is_some() => Address::Inet(Vec::new()),
+                address => address?,
+            };
+            let name = match (&url.upstream, &url.tls) {
+                (Upstream::Unix(path), _) => format!("unix:{}", path.display()),
+                (Upstream::Inet(name), None) => format!("http://{name}"),
+                (Upstream::Inet(name), Some(_)) => format!("https://{name}"),
+            };
+            let tls = url
+                .tls
+                .as_ref()
+                .map(|of_url| server_tls(http.proxy_host.as_ref().unwrap_or(of_url), authorities.as_ref()));
+            Ok::<_, Failure>(HttpServer { name, address, lookup, tls: tls.transpose()? })
         };
         let servers = http.proxy.iter().map(server).collect::<Result<_, _>>()?;
         let balance = match http.balance {
@@ -443,6 +468,17 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
             Ok(Address::Inet(all))
         }
     }
+}
+
+/// TLS with the server of this name, whose port stands behind it where a host is meant.
+fn server_tls(name: &str, authorities: Option<&Vec<u8>>) -> Result<ServerTls, Failure> {
+    let name = match name.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.contains(':') => host,
+        _ => name,
+    };
+    let client = Client::new(name, authorities.map(Vec::as_slice)).map_err(Failure::Run)?;
+    let made_of = (name.to_owned(), authorities.cloned().unwrap_or_default());
+    Ok(ServerTls { made_of, client: Arc::new(client) })
 }
 
 /// Where a program is: a path, or a name that is looked for as a shell would.

@@ -19,7 +19,10 @@ pub(super) fn refusal(place: &str, address: &Address) -> Option<String> {
 }
 
 /// The same of an HTTP server.
-pub(super) fn refusal_of_server(HttpServer { name, address }: &HttpServer) -> Option<String> {
+pub(super) fn refusal_of_server(HttpServer { name, address, .. }: &HttpServer) -> Option<String> {
+    if address.is_unknown() {
+        return Some(format!("--proxy {name}: its name has no address yet: requests get 502"));
+    }
     let error = address.reach().err()?;
     Some(format!("--proxy {name}: cannot connect yet ({error}): requests get 502; is the server running?"))
 }

@@ -2,7 +2,7 @@
 
 use flash_cgi::fastcgi::Encoder;
 
-use crate::upstream::UpstreamProtocol;
+use crate::upstream::{UpstreamProtocol, UpstreamSession};
 
 /// How much the client may send that its upstream has not read. It also limits what the client sends ahead for its next
 /// request.
@@ -11,7 +11,9 @@ pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
 /// Bytes for the upstream, in its framing.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
+    /// Sealed, if there is TLS.
     pub(super) bytes: Vec<u8>,
+    pub(super) tls: Option<Box<dyn UpstreamSession>>,
     pub(super) sent: usize,
     pub(super) write_half: WriteHalf,
 }
@@ -37,9 +39,11 @@ impl Outgoing {
         match (self.write_half, protocol) {
             (WriteHalf::Refused, _) => {}
             (_, UpstreamProtocol::FastCgi) => Encoder.body(data, &mut self.bytes),
-            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph | UpstreamProtocol::Http) => {
-                self.bytes.extend_from_slice(data);
-            }
+            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
+            (_, UpstreamProtocol::Http) => match &mut self.tls {
+                Some(tls) => tls.seal(data, &mut self.bytes),
+                None => self.bytes.extend_from_slice(data),
+            },
         }
     }
 

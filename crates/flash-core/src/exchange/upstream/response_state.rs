@@ -137,6 +137,11 @@ impl ResponseState {
         matches!(self, Self::Complete | Self::Discard { .. })
     }
 
+    /// Whether the end of the stream is that of the body, so that nothing else tells whether it is whole.
+    pub(super) fn ends_with_its_stream(&self) -> bool {
+        matches!(self, Self::Body { left: None, chunks: None, .. })
+    }
+
     pub(super) fn is_tunnel(&self) -> bool {
         matches!(self, Self::Tunnel)
     }

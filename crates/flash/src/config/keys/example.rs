@@ -36,6 +36,7 @@ const VALUES: &[(&str, &str)] = &[
     ("limit", r#""20/s burst 40""#),
     ("listen", r#"[":80", "https://:443", "unix:/run/flash.sock"]"#),
     ("proxy", r#""http://127.0.0.1:3000""#),
+    ("proxy-ca", r#""/etc/flash/internal-ca.pem""#),
     ("proxy-header", r#"{ "X-Site" = "shop" }"#),
     ("proxy-host", r#""app.internal""#),
     ("rate", r#""2M/s burst 20M""#),

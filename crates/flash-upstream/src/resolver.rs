@@ -1,0 +1,73 @@
+//! The addresses of servers that are known by their names. They change while Flash runs, as in clusters.
+//!
+//! The system's look-up waits for other machines, so a thread of its own does it. Whoever connects takes the last addresses that are
+//! known, and a name server that does not answer delays nobody.
+
+use std::net::ToSocketAddrs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::server::Server;
+
+/// How often a name is looked up. Systems do not tell how long its addresses hold.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Begins its thread with the first name.
+#[derive(Debug, Default)]
+pub(crate) struct Resolver {
+    servers: Mutex<Option<Sender<Weak<Server>>>>,
+}
+
+impl Resolver {
+    /// From now on the server's name is looked up, if it has one.
+    pub(crate) fn add(&self, server: &Arc<Server>) {
+        if server.lookup().is_none() {
+            return;
+        }
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = servers.get_or_insert_with(|| {
+            let (sender, receiver) = channel();
+            // Without a thread more, the first addresses stay.
+            let _ = thread::Builder::new().name("resolver".into()).spawn(move || look_up(&receiver));
+            sender
+        });
+        let _ = servers.send(Arc::downgrade(server));
+    }
+}
+
+/// Until the [`Resolver`] is gone.
+fn look_up(added: &Receiver<Weak<Server>>) {
+    let mut servers: Vec<Weak<Server>> = Vec::new();
+    loop {
+        match added.recv_timeout(EVERY) {
+            Ok(server) => {
+                server
+                    .upgrade()
+                    .filter(|server| !server.has_address())
+                    .iter()
+                    .for_each(|server| refresh(server));
+                servers.push(server);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                servers.retain(|server| server.strong_count() > 0);
+                servers.iter().filter_map(Weak::upgrade).for_each(|server| refresh(&server));
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// If the name has no address now, the last ones stay.
+fn refresh(server: &Server) {
+    let found = server.lookup().and_then(|name| name.to_socket_addrs().ok());
+    let mut all: Vec<_> = found.into_iter().flatten().collect();
+    // Whatever order the answer has: the same addresses are no change.
+    all.sort_unstable();
+    all.dedup();
+    if !all.is_empty() {
+        server.move_to(Address::Inet(all));
+    }
+}
