@@ -1,5 +1,5 @@
-//! Rules of places hold for what answers, in every architecture: no path info, index file, fallback, compressed copy or local redirect
-//! leads past them.
+//! Rules of places hold for what answers, in every architecture: no path info, index file, fallback, compressed copy, digest or local
+//! redirect leads past them.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ const KEYS: [(&str, u16); 7] = [
 const PLACES: [&str; 5] = ["/sub/index.html", "*.php", "/front.html", "/page.html", "*.pl"];
 
 /// Other paths to what lies there.
-const WAYS: [&str; 10] = [
+const WAYS: [&str; 12] = [
     "/sub/",
     "/%73ub/.//?C=N",
     "/prog/",
@@ -38,6 +38,8 @@ const WAYS: [&str; 10] = [
     "/info.php/",
     "/none",
     "/page.html.gz",
+    "/page.html.sha256",
+    "/page.html.gz.sha256",
     "/cgi/a.pl/x",
     "/cgi/to?/sub/",
     "/cgi/to?/info.php/x",
@@ -70,7 +72,7 @@ fn made(arch: &str) -> (TempDir, PathBuf) {
         fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("a script");
     }
     let mut config = format!(
-        "{}listen = '127.0.0.1:0'\nadmin = 'off'\nprocesses = 2\nrevalidate = '0s'\ncgi = {{ '/cgi' = 'programs' }}\n",
+        "{}listen = '127.0.0.1:0'\nadmin = 'off'\nprocesses = 2\nrevalidate = '0s'\ndigests = true\ncgi = {{ '/cgi' = 'programs' }}\n",
         arch_settings(arch)
     );
     if arch == PROCESSES {

@@ -148,7 +148,7 @@ impl Answering {
 #[allow(clippy::result_large_err)]
 pub(crate) fn find(
     head: &RequestHead<'_>,
-    site: &Site,
+    (host, site): (&Arc<Site>, &Arc<Site>),
     asked: Asked<'_>,
     lookup: Option<&FileLookup>,
     body_waits: bool,
@@ -157,9 +157,10 @@ pub(crate) fn find(
     let mut age_s = None;
     let accepts = OnceCell::new();
     let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
-    let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
-    let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
     let path = looked_for(head, site, asked, body_waits, cx)?;
+    let of_digested = || digested((host, site), path).map_or(0, |(_, place)| place.generation.get());
+    let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get(), of_digested));
+    let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
     let mut answer = match lookup.map(|lookup| &lookup.state) {
         Some(Lookup::Found(entry)) => Answer::Entry(Arc::clone(entry)),
         Some(Lookup::Stale(entry)) => {
@@ -182,8 +183,15 @@ pub(crate) fn find(
             Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_file(find))),
         },
     };
-    if site.settings.digests {
-        (purpose, answer) = file_of_digest(path, (purpose, answer), site, codings, cx)?;
+    if let Answer::Entry(entry) = &answer
+        && match purpose {
+            Purpose::Target => matches!(entry.resource, entry::Resource::Missing),
+            Purpose::Digest(_) => true,
+            Purpose::Fallback(_) | Purpose::MissingPage(_) => false,
+        }
+        && let Some(file) = digested((host, site), path)
+    {
+        (purpose, answer) = file_of_digest(file, (purpose, Arc::clone(entry)), codings, cx)?;
     }
     // The target leads nowhere. The fallback is looked for once, so a fallback that leads nowhere is a 404.
     if purpose == Purpose::Target
@@ -222,28 +230,36 @@ pub(crate) fn find(
     }
 }
 
-/// If the path leads nowhere, and is the name of a file's digest, the file.
+/// If a path is the name of a digest: the file's path, and its place, which says whether clients get digests. Only a program may
+/// hand on what has to do with an internal place.
+fn digested<'p, 's>(
+    (host, own): (&'s Arc<Site>, &Arc<Site>),
+    path: &'p [u8],
+) -> Option<(&'p [u8], &'s Arc<Site>)> {
+    let file = digest::file_of(path)?;
+    let place = host.at_path(&SitePath::parse(file).ok()?);
+    let is_told = place.settings.digests && place.settings.internal == own.settings.internal;
+    is_told.then_some((file, place))
+}
+
+/// The file whose digest is asked for by a path that leads nowhere.
 #[allow(clippy::result_large_err)]
 fn file_of_digest(
-    path: &[u8],
-    (purpose, answer): (Purpose, Answer),
-    site: &Site,
+    (path, place): (&[u8], &Arc<Site>),
+    (purpose, entry): (Purpose, Arc<Entry>),
     codings: impl Fn() -> CodingSet,
     cx: &mut Context<'_>,
 ) -> Result<(Purpose, Answer), Next> {
-    let (of, file) = match (purpose, &answer, digest::file_of(path)) {
-        (Purpose::Target, Answer::Entry(entry), Some(file))
-            if matches!(entry.resource, entry::Resource::Missing) =>
-        {
-            let of = entry.generation();
-            match lookup::find_file(file, site, codings, cx) {
-                Found::Entry(file) => (of, file),
-                Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_digest(find, of))),
-                Found::Program | Found::Refused(_) => return Ok((purpose, answer)),
-            }
+    let (of, file) = if let Purpose::Digest(of) = purpose {
+        (of, entry)
+    } else {
+        let of = entry.generation();
+        match lookup::find_file(path, place, codings, cx) {
+            Found::Entry(file) => (of, file),
+            Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_digest(find, of))),
+            Found::Refused(status) => return Ok((purpose, Answer::Error(status))),
+            Found::Program => return Ok((purpose, Answer::Entry(entry))),
         }
-        (Purpose::Digest(of), Answer::Entry(file), _) => (of, Arc::clone(file)),
-        _ => return Ok((purpose, answer)),
     };
     // An index file has its digest by its own name.
     if file.variants().is_some() && file.found_at().is_none() {
@@ -327,7 +343,7 @@ pub(crate) fn finish(
         _ => None,
     };
     if let Purpose::Digest(_) = purpose {
-        return Next::Respond { answer: checksum(entry, site, raw_path(), cx), age_s };
+        return Next::Respond { answer: checksum(entry, (host, site), raw_path(), cx), age_s };
     }
     if head.range.is_none()
         && let Some(coding) = variants.wanted(accepts)
@@ -391,7 +407,12 @@ fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&
 
 /// The digest of a file as a text, if it is known. If not, it is asked for.
 #[cold]
-fn checksum(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) -> Answer {
+fn checksum(
+    entry: &Entry,
+    (host, site): (&Arc<Site>, &Site),
+    raw_path: Option<&[u8]>,
+    cx: &mut Context<'_>,
+) -> Answer {
     let Some((variants, path)) = entry.variants().zip(raw_path.and_then(|path| SitePath::parse(path).ok()))
     else {
         return Answer::Error(Status::NOT_FOUND);
@@ -403,7 +424,7 @@ fn checksum(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Contex
     if file.repr_digest == ReprDigest::Off {
         return Answer::Error(Status::NOT_FOUND);
     }
-    ask_for_digest(entry, site, raw_path, cx);
+    ask_for_digest(entry, host.at_path(&path), raw_path, cx);
     Answer::NotYet(digest::retry_after_s(file))
 }
 

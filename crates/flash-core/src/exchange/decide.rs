@@ -260,14 +260,15 @@ impl<'s> Phases<'_, 's> {
     ) -> Result<Next, Stop<'s>> {
         self.access(file, cx)?;
         let Asker { head, asked, .. } = self.asker;
-        let (next, is_fallback) = match answer::find(head, self.own, asked, lookup, body_waits, cx) {
-            Err(next) => (next, false),
-            Ok(answering) => {
-                let answering = self.answer_access(answering, cx)?;
-                let is_fallback = answering.is_fallback();
-                (answer::finish(answering, head, (self.host, self.own), asked, cx), is_fallback)
-            }
-        };
+        let (next, is_fallback) =
+            match answer::find(head, (self.host, self.own), asked, lookup, body_waits, cx) {
+                Err(next) => (next, false),
+                Ok(answering) => {
+                    let answering = self.answer_access(answering, cx)?;
+                    let is_fallback = answering.is_fallback();
+                    (answer::finish(answering, head, (self.host, self.own), asked, cx), is_fallback)
+                }
+            };
         self.terms.reads_accept = answer::reads_accept(&next, is_fallback, head, self.own);
         Ok(next)
     }
@@ -343,7 +344,9 @@ impl<'s> Phases<'_, 's> {
         if let Some(path) = fallback {
             self.place_access(path, place(path), answering, cx)?;
         }
-        if let Some(path) = digest_of.as_ref() {
+        // A compressed copy has the rules of its file, too.
+        let copied = digest_of.as_ref().and_then(SitePath::copy_of);
+        for path in [&digest_of, &copied].into_iter().flatten() {
             self.place_access(path, place(path), answering, cx)?;
         }
         if let Some(path) = answering.entry().and_then(|entry| entry.found_at()) {

@@ -93,18 +93,18 @@ impl FileLookup {
     }
 
     /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
-    /// before a switch.
-    pub(crate) fn is_older_than(&self, generation: u64) -> bool {
+    /// before a switch. A file whose digest is asked for may have a root of its own.
+    pub(crate) fn is_older_than(&self, generation: u64, of_digested: impl Fn() -> u64) -> bool {
         let found_in = match &self.state {
             Lookup::Found(entry) | Lookup::Stale(entry) => entry.generation(),
             Lookup::Listed(listing, _) => listing.generation(),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked | Lookup::Failed(_) => return false,
         };
-        let followed = match self.purpose {
-            Purpose::Target => found_in,
-            Purpose::Digest(of) | Purpose::Fallback(of) | Purpose::MissingPage(of) => of,
-        };
-        found_in.min(followed) < generation
+        match self.purpose {
+            Purpose::Target => found_in < generation,
+            Purpose::Digest(of) => of < generation || found_in < of_digested(),
+            Purpose::Fallback(of) | Purpose::MissingPage(of) => found_in.min(of) < generation,
+        }
     }
 
     pub(crate) fn wants_job(&self) -> bool {

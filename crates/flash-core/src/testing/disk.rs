@@ -20,6 +20,7 @@ use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
 use crate::listing::cache::ListingCache;
 use crate::listing::{Batch, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
 use crate::path::SitePath;
+use crate::site::id::SiteId;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Disk {
     pub(crate) done: HashMap<&'static str, usize>,
     /// What is known of each file's digest.
     pub(crate) repr_digest: ReprDigest,
+    /// Of the roots of sites. Others have 0.
+    pub(crate) generations: HashMap<SiteId, u64>,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,7 @@ impl Disk {
             short_steps: false,
             repr_digest: ReprDigest::Off,
             done: HashMap::new(),
+            generations: HashMap::new(),
         }
     }
 
@@ -263,7 +267,8 @@ impl Disk {
         };
         let found_at =
             (path != asked).then(|| SitePath::parse(path.as_bytes()).expect("a path").into_owned());
-        Done::Found(Arc::new(Entry::new(resource, find.asked_ms).at(found_at)))
+        let generation = self.generations.get(&find.site).copied().unwrap_or_default();
+        Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(generation).at(found_at)))
     }
 
     /// A file, and its copies in the codings that the client takes. It keeps what is known of the file itself.

@@ -8,6 +8,9 @@ use crate::file::header::HeaderTemplate;
 use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
 use crate::site::fallback::{Answers, Fallback};
+use crate::site::id::SiteId;
+use crate::site::places::{PlaceNames, Places};
+use crate::site::{Site, SiteSettings};
 
 const WANTED: &str = "Want-Repr-Digest: sha-512=3, sha-256=1\r\n";
 const FIELD: &str = "sha-256=:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=:";
@@ -34,6 +37,10 @@ fn taken(world: &mut World) -> Vec<Digest> {
     let work = world.tally.background.drain(..);
     work.filter_map(|work| if let BackgroundWork::Digest(digest) = work { Some(digest) } else { None })
         .collect()
+}
+
+fn wanted(site: SiteId, path: SitePath<'static>) -> Digest {
+    Digest { site, path }
 }
 
 #[test]
@@ -70,7 +77,7 @@ fn no_response_waits_for_a_digest_and_the_next_one_has_it() {
     assert_eq!(ask(world, "GET", "/large.bin", "").status, 200);
     assert_eq!(taken(world), [], "nobody wants it");
     let path = SitePath::parse(b"/large.bin").unwrap();
-    let wanted = Digest { site: world.site().id, path: path.clone() };
+    let wanted = wanted(world.site().id, path);
     for _ in 0..2 {
         assert_eq!(ask(world, "GET", "/large.bin", WANTED).field("Repr-Digest"), None);
         let early = ask(world, "GET", "/large.bin.sha256", "");
@@ -114,6 +121,40 @@ fn a_digest_is_a_file_where_there_is_none() {
     }
     world.rules().digests = false;
     assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").status, 404);
+}
+
+/// The digest's own name belongs to the site.
+#[test]
+fn the_place_of_the_file_says_whether_it_has_a_digest() {
+    let site = |digests| SiteSettings { digests, ..SiteSettings::default() };
+    let internal = SiteSettings { internal: true, ..site(true) };
+    for (of_site, of_place, status) in [
+        (site(true), site(true), 200),
+        (site(false), site(true), 200),
+        (site(true), site(false), 404),
+        (site(true), internal, 404),
+    ] {
+        for place in ["/page.html", "*.html"] {
+            let mut world = ways_around::world_of_rules(of_site.clone(), place, of_place.clone());
+            for _ in 0..2 {
+                assert_eq!(ask(&mut world, "GET", "/page.html.sha256", "").status, status, "{of_place:?}");
+            }
+        }
+    }
+}
+
+/// It may have another folder than the digest's name.
+#[test]
+fn a_file_is_looked_for_in_the_folder_of_its_place() {
+    let world = &mut world_that_tells(ReprDigest::Unknown);
+    let names = PlaceNames::new([], [b".iso"[..].into()]);
+    let place = Site { id: SiteId(1), settings: Arc::clone(&world.site().settings), ..Site::default() };
+    world.site().generation.set(1);
+    world.disk.generations.insert(SiteId(0), 1);
+    world.site().places = Some(Places::new(Arc::new(names), vec![Arc::new(place)]));
+    assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").status, 503);
+    let path = SitePath::parse(b"/a b.iso").unwrap();
+    assert_eq!(taken(world), [wanted(SiteId(1), path)]);
 }
 
 #[test]

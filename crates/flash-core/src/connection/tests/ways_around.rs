@@ -98,7 +98,7 @@ fn status_of_redirected(world: &mut World, method: &str, target: &str) -> u16 {
 }
 
 /// A place, a request that what lies there answers, and the fallback that there is.
-const WAYS: [(&str, &str, Option<&str>); 26] = [
+const WAYS: [(&str, &str, Option<&str>); 28] = [
     ("/sub/index.html", "/sub/", None),
     ("/sub/index.html", "/%73ub/.//", None),
     ("/sub/index.html", "/sub/?C=N", None),
@@ -120,6 +120,8 @@ const WAYS: [(&str, &str, Option<&str>); 26] = [
     ("/page.html", "/page.html.sha256", None),
     ("*.html", "/%70age.html.sha256", None),
     ("/page.html", "/x/../page.html.sha256", Some("/front.php")),
+    ("/page.html", "/page.html.gz.sha256", None),
+    ("*.html", "/page.html.%67z.sha256", None),
     ("*.pl", "/cgi/run.pl/info", None),
     ("*.pl", "/cgi/d/run.pl/a/b", None),
     ("*.pl", "/app/run.pl/", None),
