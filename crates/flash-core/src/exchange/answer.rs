@@ -22,7 +22,7 @@ use crate::connection::context::Context;
 use crate::file::background_work::BackgroundWork;
 use crate::file::compression::Compression;
 use crate::file::digest::{self, Digest};
-use crate::file::entry::{self, Entry};
+use crate::file::entry::{self, Entry, Variants};
 use crate::file::validators::ReprDigest;
 use crate::job::{Failure, List};
 use crate::listing::{Listing, Order};
@@ -261,8 +261,9 @@ fn file_of_digest(
             Found::Program => return Ok((purpose, Answer::Entry(entry))),
         }
     };
+    let may_have_digest = |variants: &Variants| variants.identity.repr_digest != ReprDigest::Off;
     // An index file has its digest by its own name.
-    if file.variants().is_some() && file.found_at().is_none() {
+    if file.variants().is_some_and(may_have_digest) && file.found_at().is_none() {
         return Ok((Purpose::Digest(of), Answer::Entry(file)));
     }
     let nothing = Entry::new(entry::Resource::Missing, cx.now.ms()).of_root(of);
@@ -420,9 +421,6 @@ fn checksum(
     let file = &variants.identity;
     if let Some(checksum) = digest::checksum_of(file, &path, &site.template) {
         return Answer::Entry(Arc::new(checksum));
-    }
-    if file.repr_digest == ReprDigest::Off {
-        return Answer::Error(Status::NOT_FOUND);
     }
     ask_for_digest(entry, host.at_path(&path), raw_path, cx);
     Answer::NotYet(digest::retry_after_s(file))

@@ -167,6 +167,8 @@ fn what_is_no_digest_goes_to_the_fallback() {
         assert_eq!(ask(world, "GET", "/none.sha256", "").body, text(100));
         assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").body.len(), 64 + 2 + 8);
     }
+    world.disk.repr_digest = ReprDigest::Off;
+    assert_eq!(ask(world, "GET", "/real.txt.sha256.sha256", "").body, text(100), "nobody can make it");
 }
 
 #[test]
