@@ -176,9 +176,10 @@ impl Disk {
             None => Arc::new(self.file(&open, &found.walked, &found.name, None)?),
         };
         let known_copies = known.map_or(&[][..], |known| &known.coded);
-        let Copies { coded, has_new } = self.copies_of(&open, &found, wanted, known_copies)?;
-        let looked_for = if has_copies { wanted } else { CodingSet::ALL };
         let found_at = found_at(&find.path, &found.name);
+        let path = found_at.as_ref().unwrap_or(&find.path);
+        let Copies { coded, has_new } = self.copies_of(&open, (&found, path), wanted, known_copies)?;
+        let looked_for = if has_copies { wanted } else { CodingSet::ALL };
         // Another index file may have taken the place of a known one, by a link to it.
         let is_there = find.known.as_ref().is_some_and(|known| known.found_at() == found_at.as_ref());
         let is_current = |known: &Variants| {
@@ -200,12 +201,15 @@ impl Disk {
     fn copies_of(
         &self,
         open: &Opening<'_>,
-        found: &FoundFile,
+        (found, path): (&FoundFile, &SitePath<'_>),
         codings: CodingSet,
         known: &[Arc<File>],
     ) -> Result<Copies, LookupError> {
         let mut copies = Copies::default();
         for coding in codings.iter() {
+            if open.site.settings.deny.cover(&path.extended(coding.suffix().as_bytes())) {
+                continue;
+            }
             let name = with_suffix(&found.name, coding);
             let known = known.iter().find(|file| file.coding == Some(coding));
             let walk = Walk { blocking: open.blocking, by_folder: false, compares: known.is_some() };

@@ -145,6 +145,22 @@ fn a_denied_index_answers_for_no_folder() {
     }
 }
 
+#[test]
+fn a_denied_copy_answers_for_no_file() {
+    let folder = Folder::new();
+    for name in ["a.css", "a.css.gz", "d/index.html", "d/index.html.gz"] {
+        folder.put(name, name);
+    }
+    let copies = |rules: &[&str]| {
+        let deny = rules.iter().map(|rule| PathRule::parse(rule).unwrap()).collect();
+        let disk = folder.disk_with(|settings| settings.site.deny = deny);
+        ["/a.css", "/d/"].map(|name| variants(&find(&disk, name)).coded.len())
+    };
+    assert_eq!(copies(&[]), [1, 1]);
+    assert_eq!(copies(&["*.gz"]), [0, 0]);
+    assert_eq!(copies(&["/d/index.html.gz"]), [1, 0]);
+}
+
 /// Opening a FIFO would wait for its other end for ever.
 #[test]
 fn what_is_neither_file_nor_folder_is_not_there() {
