@@ -119,7 +119,11 @@ impl Disk {
                 names.iter().map(look).collect::<Result<_, _>>().map(FolderRead::Details)
             }
             Part::Text(name) => {
-                let (root, name) = match SitePath::of_decoded(name) {
+                let by_path = SitePath::of_decoded(name);
+                if site.settings.deny.cover(by_path.as_ref().unwrap_or(&folder.path.child(name))) {
+                    return Ok(FolderRead::Text(None));
+                }
+                let (root, name) = match by_path {
                     Some(path) => (&*site.root, site.settings.name_of(&path).to_vec()),
                     None => (root, below_folder(below, name)),
                 };

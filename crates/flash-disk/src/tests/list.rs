@@ -256,3 +256,21 @@ fn a_folder_that_is_gone_cannot_be_listed() {
     let job = Job::List(list_job("/gone/", BY_NAME, 0));
     assert!(matches!(disk.run(&job).done, Done::Failed(Failure::NotFound)));
 }
+
+#[test]
+fn a_denied_header_or_footer_is_in_no_listing() {
+    let folder = Folder::new();
+    for name in ["d/HEADER", "d/x", "README"] {
+        folder.put(name, format!("text of {name}"));
+    }
+    for (rule, is_shown) in [("x", [true, true]), ("HEADER", [false, true]), ("/README", [true, false])] {
+        let disk = folder.disk_with(|settings| {
+            let name = |name: &str| Some(name.as_bytes().into());
+            settings.site.texts = Texts { header: name("HEADER"), footer: name("/README") };
+            settings.site.deny = [PathRule::parse(rule).unwrap()].into_iter().collect();
+        });
+        let page = list_page(&list_job("/d/", BY_NAME, 0), |list| help(&disk, &Job::List(list.clone()))).1;
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        assert_eq!(["d/HEADER", "README"].map(|name| page.contains(&format!("text of {name}"))), is_shown);
+    }
+}
