@@ -7,8 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
+use flash_http::negotiate::Coding;
+
 use crate::cache::memory_budget::Budget;
 use crate::job::{Done, Failure, List, Listed};
+use crate::listing::coder::Coder;
 use crate::listing::{Listing, Maker, Order, Step};
 use crate::path::SitePath;
 use crate::site::id::SiteId;
@@ -17,6 +20,8 @@ use crate::site::id::SiteId;
 pub struct ListingCache {
     keep_ms: u64,
     budget: Arc<Budget>,
+    /// The part of the budget for what compresses listings. That stays as long as a slow client needs more pages.
+    coders: Arc<Budget>,
     // Never locked while a listing is dropped, because that may take a while.
     known: Mutex<Known>,
 }
@@ -42,10 +47,15 @@ struct Latest {
 }
 
 const TIDY_AT_MIN: usize = 64;
+/// What compresses listings has a quarter of the budget at most, unless one alone takes more.
+const CODERS_PART: u64 = 4;
 
 impl ListingCache {
     pub fn new(keep_ms: u64, bytes_max: u64) -> Self {
-        Self { keep_ms, budget: Budget::new(bytes_max), known: Mutex::default() }
+        let one = Coding::ALL.into_iter().map(Coder::memory_bytes).max().unwrap_or_default();
+        let coders = (bytes_max / CODERS_PART).max(one).min(bytes_max);
+        let [budget, coders] = [bytes_max, coders].map(Budget::new);
+        Self { keep_ms, budget, coders, known: Mutex::default() }
     }
 
     pub fn keep_ms(&self) -> u64 {
@@ -68,19 +78,37 @@ impl ListingCache {
         (listing.is_ready() && self.serves(&listing, list, generation)).then_some(listing)
     }
 
-    /// The listing for this request: one that is ready, one that is being made, or a new one.
-    fn join(&self, list: &List, maker: &dyn Maker) -> Arc<Listing> {
+    /// The listing for this request: one that is ready, one that is being made, or a new one. If there is no memory to compress a
+    /// new one, it is sent as it is.
+    fn join(&self, list: &List, maker: &mut dyn Maker) -> Arc<Listing> {
         let root = maker.root();
         let generation = root.as_ref().map_or(0, |root| root.generation());
-        let mut known = self.lock();
-        let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone()).unwrap_or_default();
-        if let Some(listing) = before.upgrade()
-            && self.serves(&listing, list, generation)
-        {
-            return listing;
+        let present = |known: &Known| {
+            let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone());
+            let before = before.unwrap_or_default();
+            match before.upgrade().filter(|listing| self.serves(listing, list, generation)) {
+                Some(listing) => Ok(listing),
+                None => Err(before),
+            }
+        };
+        let mut coder = None;
+        if let Some(coding) = list.order.coding {
+            if let Ok(listing) = present(&self.lock()) {
+                return listing;
+            }
+            coder = self.coder(coding, maker);
+            if coder.is_none() {
+                let order = Order { coding: None, ..list.order };
+                return self.join(&List { order, ..list.clone() }, maker);
+            }
         }
-        let budget = Arc::clone(&self.budget);
-        let listing = Arc::new(Listing::new(key(list), list.asked_ms, budget, root, before));
+        let mut known = self.lock();
+        let before = match present(&known) {
+            Ok(listing) => return listing,
+            Err(before) => before,
+        };
+        let memory = (Arc::clone(&self.budget), coder);
+        let listing = Arc::new(Listing::new(key(list), list.asked_ms, memory, root, before));
         let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
         known.all.push(Weak::clone(&latest.listing));
         let replaced = known.latest.insert(key(list), latest);
@@ -89,6 +117,19 @@ impl ListingCache {
         }
         drop((known, replaced));
         listing
+    }
+
+    /// What compresses a new listing. `None` if there is no memory for it.
+    fn coder(&self, coding: Coding, maker: &mut dyn Maker) -> Option<Coder> {
+        let bytes = Coder::memory_bytes(coding);
+        let share = self.coders.reserve(bytes)?;
+        loop {
+            match self.budget.reserve(bytes) {
+                Some(memory) => return Coder::new(coding, [share, memory]),
+                None if maker.make_room() => {}
+                None => return None,
+            }
+        }
     }
 
     fn serves(&self, listing: &Listing, list: &List, generation: u64) -> bool {
@@ -107,7 +148,7 @@ impl ListingCache {
                 Step::Failed(failure) => {
                     self.forget(&listing);
                     let order = Order { coding: None, ..listing.order() };
-                    // There may be no room for what compresses it.
+                    // There may be no room for its names beside what compresses it.
                     if failure == Failure::OverBudget && list.page == 0 && order != listing.order() {
                         return self.list(&List { order, listing: None, ..list.clone() }, maker);
                     }

@@ -13,7 +13,7 @@ pub(super) struct Coder {
     /// The next page.
     pub(super) next: usize,
     /// With its memory. `None` after the last page, or after a failure.
-    encoder: Option<(Encoder, Reservation)>,
+    encoder: Option<(Encoder, [Reservation; 2])>,
 }
 
 impl Coder {
@@ -21,9 +21,10 @@ impl Coder {
         Encoder::memory_bytes(coding, Effort::Streamed, None)
     }
 
-    pub(super) fn new(coding: Coding, memory: Reservation) -> Self {
-        let encoder = Encoder::new(coding, Effort::Streamed, None).ok();
-        Self { next: 0, encoder: encoder.zip(Some(memory)) }
+    /// `None` if the system has no memory.
+    pub(super) fn new(coding: Coding, memory: [Reservation; 2]) -> Option<Self> {
+        let encoder = Encoder::new(coding, Effort::Streamed, None).ok()?;
+        Some(Self { next: 0, encoder: Some((encoder, memory)) })
     }
 
     /// Codes the next page. `None` if there is no memory, from then on.

@@ -52,6 +52,8 @@ pub struct Listing {
     /// The earlier listing of the same folder. Names and pages that are equal are shared with it.
     pub(super) before: Weak<Self>,
     making: Mutex<Making>,
+    /// If the pages are compressed, what compresses them, from the first one on.
+    pub(super) coder: Option<Mutex<Coder>>,
     /// Grows with every part of the work.
     progress: AtomicU64,
     ready: OnceLock<Ready>,
@@ -75,8 +77,6 @@ pub(super) struct Ready {
     /// The first row of each page.
     pub(super) starts: Box<[u32]>,
     pub(super) pages: Mutex<Box<[Page]>>,
-    /// If the pages are compressed, what compresses them, from the first one on.
-    pub(super) coder: Mutex<Option<Coder>>,
     ready_ms: u64,
 }
 
@@ -146,10 +146,10 @@ pub trait Maker {
 }
 
 impl Listing {
-    pub(crate) fn new(
+    pub(super) fn new(
         (site, path, order): (SiteId, SitePath<'static>, Order),
         asked_ms: u64,
-        budget: Arc<Budget>,
+        (budget, coder): (Arc<Budget>, Option<Coder>),
         root: Option<Arc<dyn OpenRoot>>,
         before: Weak<Self>,
     ) -> Self {
@@ -163,6 +163,7 @@ impl Listing {
             root,
             before,
             making: Mutex::new(making),
+            coder: coder.map(Mutex::new),
             progress: AtomicU64::new(0),
             ready: OnceLock::new(),
         }
@@ -228,7 +229,7 @@ impl Listing {
     /// Drops the pages. They are written again when a reader needs them. Returns whether there were any. A page that is compressed
     /// stays, because the next ones continue it. It is smaller than the names that are in memory for it.
     pub(crate) fn evict_pages(&self) -> bool {
-        let Some(ready) = self.ready.get().filter(|_| self.order.coding.is_none()) else { return false };
+        let Some(ready) = self.ready.get().filter(|_| self.coder.is_none()) else { return false };
         let mut pages = lock(&ready.pages);
         let written = pages.iter_mut().filter(|page| page.written().is_some());
         let evicted: Vec<Page> = written.map(std::mem::take).collect();
@@ -373,7 +374,7 @@ impl Listing {
         };
         let starts = starts(&names);
         let pages = Mutex::new(vec![Page::Unwritten; starts.len()].into_boxed_slice());
-        Ready { names, starts, pages, coder: Mutex::default(), ready_ms: now_ms }
+        Ready { names, starts, pages, ready_ms: now_ms }
     }
 }
 
@@ -405,7 +406,7 @@ fn starts(names: &Names) -> Box<[u32]> {
     starts.into_boxed_slice()
 }
 
-pub(super) fn make_room(maker: &mut dyn Maker) -> Result<(), Step> {
+fn make_room(maker: &mut dyn Maker) -> Result<(), Step> {
     if maker.make_room() { Ok(()) } else { Err(Step::Failed(Failure::OverBudget)) }
 }
 

@@ -3,19 +3,18 @@
 //! A page can be written again at any time, and is kept as long as the budget allows. If pages are compressed, each continues the
 //! one before, so they are written in order and stay.
 
+use std::sync::Mutex;
+
 use bytes::Bytes;
-use flash_http::negotiate::Coding;
 
 use super::batch::Batch;
 use super::coder::Coder;
 use super::folder::{FolderRead, Part};
-use super::made::{
-    LOOKS, Listing, Maker, PAGE_BYTES_MAX, Page, Ready, Step, Texts, lock, make_room, try_lock,
-};
+use super::made::{LOOKS, Listing, Maker, PAGE_BYTES_MAX, Page, Ready, Step, Texts, lock, try_lock};
 use super::name::{Kind, Name, Seen};
 use super::order::Format;
 use super::{html, json};
-use crate::cache::memory_budget::BudgetedBytes;
+use crate::cache::memory_budget::{BudgetedBytes, Reservation};
 use crate::job::failure::Failure;
 
 impl Listing {
@@ -24,11 +23,11 @@ impl Listing {
         if let Some(page) = lock(&ready.pages).get(number).and_then(Page::written) {
             return Ok(page.clone());
         }
-        match self.order.coding {
-            Some(coding) => self.coded(ready, number, coding, maker),
+        match &self.coder {
+            Some(coder) => self.coded(ready, number, coder, maker),
             None => {
                 let written = self.write(ready, number, maker)?;
-                self.keep(ready, number, &written, maker)
+                Ok(self.keep(ready, number, &written, maker))
             }
         }
     }
@@ -38,25 +37,16 @@ impl Listing {
         &self,
         ready: &Ready,
         number: usize,
-        coding: Coding,
+        coder: &Mutex<Coder>,
         maker: &mut dyn Maker,
     ) -> Result<Bytes, Step> {
-        let mut coder = try_lock(&ready.coder).ok_or(Step::Taken)?;
-        let coder = match &mut *coder {
-            Some(coder) => coder,
-            empty => loop {
-                match self.budget.reserve(Coder::memory_bytes(coding)) {
-                    Some(memory) => break empty.insert(Coder::new(coding, memory)),
-                    None => make_room(maker)?,
-                }
-            },
-        };
+        let mut coder = try_lock(coder).ok_or(Step::Taken)?;
         while coder.next <= number {
             let (at, is_last) = (coder.next, coder.next + 1 == ready.starts.len());
             let written = self.write(ready, at, maker)?;
             let coded = coder.code(&written, is_last).ok_or(Step::Failed(Failure::OverBudget))?;
             self.has_progressed();
-            self.keep(ready, at, &coded, maker)?;
+            self.keep(ready, at, &coded, maker);
             if maker.is_over() && at < number {
                 return Err(Step::Unready);
             }
@@ -65,32 +55,36 @@ impl Listing {
     }
 
     /// Keeps a page for its other readers, if there is room.
-    fn keep(
-        &self,
-        ready: &Ready,
-        number: usize,
-        written: &[u8],
-        maker: &mut dyn Maker,
-    ) -> Result<Bytes, Step> {
+    fn keep(&self, ready: &Ready, number: usize, written: &[u8], maker: &mut dyn Maker) -> Bytes {
         let before = self.before.upgrade().and_then(|before| before.page_now(number as u32));
         let bytes = written.len() as u64;
         let page = match (before.filter(|before| *before == written), self.budget.reserve(bytes)) {
             (Some(before), _) => before,
             (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(written), room)),
-            (None, None) if self.order.coding.is_some() => {
-                let room = self.budget.reserve_beyond(bytes);
+            (None, None) if self.coder.is_some() => {
+                let room = self.room_for_coded(bytes, maker);
                 Bytes::from_owner(BudgetedBytes::new(maker.hold(written), room))
             }
             // Only the requests that wait for this page now get it.
-            (None, None) => return Ok(maker.hold(written)),
+            (None, None) => return maker.hold(written),
         };
         let place = &mut lock(&ready.pages)[number];
         if let Page::Written(page) = place {
             // Another helper was faster.
-            return Ok(page.clone());
+            return page.clone();
         }
         *place = Page::Written(page.clone());
-        Ok(page)
+        page
+    }
+
+    /// A page that is compressed cannot be written again, so it stays even beyond the budget.
+    fn room_for_coded(&self, bytes: u64, maker: &mut dyn Maker) -> Reservation {
+        while maker.make_room() {
+            if let Some(room) = self.budget.reserve(bytes) {
+                return room;
+            }
+        }
+        self.budget.reserve_beyond(bytes)
     }
 
     /// The details of the page's names that the listing does not know. If the step's time ends, the next step continues

@@ -446,9 +446,57 @@ fn a_compressed_listing_is_the_same_whichever_page_is_asked_for_first() {
 #[test]
 fn a_listing_is_sent_as_it_is_if_there_is_no_room_to_compress_it() {
     let mut bench = Bench::new(10).budget(100_000);
-    let plain = bench.page(&at(0)).1;
-    let (listing, page) = bench.page(&in_coding(5_000, Coding::Br));
-    assert_eq!((listing.order().coding, page), (None, plain));
+    bench.page(&by_size(0));
+    let parts = bench.helper.parts;
+    let (listing, page) = bench.page(&in_coding(0, Coding::Br));
+    assert_eq!((listing.order().coding, bench.helper.parts), (None, parts + 2), "it is read once");
+    assert_eq!(bench.page(&at(0)).1, page);
+    assert!(bench.cache.get_now(&by_size(0), 0).is_some(), "nothing had to go for it");
+    bench.helper.names.extend((0..9_000).map(|number| (format!("{number}"), Kind::File)));
+    let done = bench.step(&in_coding(5_000, Coding::Br));
+    assert!(matches!(done, Some(Done::Failed(Failure::OverBudget))), "{done:?}");
+    assert!(bench.helper.parts <= parts + 2 + 10, "its names are read once, too");
+}
+
+#[test]
+fn pages_that_can_be_written_again_give_way_to_what_compresses_a_listing() {
+    let mut bench = Bench::new(20_000).budget(2_600_000);
+    let plain = bench.pages(&at(0)).0;
+    assert!(bench.cache.budget().left_bytes() < 100_000);
+    assert_eq!(bench.page(&in_coding(0, Coding::Br)).0.order().coding, Some(Coding::Br));
+    assert_eq!(plain.page_now(0), None);
+    // Other names fit without it alone.
+    bench.helper.names.extend((0..40_000).map(|number| (format!("{number}"), Kind::File)));
+    assert_eq!(bench.page(&in_coding(5_000, Coding::Br)).0.order().coding, None);
+}
+
+#[test]
+fn slow_readers_of_compressed_listings_leave_room_for_others() {
+    let mut bench = Bench::new(5_000).budget(16 << 20);
+    let mut readers = Vec::new();
+    for round in 0..20 {
+        readers.push(bench.page(&in_coding(round * 5_000, Coding::Br)));
+    }
+    let coded = readers.iter().filter(|(listing, _)| listing.order().coding.is_some()).count();
+    assert!((1..8).contains(&coded), "{coded} are compressed");
+    assert!(bench.used() < 8 << 20, "{} bytes", bench.used());
+    // One that ends has its memory free for the next.
+    let first = List { listing: Some(readers.remove(0).0), ..in_coding(0, Coding::Br) };
+    bench.page(&List { page: 19, ..first });
+    assert_eq!(bench.page(&in_coding(200_000, Coding::Br)).0.order().coding, Some(Coding::Br));
+}
+
+#[test]
+fn what_can_be_written_again_goes_before_a_compressed_page_exceeds_the_budget() {
+    let mut bench = Bench::new(5_000).budget(8 << 20);
+    let (coded, _) = bench.page(&in_coding(0, Coding::Br));
+    let (plain, pages) = bench.pages(&by_size(0));
+    drop(pages);
+    let _rest = bench.cache.budget().reserve(bench.cache.budget().left_bytes());
+    let last = List { listing: Some(Arc::clone(&coded)), page: 11, ..in_coding(0, Coding::Br) };
+    bench.page(&last);
+    assert_eq!(plain.page_now(0), None, "it had to go");
+    assert!(bench.cache.budget().left_bytes() > 0);
 }
 
 #[test]
