@@ -216,6 +216,17 @@ fn a_store_that_cannot_be_had_is_a_warning() {
     assert!(server.said().contains("cannot keep digests"), "{}", server.said());
 }
 
+#[test]
+fn digests_need_no_path_cache() {
+    for arch in ["amped", "mt"] {
+        let folder = tree();
+        let server = start(arch, folder.path(), &["--path-cache", "0"]);
+        for (name, _) in FILES {
+            assert!(!checksum(&server, name).is_empty(), "{arch} {name}");
+        }
+    }
+}
+
 /// What reads the file leaves the page cache as it was.
 #[test]
 fn a_file_is_not_brought_into_memory_for_its_digest() {

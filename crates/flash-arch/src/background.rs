@@ -6,7 +6,7 @@ pub(crate) mod queue;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -22,8 +22,10 @@ use crate::limits::HELPER_NICE;
 use crate::server_state::ServerState;
 
 /// A share of the processors is enough, because each file is done once.
-const PROCESSORS_EACH: usize = 4;
-const THREADS_MAX: usize = 4;
+static THREADS: LazyLock<usize> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    (processors / 4).clamp(1, 4)
+});
 /// Every thread but the first ends when it was idle for so long.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Encoders of Brotli have tables on the stack.
@@ -37,8 +39,7 @@ pub(crate) fn start(shared: &Arc<ServerState>) -> io::Result<()> {
 
 /// Starts a thread, if there may be one more.
 fn spawn(shared: &Arc<ServerState>) -> io::Result<()> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    if !shared.background.add_thread((processors / PROCESSORS_EACH).clamp(1, THREADS_MAX)) {
+    if !shared.background.add_thread(*THREADS) {
         return Ok(());
     }
     let state = Arc::downgrade(shared);
@@ -58,7 +59,7 @@ fn work(state: &Weak<ServerState>) {
     loop {
         let Some(shared) = state.upgrade() else { return };
         if shared.background.work.wait(IDLE_MAX) {
-            if let Some(wanted) = shared.background.begin(|_| true) {
+            if let Some(wanted) = shared.background.begin() {
                 // If it fails, this thread does the rest.
                 let _ = spawn(&shared);
                 perform(&shared, &wanted);
@@ -72,7 +73,7 @@ fn work(state: &Weak<ServerState>) {
     }
 }
 
-fn perform(shared: &ServerState, wanted: &BackgroundWork) {
+fn perform(shared: &Arc<ServerState>, wanted: &BackgroundWork) {
     match wanted {
         BackgroundWork::Compression(wanted) => compress(shared, wanted),
         BackgroundWork::Digest(wanted) => digest(shared, wanted),
@@ -97,24 +98,28 @@ fn compress(shared: &ServerState, wanted: &Compression) {
     configuration.server.cache_compressed(wanted, &file, &result, now.ms());
 }
 
-fn digest(shared: &ServerState, wanted: &Digest) {
+fn digest(shared: &Arc<ServerState>, wanted: &Digest) {
     let now = Clock::new().now;
-    let configuration = shared.configuration().clone();
-    // A large file takes minutes. What is to be compressed does not wait for that.
+    let is_long = !wanted.is_short();
+    // A large file takes minutes, and other files do not wait for that.
     let mut goes_on = || {
-        let is_short = |work: &BackgroundWork| matches!(work, BackgroundWork::Compression(_));
-        while let Some(wanted) = shared.background.begin(is_short) {
-            perform(shared, &wanted);
+        if is_long {
+            if let Some(short) = shared.background.begin_short() {
+                perform(shared, &short);
+            }
+            let _ = spawn(shared);
         }
         !shared.is_draining()
     };
-    for file in configuration.server.to_digest(wanted, &now) {
+    // Nor does a reload: each time it is the present configuration.
+    let files = shared.configuration().server.to_digest(wanted, &now);
+    for file in files {
         let digest = || shared.disk.digested(wanted.site, &file, &mut goes_on);
         match catch_unwind(AssertUnwindSafe(digest)) {
             Ok(None) => {}
             Ok(Some((file, is_read))) => {
                 shared.metrics.add(Count::Digested, is_read.into());
-                configuration.server.cache_digested(wanted, Arc::new(file));
+                shared.configuration().server.cache_digested(wanted, Arc::new(file));
             }
             Err(panic) => shared.panicked(&*panic),
         }

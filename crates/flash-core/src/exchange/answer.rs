@@ -409,7 +409,7 @@ fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&
 /// The digest of a file as a text, if it is known. If not, it is asked for.
 #[cold]
 fn checksum(
-    entry: &Entry,
+    entry: &Arc<Entry>,
     (host, site): (&Arc<Site>, &Site),
     raw_path: Option<&[u8]>,
     cx: &mut Context<'_>,
@@ -429,11 +429,11 @@ fn checksum(
 /// Asks for digests of files: of those with entity tags made of them, or of those that the client wants to have. The answer has
 /// none, because no client waits until all of a file has been read.
 #[cold]
-fn ask_for_digest(entry: &Entry, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
+fn ask_for_digest(entry: &Arc<Entry>, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
     if entry.claim_digest(cx.now.ms())
         && let Some(path) = raw_path.and_then(|path| SitePath::parse(path).ok())
     {
-        let wanted = Digest { site: site.id, path: path.into_owned() };
+        let wanted = Digest { site: site.id, path: path.into_owned(), entry: entry.kept() };
         cx.tally.background.push(BackgroundWork::Digest(wanted));
     }
 }

@@ -10,3 +10,13 @@ pub enum BackgroundWork {
     Compression(Compression),
     Digest(Digest),
 }
+
+impl BackgroundWork {
+    /// Whether it is done in a second, more or less.
+    pub fn is_short(&self) -> bool {
+        match self {
+            Self::Compression(_) => true,
+            Self::Digest(digest) => digest.is_short(),
+        }
+    }
+}

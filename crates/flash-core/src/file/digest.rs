@@ -22,10 +22,29 @@ use crate::server::Server;
 use crate::site::id::SiteId;
 
 /// The file that this path leads to needs a digest of its content, or a copy beside it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Digest {
     pub site: SiteId,
     pub path: SitePath<'static>,
+    /// What the path led to. Not every entry is cached.
+    pub entry: Arc<Entry>,
+}
+
+/// What is asked for again meanwhile is the same, in whichever version.
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        (self.site, &self.path) == (other.site, &other.path)
+    }
+}
+
+impl Eq for Digest {}
+
+impl Digest {
+    /// Whether the files are read within a second, more or less.
+    pub fn is_short(&self) -> bool {
+        let lacking = self.entry.found_files().filter(|file| file.lacks_digest());
+        lacking.map(|file| file.size()).sum::<u64>() <= SECOND_BYTES
+    }
 }
 
 /// A file that is being written has another version soon, such as a log.
@@ -67,7 +86,8 @@ pub(crate) fn checksum_of(file: &File, path: &SitePath<'_>, template: &HeaderTem
 impl Server {
     /// The files that are to be read. Files that are being written are left out. May wait for a lock.
     pub fn to_digest(&self, wanted: &Digest, now: &Now) -> Vec<Arc<File>> {
-        let Some(entry) = self.paths.peek(wanted.site, &wanted.path) else { return Vec::new() };
+        let cached = self.paths.peek(wanted.site, &wanted.path);
+        let entry = cached.as_ref().unwrap_or(&wanted.entry);
         // Whoever copies a file may set the first of the two back.
         let is_rested = |file: &&Arc<File>| {
             let written_ns = [file.stamp.modified_ns, file.stamp.changed_ns];
@@ -104,7 +124,8 @@ mod tests {
     fn a_digest_goes_to_the_version_that_was_read_alone() {
         let world = World::new(Settings::default(), Disk::new(0));
         let path = SitePath::parse(b"/a.iso").unwrap().into_owned();
-        let wanted = Digest { site: SITE, path: path.clone() };
+        let nothing = Arc::new(Entry::new(Resource::Missing, 0));
+        let wanted = Digest { site: SITE, path: path.clone(), entry: nothing };
         let now = Now::new(0, 1 << 40);
         let put = |identity| {
             let compressed = Compressed::default();

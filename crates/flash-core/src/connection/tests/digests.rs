@@ -1,9 +1,11 @@
 //! Digests for clients who ask for them: in a field, and as files that are not there.
 
 use super::*;
+use crate::cache::{CacheLimits, PathCache};
 use crate::file::File;
 use crate::file::background_work::BackgroundWork;
 use crate::file::digest::Digest;
+use crate::file::entry::{Entry, Resource};
 use crate::file::header::HeaderTemplate;
 use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
@@ -40,7 +42,7 @@ fn taken(world: &mut World) -> Vec<Digest> {
 }
 
 fn wanted(site: SiteId, path: SitePath<'static>) -> Digest {
-    Digest { site, path }
+    Digest { site, path, entry: Entry::new(Resource::Missing, 0).into() }
 }
 
 #[test]
@@ -90,6 +92,17 @@ fn no_response_waits_for_a_digest_and_the_next_one_has_it() {
     world.local = Some(LocalCache::new(1 << 20));
     assert_eq!(ask(world, "GET", "/large.bin", WANTED).field("Repr-Digest"), Some(FIELD));
     assert_eq!(ask(world, "GET", "/large.bin.sha256", "").status, 200);
+}
+
+#[test]
+fn what_no_cache_holds_is_digested_too() {
+    let world = &mut world_that_tells(ReprDigest::Unknown);
+    let limits =
+        CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1, local_caches: 0 };
+    world.server.paths = PathCache::new(limits).into();
+    assert_eq!(ask(world, "GET", "/large.bin.sha256", "").status, 503);
+    let wanted = taken(world);
+    assert_eq!(world.server.to_digest(&wanted[0], &world.now).len(), 1);
 }
 
 #[test]
