@@ -4,13 +4,14 @@
 //! is copied into memory is digested then, if its tag needs that. All other digests are made by a thread of the lowest priority.
 //! Which files need one is not decided here.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flash_core::file::entry::Entry;
 use flash_core::file::validators::{ContentDigest, ReprDigest};
 use flash_core::file::{Content, File, OpenFile, Stamp};
 use flash_core::site::id::SiteId;
-use flash_os::read_at;
+use flash_os::{file_hints, read_at};
 use rustix::io::retry_on_intr;
 use sha2::{Digest, Sha256};
 
@@ -18,11 +19,14 @@ use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::digest_store::DigestStore;
 use crate::disk::Disk;
+use crate::open_at::open_again;
 use crate::settings::SiteSettings;
 use crate::stat::{self, is_rested, unix_ns};
 
 /// What is read at a time. A helper that needs the disk waits for this much of it.
 const PIECE_BYTES: usize = 256 << 10;
+/// A file that has changed or was deleted is not read further than to the next multiple.
+const EXAMINED_EACH_BYTES: u64 = 64 << 20;
 
 pub(crate) fn of_bytes(bytes: &[u8]) -> ContentDigest {
     Sha256::digest(bytes).into()
@@ -42,7 +46,6 @@ impl Disk {
         file: &File,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<(File, bool)> {
-        let site = self.sites.get(site)?.current_owned();
         let known = self.digests.load(&file.stamp);
         let digest = match known {
             Some(digest) => digest,
@@ -55,6 +58,7 @@ impl Disk {
                 digest
             }
         };
+        let site = self.sites.get(site)?.current_owned();
         Some((file.clone().with_digest(digest, &site.settings.template), known.is_none()))
     }
 
@@ -93,6 +97,11 @@ impl Disk {
         if !self.is_local(open) || !is_rested(stamp) {
             return None;
         }
+        // Where senders wait, the kernel reads ahead for them: reads elsewhere in the file would disturb that.
+        let own = self.senders_wait.then(|| open_again(open)).and_then(Result::ok);
+        own.iter().for_each(file_hints::read_randomly);
+        let file = own.as_ref().map_or(open.as_fd(), AsFd::as_fd);
+        let is_same = || stat::examine(file).is_ok_and(|now| now.stamp == *stamp);
         let (mut hash, mut offset) = (Sha256::new(), 0);
         let mut piece = vec![0; PIECE_BYTES];
         while offset < stamp.size {
@@ -101,12 +110,16 @@ impl Disk {
             }
             let left = usize::try_from(stamp.size - offset).unwrap_or(PIECE_BYTES);
             let bytes = &mut piece[..left.min(PIECE_BYTES)];
-            let read = || retry_on_intr(|| read_at::read_once(open, &mut *bytes, offset));
+            let read = || retry_on_intr(|| read_at::read_once(file, &mut *bytes, offset));
             let count = timed(Stage::Read, read_at::call(), read).ok().filter(|count| *count > 0)?;
             hash.update(&piece[..count]);
-            offset += count as u64;
+            let end = offset + count as u64;
+            if end / EXAMINED_EACH_BYTES > offset / EXAMINED_EACH_BYTES && !is_same() {
+                return None;
+            }
+            offset = end;
         }
-        (stat::examine(open).ok()?.stamp == *stamp).then(|| hash.finalize().into())
+        is_same().then(|| hash.finalize().into())
     }
 
     /// What clients may ask about the digest of a file in this state.

@@ -84,3 +84,30 @@ fn a_site_without_tags_has_no_digests() {
     assert!(tag(&file).is_none() && !file.validators.lacks_digest() && !file.validators.sends_time());
     assert!(disk.digests.get(&file.stamp, Blocking::Anywhere).is_none());
 }
+
+/// The file has holes, so that nothing is read from a disk.
+#[test]
+fn a_file_that_has_changed_is_not_read_to_its_end() {
+    let folder = Folder::new();
+    let path = folder.put("a.bin", b"");
+    fs::File::options().write(true).open(&path).unwrap().set_len(256 << 20).unwrap();
+    rest(&path);
+    std::thread::sleep(Duration::from_millis(30));
+    let disk = folder.disk_with(|settings| settings.site.digests = true);
+    for delete in [false, true] {
+        let file = identity(&find(&disk, "/a.bin"));
+        let mut pieces = 0;
+        let mut change = || {
+            pieces += 1;
+            match (pieces, delete) {
+                (1, false) => rest(&path),
+                (1, true) => fs::remove_file(&path).unwrap(),
+                _ => {}
+            }
+            true
+        };
+        assert!(disk.digested(SiteId(0), &file, &mut change).is_none());
+        assert!(pieces <= 64 << 20 >> 18, "{pieces} pieces");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
