@@ -196,7 +196,7 @@ impl File {
 
     /// Whether a digest of its content would be of use, and is not known.
     pub fn lacks_digest(&self) -> bool {
-        self.validators.lacks_digest() || self.repr_digest == ReprDigest::Unknown
+        self.validators.lacks_digest() || self.repr_digest.is_unknown()
     }
 
     /// What Flash has made of a file by compressing it. `digest` is of the content: equal tags mean equal bytes, also if another

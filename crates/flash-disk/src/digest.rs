@@ -46,13 +46,16 @@ impl Disk {
         file: &File,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<(File, bool)> {
-        let known = self.digests.load(&file.stamp);
+        // A copy may be that of no state of the file.
+        let is_kept = is_on_disk(&file.content)
+            || matches!(file.repr_digest, ReprDigest::Unknown | ReprDigest::Known(_));
+        let known = is_kept.then(|| self.digests.load(&file.stamp)).flatten();
         let digest = match known {
             Some(digest) => digest,
             None => {
                 let read_ns = unix_ns();
                 let digest = self.digest(file, goes_on)?;
-                if file.repr_digest != ReprDigest::Off || is_on_disk(&file.content) {
+                if is_kept {
                     self.digests.put(&file.stamp, digest, read_ns);
                 }
                 digest
@@ -93,8 +96,8 @@ impl Disk {
         stamp: &Stamp,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<ContentDigest> {
-        // A device that hangs would hold up all other files. A second write in one tick leaves the same time.
-        if !self.is_local(open) || !is_rested(stamp) {
+        // A second write in one tick leaves the same time.
+        if !self.device_of_mount(open.mount()).class.is_digested() || !is_rested(stamp) {
             return None;
         }
         // Where senders wait, the kernel reads ahead for them: reads elsewhere in the file would disturb that.
@@ -127,14 +130,11 @@ impl Disk {
         &self,
         settings: &SiteSettings,
         stamp: &Stamp,
-        content: &Content,
         blocking: Blocking,
     ) -> ReprDigest {
-        match content {
-            _ if !settings.digests => ReprDigest::Off,
-            // It would never be made.
-            Content::Open(open) if is_on_disk(content) && !self.is_local(&**open) => ReprDigest::Off,
-            _ => self.digests.get(stamp, blocking).map_or(ReprDigest::Unknown, ReprDigest::Known),
+        match settings.digests {
+            true => self.digests.get(stamp, blocking).map_or(ReprDigest::Unknown, ReprDigest::Known),
+            false => ReprDigest::Off,
         }
     }
 }

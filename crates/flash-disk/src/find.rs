@@ -26,6 +26,7 @@ use crate::blocking::Blocking;
 use crate::destination::{Destination, FoundFile, Walk};
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
+use crate::mounts::DeviceClass;
 use crate::names::Reader;
 use crate::open_file::OpenFile;
 use crate::read::{self, ReadResult};
@@ -59,8 +60,7 @@ struct Opened<'a> {
     open: &'a Opening<'a>,
     name: &'a [u8],
     coding: Option<Coding>,
-    is_local: bool,
-    reads_now: bool,
+    class: DeviceClass,
     /// Others read it themselves. A page that is read here too would seem to be a frequent one.
     others_read: bool,
 }
@@ -68,7 +68,10 @@ struct Opened<'a> {
 impl Opened<'_> {
     fn made(&self, disk: &Disk, stamp: Stamp, validators: Validators, content: Content) -> File {
         let (settings, typed_as) = (&self.open.site.settings, self.open.typed_as);
-        let repr_digest = disk.repr_digest(settings, &stamp, &content, self.open.blocking);
+        let repr_digest = match self.class.is_digested() {
+            true => disk.repr_digest(settings, &stamp, self.open.blocking),
+            false => ReprDigest::Off,
+        };
         let media = settings.media(typed_as);
         let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
         let varies = settings.varies(&media, cache_rule);
@@ -260,14 +263,7 @@ impl Disk {
         if !blocking.waits() && !class.reads_now() {
             return Err(LookupError::WouldBlock);
         }
-        let opened = Opened {
-            open,
-            name,
-            coding,
-            is_local: class.is_local(),
-            reads_now: class.reads_now(),
-            others_read,
-        };
+        let opened = Opened { open, name, coding, class, others_read };
         let (mut file, mut looks_left) = (file, LOOKS_MAX);
         loop {
             looks_left -= 1;
@@ -299,7 +295,7 @@ impl Disk {
             return Ok(Look::Again(file, now));
         }
         let is_worth_it =
-            worth.of_content(stamp.size) || (!opened.reads_now && worth.has_room_for(stamp.size));
+            worth.of_content(stamp.size) || (!opened.class.reads_now() && worth.has_room_for(stamp.size));
         let answers_once = blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX;
         let may_be_copied = stamp.size <= self.settings.memory_file_bytes_max && !opened.others_read;
         if validators.lacks_digest() && may_be_copied && !blocking.waits() {
@@ -360,7 +356,8 @@ impl Disk {
     /// A copy with its digest, if its tag needs that. It is the digest of the bytes that are sent. If the file never rested while it
     /// was read, it is that of no state of the file.
     fn digested_copy(&self, copy: File, rested_ns: Option<i64>, template: &HeaderTemplate) -> File {
-        let repr_digest = if rested_ns.is_some() { copy.repr_digest } else { ReprDigest::Off };
+        let own = copy.repr_digest;
+        let repr_digest = if rested_ns.is_some() { own } else { own.unsettled() };
         let copy = File { repr_digest, ..copy };
         let digest = || self.digest(&copy, &mut || true);
         let Some(digest) = copy.validators.lacks_digest().then(digest).flatten() else { return copy };
@@ -385,7 +382,7 @@ impl Disk {
     /// A file that is read when it is sent.
     fn kept_open(&self, opened: &Opened<'_>, file: OwnedFd, examined: FileStat) -> Result<File, LookupError> {
         // A content in memory is compared after it was read. This one is not.
-        let examined = if opened.is_local { examined } else { stat::examine(&file)? };
+        let examined = if opened.class.is_local() { examined } else { stat::examine(&file)? };
         let stamp = examined.stamp;
         let validators = self.validators(opened.open, opened.name, &stamp)?;
         let file = self.open_file(file, &examined, validators.has_time);

@@ -7,7 +7,6 @@ use flash_http::negotiate::{Accepts, Coding, CodingSet};
 
 use crate::file::File;
 use crate::file::compressed::Compressed;
-use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
 use crate::record::refusal::Refusal;
 
@@ -126,7 +125,7 @@ impl Variants {
 
     /// Whether the digest of a file is not known that clients may ask for.
     pub(crate) fn lack_repr_digest(&self) -> bool {
-        self.found_files().any(|file| file.repr_digest == ReprDigest::Unknown)
+        self.found_files().any(|file| file.repr_digest.is_unknown())
     }
 
     /// What was found on the disk.

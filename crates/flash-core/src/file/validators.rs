@@ -31,6 +31,8 @@ pub enum ReprDigest {
     #[default]
     Off,
     Unknown,
+    /// Unknown, and not to be kept: the file was being written, so the copy in memory may be that of no state of it.
+    Unsettled,
     Known(ContentDigest),
 }
 
@@ -54,6 +56,17 @@ pub enum Tag {
 }
 
 impl ReprDigest {
+    /// Whether it may be asked for.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Unsettled)
+    }
+
+    /// That of a file that was being written when it was copied.
+    #[must_use]
+    pub fn unsettled(self) -> Self {
+        if self == Self::Off { Self::Off } else { Self::Unsettled }
+    }
+
     pub(crate) fn known(&self) -> Option<&ContentDigest> {
         if let Self::Known(digest) = self { Some(digest) } else { None }
     }

@@ -73,6 +73,11 @@ impl DeviceClass {
         matches!(self, Self::Local(Capabilities { reads_now: true, .. }))
     }
 
+    /// Whether its files are read for their digests. One that hangs would hold up those of all others.
+    pub(crate) fn is_digested(self) -> bool {
+        self != Self::Remote
+    }
+
     /// For how long the names of a folder may be held in memory.
     pub(crate) fn name_rule(self) -> NameRule {
         match self {

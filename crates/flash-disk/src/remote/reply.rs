@@ -120,6 +120,10 @@ fn known_to(job: &Job) -> Option<&Arc<Entry>> {
 
 /// In the place of a rule about Cache-Control.
 const NO_RULE: u8 = u8::MAX;
+/// What clients may ask about the digest of a file.
+const NO_DIGEST: u8 = 0;
+const UNSETTLED_DIGEST: u8 = 1;
+const DIGEST: u8 = 2;
 
 fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer) {
     let variants = match &target.resource {
@@ -154,7 +158,11 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Entry, message: &mut Writer
         message.u8(request::code_of(file.coding));
         stamp::put(message, &file.stamp);
         write_validators(&file.validators, message);
-        message.bool(file.repr_digest != ReprDigest::Off);
+        message.u8(match file.repr_digest {
+            ReprDigest::Off => NO_DIGEST,
+            ReprDigest::Unsettled => UNSETTLED_DIGEST,
+            ReprDigest::Unknown | ReprDigest::Known(_) => DIGEST,
+        });
         match &file.content {
             _ if is_known(file) => message.u8(KNOWN),
             Content::Memory(bytes) if file.kept_as.is_some() => {
@@ -263,7 +271,7 @@ fn read_variants(
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
         let (has_time, digest) = read_validators(message).ok_or(Malformed)?;
-        let has_repr_digest = message.bool().ok_or(Malformed)?;
+        let digest_kind = message.u8().ok_or(Malformed)?;
         let described = stamp;
         let (stamp, content, open) = match read_content(disk, (stamp, has_time), message, descriptors)? {
             ContentRead::Known => return known_file(find, coding, &stamp).map(Some).ok_or(Malformed),
@@ -275,9 +283,12 @@ fn read_variants(
         let validators = Validators::new(settings.etag, has_time, digest);
         // The helper does not know what this process has read.
         let validators = disk.with_digest(validators, &stamp, Blocking::Anywhere);
-        let repr_digest = match has_repr_digest {
-            true => disk.repr_digest(settings, &stamp, &content, Blocking::Anywhere),
-            false => ReprDigest::Off,
+        let repr_digest = || disk.repr_digest(settings, &stamp, Blocking::Anywhere);
+        let repr_digest = match digest_kind {
+            NO_DIGEST => ReprDigest::Off,
+            UNSETTLED_DIGEST => repr_digest().unsettled(),
+            DIGEST => repr_digest(),
+            _ => return Err(Malformed),
         };
         let file = File::new(stamp, media, coding, varies, template, content);
         let file = File { repr_digest, ..file.known_by(validators, &settings.template) };

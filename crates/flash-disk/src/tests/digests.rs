@@ -1,5 +1,10 @@
 //! Digests in place of times that say nothing.
 
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flash_core::file::validators::ReprDigest;
+
 use super::*;
 use crate::blocking::Blocking;
 
@@ -109,5 +114,41 @@ fn a_file_that_has_changed_is_not_read_to_its_end() {
         assert!(disk.digested(SiteId(0), &file, &mut change).is_none());
         assert!(pieces <= 64 << 20 >> 18, "{pieces} pieces");
         std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+#[test]
+fn the_digest_of_what_was_being_written_is_told_and_not_kept() {
+    let folder = Folder::new();
+    let path = folder.put("a.log", b"text");
+    let disk = folder.disk_with(|settings| settings.site.digests = true);
+    let is_over = AtomicBool::new(false);
+    let entry = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let log = fs::File::options().write(true).open(&path).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                log.write_all_at(b"text", 0).unwrap();
+            }
+        });
+        // Until a write has come before each look.
+        let entry = std::iter::repeat_with(|| find(&disk, "/a.log"))
+            .take(100)
+            .find(|entry| identity(entry).repr_digest == ReprDigest::Unsettled);
+        is_over.store(true, Ordering::Relaxed);
+        entry.expect("it was seen being written")
+    });
+    let file = identity(&entry);
+    assert!(file.lacks_digest());
+    let (digested, _) = disk.digested(SiteId(0), &file, &mut || true).expect("it is in memory");
+    assert_eq!(digested.repr_digest, ReprDigest::Known(crate::digest::of_bytes(b"text")));
+    assert_eq!(disk.digests.get(&file.stamp, Blocking::Anywhere), None);
+}
+
+/// One whose class is not known yet is local.
+#[test]
+fn files_of_remote_devices_are_not_digested() {
+    let local = DeviceClass::Local(Capabilities { names: NameRule::Ask, ..Capabilities::ALL });
+    for (class, is_digested) in [(local, true), (DeviceClass::Unproven, true), (DeviceClass::Remote, false)] {
+        assert_eq!(class.is_digested(), is_digested, "{class:?}");
     }
 }
