@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use flash_os::residency::Residency;
+use flash_slowdisk::SlowDisk;
 use flash_tests::reply::{self, Reply};
 use flash_tests::{ARCHITECTURES, Server, admin, need, site, wait_for};
 use tempfile::TempDir;
@@ -214,6 +215,28 @@ fn a_store_that_cannot_be_had_is_a_warning() {
     let server = start("amped", folder.path(), &["--digest-store", "/nonexistent/digests"]);
     assert!(!checksum(&server, "x.iso").is_empty());
     assert!(server.said().contains("cannot keep digests"), "{}", server.said());
+}
+
+#[test]
+fn nothing_waits_for_another_machine() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        return eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+    }
+    let (folder, behind) = (tree(), tree());
+    let far = folder.path().join("far");
+    fs::create_dir(&far).unwrap();
+    let _disk = SlowDisk::mount(behind.path(), &far, "").unwrap();
+    // The one file there that can be written.
+    let store = far.join(flash_slowdisk::CONTROL);
+    for arch in ["amped", "mt"] {
+        let server = start(arch, folder.path(), &["--digest-store", store.to_str().unwrap()]);
+        wait_for("a warning", || server.said().contains("(digest-store): it is on no local disk"));
+        for name in ["d/empty", "middle.bin", "x.iso"] {
+            assert!(!checksum(&server, name).is_empty());
+            assert_eq!(get(&server, &format!("/far/{name}"), WANTED).field("Repr-Digest"), None);
+            assert_eq!(get(&server, &format!("/far/{name}.sha256"), "").status, 404, "{arch} {name}");
+        }
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ use flash_core::file::validators::ContentDigest;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
+use crate::mounts;
+
 /// In the check sum, so that another form of the file holds no record of this one.
 const FORM: &[u8] = b"flash digests 1";
 const PAGE_BYTES: usize = 4096;
@@ -40,7 +42,8 @@ impl DigestStore {
     /// Makes the file if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be written, or if other users could write it.
+    /// If it cannot be written, if other users could write it, or if it is on a device that may wait for another machine: helpers
+    /// of other devices read it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits();
         let mut options = OpenOptions::new();
@@ -53,6 +56,9 @@ impl DigestStore {
         if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & WRITABLE_BY_OTHERS != 0
         {
             return Err(io::Error::other("other users could write it"));
+        }
+        if !mounts::is_near(&file) {
+            return Err(io::Error::other("it is on no local disk"));
         }
         Ok(Self(file))
     }

@@ -17,7 +17,7 @@ mod table;
 mod watch;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -66,6 +66,13 @@ struct MountsState {
     namespace: Namespace,
     /// The mounts of each root.
     roots: Vec<Weak<Mounts>>,
+}
+
+/// Whether calls for an open file wait for this machine's disks alone, by a list of mounts that is read now.
+pub(crate) fn is_near(file: impl AsFd) -> bool {
+    let lines = MountList::open().and_then(|mut list| list.read().ok()).unwrap_or_default();
+    let device = Namespace::new(lines).devices().of(file_stat::mount_of(file));
+    device.class != DeviceClass::Remote
 }
 
 impl Mounts {
