@@ -109,8 +109,8 @@ pub(crate) struct Serve {
     pub etag: Etag,
 
     /// Tell clients the SHA-256 of files: in Repr-Digest, for requests with Want-Repr-Digest (RFC 9530), in listings as JSON, and as
-    /// /a.iso.sha256 for sha256sum -c, where no such file exists. Each version is read once, at the lowest priority. Until then there
-    /// is no field, and /a.iso.sha256 is 503
+    /// /a.iso.sha256 for sha256sum -c, where no such file exists. Each version is read once, at the lowest priority, and with mp in
+    /// each process. Until then there is no field, and /a.iso.sha256 is 503
     #[arg(long, help_heading = CONTENT)]
     pub digests: bool,
 
@@ -329,8 +329,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: Option<u64>,
 
-    /// Keep digests in this file of up to 16 MiB, so that files are not read again after a restart. Without this flag, the file digests
-    /// in $CACHE_DIRECTORY, which systemd sets for a service
+    /// Keep digests in this file of up to 16 MiB on a local disk, so that files are not read again after a restart. Without this flag,
+    /// the file digests in $CACHE_DIRECTORY, which systemd sets for a service
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = CACHES)]
     pub digest_store: Option<PathBuf>,
 
