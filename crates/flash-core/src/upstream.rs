@@ -61,6 +61,8 @@ pub struct Open {
     pub name: Arc<str>,
     /// The program had closed the idle connection of the last attempt. This attempt needs a new connection.
     pub again: bool,
+    /// If an idle connection turns out to be closed, the request can be sent again.
+    pub may_be_repeated: bool,
     pub direct: Option<Box<Direct>>,
     /// What opens it. `None` where the server has no upstreams.
     pub upstreams: Option<Arc<dyn Upstreams>>,
@@ -70,9 +72,10 @@ impl Open {
     /// The same for another attempt, which writes to no client itself.
     #[must_use]
     pub fn again(&self) -> Self {
-        let Self { route, path, variables, name, again, .. } = self;
-        let (path, variables, name) = (path.clone(), Arc::clone(variables), Arc::clone(name));
-        Self { route: *route, path, variables, name, again: *again, direct: None, upstreams: None }
+        let Self { route, again, may_be_repeated, .. } = *self;
+        let (path, variables, name) =
+            (self.path.clone(), Arc::clone(&self.variables), Arc::clone(&self.name));
+        Self { route, path, variables, name, again, may_be_repeated, direct: None, upstreams: None }
     }
 }
 

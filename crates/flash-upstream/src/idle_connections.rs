@@ -41,13 +41,14 @@ impl IdleConnections {
         Self { slots, counter, count: AtomicUsize::new(0) }
     }
 
-    /// An idle connection that the peer has not closed, as far as is known by now.
-    pub(crate) fn take(&self) -> Option<Kept> {
+    /// A connection that has been idle for less than this, and that the peer has not closed, as far as is known by now.
+    pub(crate) fn take(&self, idle: Duration, now: Instant) -> Option<Kept> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         self.slots.iter().find_map(|slot| {
-            let kept = slot.try_lock().ok()?.take()?;
+            let is_young = |kept: &mut IdleConnection| now.saturating_duration_since(kept.since) < idle;
+            let kept = slot.try_lock().ok()?.take_if(is_young)?;
             self.count.fetch_sub(1, Ordering::Relaxed);
             is_reusable(&kept.stream).then_some((kept.stream, kept.tls))
         })
@@ -112,7 +113,11 @@ mod tests {
             others.push(theirs);
             assert_eq!(idle.put((ours, None), now), expected);
         }
-        assert!(idle.take().is_some() && idle.take().is_some() && idle.take().is_none());
+        assert!(
+            idle.take(Duration::from_secs(9), now).is_some()
+                && idle.take(Duration::from_secs(9), now).is_some()
+                && idle.take(Duration::from_secs(9), now).is_none()
+        );
     }
 
     #[test]
@@ -124,8 +129,20 @@ mod tests {
         for stream in [closed, chatty, good] {
             assert!(idle.put((stream, None), now));
         }
-        assert!(idle.take().is_some_and(|(stream, _)| is_reusable(&stream)));
-        assert!(idle.take().is_none());
+        assert!(idle.take(Duration::from_secs(9), now).is_some_and(|(stream, _)| is_reusable(&stream)));
+        assert!(idle.take(Duration::from_secs(9), now).is_none());
+    }
+
+    #[test]
+    fn old_ones_are_left() {
+        let (idle, now) = (IdleConnections::new(2, Arc::new(())), Instant::now());
+        let (stream, _other) = pair();
+        assert!(idle.put((stream, None), now));
+        let later = now + Duration::from_secs(1);
+        assert!(
+            idle.take(Duration::from_secs(1), later).is_none()
+                && idle.take(Duration::from_secs(2), later).is_some()
+        );
     }
 
     #[test]
@@ -135,6 +152,6 @@ mod tests {
         assert!(idle.put((old, None), now) && idle.put((young, None), now + Duration::from_secs(3)));
         assert!(idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(4)));
         assert!(!idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(5)));
-        assert!(idle.take().is_none());
+        assert!(idle.take(Duration::from_secs(9), now).is_none());
     }
 }

@@ -97,6 +97,9 @@ const FIRST_ANSWER: Duration = Duration::from_millis(100);
 const CONNECT_SLACK: Duration = Duration::from_millis(100);
 /// How long an idle connection is kept. It costs its server a process, and a new one costs next to nothing.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
+/// The same for a request that cannot be sent again, if the server closes the connection at the same time. Those that close early do so
+/// after two seconds.
+const UNREPEATABLE_IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Server {
     pub(crate) fn new(
@@ -127,13 +130,14 @@ impl Server {
     }
 
     pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
+        let now = Instant::now();
+        let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
-            && let Some(kept) = self.idle.take()
+            && let Some(kept) = self.idle.take(idle_max, now)
         {
             return Some(self.lend(kept, begin.name, None, true));
         }
-        let now = Instant::now();
         if !self.breaker.allow(now) {
             return Some(self.refuse());
         }

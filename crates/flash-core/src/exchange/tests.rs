@@ -292,6 +292,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             variables: Arc::default(),
             name: Arc::from("POST /app"),
             again: false,
+            may_be_repeated: true,
             direct: None,
             upstreams: None,
         };

@@ -76,6 +76,7 @@ impl Asked {
             variables: Arc::new(variables),
             name: "GET /x".into(),
             again,
+            may_be_repeated: true,
             direct: None,
             upstreams: None,
         };

@@ -47,6 +47,7 @@ fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
         variables: Arc::default(),
         name: path.into(),
         again: false,
+        may_be_repeated: true,
         direct,
         upstreams: None,
     };

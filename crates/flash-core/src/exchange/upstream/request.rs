@@ -194,6 +194,7 @@ impl Request {
             variables: Arc::new(variables),
             name: Arc::clone(&self.name),
             again: self.again,
+            may_be_repeated: self.may_be_repeated,
             direct,
             upstreams: routes.upstreams.clone(),
         };
