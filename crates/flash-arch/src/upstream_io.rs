@@ -52,7 +52,8 @@ impl UpstreamIo {
                     // A short read says nothing: the end may follow, and is reported only once.
                     Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
                     Received::Blocked => connection.upstream_blocked(id, Direction::In, cx),
-                    Received::End | Received::Gone => connection.upstream_ended(id, cx),
+                    Received::End => connection.upstream_ended(id, cx),
+                    Received::Gone => connection.upstream_broke(id, cx),
                 }
             }
             Want::ShutdownUpstream(id) => {

@@ -173,6 +173,11 @@ pub trait UpstreamSession: Send + Debug {
     /// Seals bytes for the server. They wait until the handshake is complete.
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>);
 
+    fn is_handshaking(&self) -> bool;
+
+    /// Says that nothing more follows.
+    fn end(&mut self, sealed: &mut Vec<u8>);
+
     /// Takes what the server has sent. What it says goes to `plain`, and what the handshake answers to `sealed`. Returns whether the
     /// server has said that nothing more follows.
     ///

@@ -87,6 +87,15 @@ impl UpstreamSession for Session {
         self.write_to(sealed);
     }
 
+    fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    fn end(&mut self, sealed: &mut Vec<u8>) {
+        self.connection.send_close_notify();
+        self.write_to(sealed);
+    }
+
     fn open(
         &mut self,
         mut bytes: &[u8],

@@ -18,7 +18,7 @@ pub(crate) struct HttpServers {
 }
 
 /// More than these are not tried for one request.
-const TRIED_MAX: usize = 3;
+pub(crate) const TRIED_MAX: usize = 3;
 
 /// A request that has reached no server yet.
 struct Search {

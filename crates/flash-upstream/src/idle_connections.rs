@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -52,6 +52,15 @@ impl IdleConnections {
             self.count.fetch_sub(1, Ordering::Relaxed);
             is_reusable(&kept.stream).then_some((kept.stream, kept.tls))
         })
+    }
+
+    /// Closes all of them.
+    pub(crate) fn clear(&self) {
+        for slot in &self.slots {
+            if slot.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Keeps the connection, or closes it when there is no slot left. Returns whether it was kept.

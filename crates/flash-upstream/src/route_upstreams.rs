@@ -13,7 +13,7 @@ use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
 use crate::counts::{Counted, ProgramCounter};
-use crate::http_servers::HttpServers;
+use crate::http_servers::{HttpServers, TRIED_MAX};
 use crate::resolver::Resolver;
 use crate::server::{Server, Terms};
 use crate::settings::{HttpServer, Settings, UpstreamConfig};
@@ -121,8 +121,13 @@ impl RouteUpstreams {
 
 impl Runtime {
     fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
-        let (settings, background, reporter) =
-            (&self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+        let (mut settings, background, reporter) =
+            (self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+        if let UpstreamConfig::Http(all) = &service {
+            // A request that tries several has no more time than with one.
+            settings.connect /= all.servers.len().clamp(1, TRIED_MAX) as u32;
+        }
+        let settings = &settings;
         let server = |terms: Terms| {
             let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
             let server = Arc::new(Server::new(terms, settings, background, reporter, Arc::clone(&counter)));

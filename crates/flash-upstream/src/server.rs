@@ -45,6 +45,8 @@ pub(crate) struct Server {
     /// New connections to a FastCGI server that have not answered yet.
     first_responses: FirstResponses,
     under_way: AtomicUsize,
+    /// How often the addresses have changed.
+    moves: AtomicUsize,
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
@@ -79,6 +81,7 @@ struct Connecting {
     /// Which of the server's addresses is tried.
     which: usize,
     stream: OwnedFd,
+    give_up_at: Instant,
     /// Once it is known.
     result: Option<Result<(), Errno>>,
 }
@@ -120,6 +123,7 @@ impl Server {
             breaker: CircuitBreaker::new(settings.connect, now),
             first_responses: FirstResponses::new(now),
             under_way: AtomicUsize::new(0),
+            moves: AtomicUsize::new(0),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
             connect: settings.connect,
@@ -168,6 +172,9 @@ impl Server {
     pub(crate) fn move_to(&self, address: Address) {
         if **self.address.load() != address {
             self.address.store(Arc::new(address));
+            // What is kept leads to the last one.
+            self.moves.fetch_add(1, Ordering::Relaxed);
+            self.idle.clear();
         }
     }
 
@@ -228,7 +235,9 @@ impl Server {
         let counted = Counted::one(&self.counter, ProgramCount::Busy);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         let (server, lines) = (Arc::clone(self), LineLimiter::default());
-        let lease = Box::new(ConnectionLease { server, name, slot, lines, tls: None, _counted: counted });
+        let moves = self.moves.load(Ordering::Relaxed);
+        let lease = ConnectionLease { server, name, slot, lines, tls: None, moves, _counted: counted };
+        let lease = Box::new(lease);
         Opened::Running(stream, Upstream { protocol: self.protocol, lease, used, tls })
     }
 }
@@ -249,12 +258,12 @@ impl Dial {
         match attempt {
             Attempt::Done(opened) => self.end(opened),
             Attempt::InProgress { which, stream } => {
-                background.send(Command::Wait(Box::new(Connecting {
-                    dial: self,
-                    which,
-                    stream,
-                    result: None,
-                })));
+                // Each address that is left has its share of the time.
+                let left = self.server.address.load().count().saturating_sub(which).max(1) as u32;
+                let now = Instant::now();
+                let give_up_at = now + self.give_up_at.saturating_duration_since(now) / left;
+                let connecting = Connecting { dial: self, which, stream, give_up_at, result: None };
+                background.send(Command::Wait(Box::new(connecting)));
             }
             Attempt::Full => background.send(Command::Retry(Box::new(self))),
         }
@@ -322,7 +331,7 @@ impl PendingIo for Connecting {
     }
 
     fn give_up_at(&self) -> Instant {
-        self.dial.give_up_at
+        self.give_up_at
     }
 
     fn deadline_slack(&self) -> Duration {
@@ -356,6 +365,8 @@ struct ConnectionLease {
     lines: LineLimiter,
     /// For the next request.
     tls: Option<Box<dyn UpstreamSession>>,
+    /// How often the server had moved when this began.
+    moves: usize,
     _counted: Counted,
 }
 
@@ -382,6 +393,7 @@ impl Lease for ConnectionLease {
         self.answered();
         let server = &self.server;
         match how {
+            ReleaseMode::Reusable if server.moves.load(Ordering::Relaxed) != self.moves => {}
             ReleaseMode::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
                 if server.idle.put((stream, tls), now) {
                     server.background.tick();

@@ -27,7 +27,7 @@ pub struct HttpServers {
     pub balance: Balance,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct HttpServer {
     /// For people who read logs.
     pub name: String,
@@ -36,6 +36,16 @@ pub struct HttpServer {
     pub lookup: Option<String>,
     pub tls: Option<ServerTls>,
 }
+
+impl PartialEq for HttpServer {
+    fn eq(&self, other: &Self) -> bool {
+        // The addresses of a name change, and a look-up may fail.
+        let is_there = self.lookup.is_some() || self.address == other.address;
+        is_there && (&self.name, &self.lookup, &self.tls) == (&other.name, &other.lookup, &other.tls)
+    }
+}
+
+impl Eq for HttpServer {}
 
 /// TLS with a server.
 #[derive(Clone, Debug)]

@@ -81,6 +81,13 @@ fn an_application_is_asked_what_the_client_has_asked() {
             }
             let much = curl(&server, &[version], "/much?30000000");
             assert!(much.len() == 30_000_000 && much.iter().all(|byte| *byte == b'x'), "{arch} {version}");
+            // A body whose length no head says.
+            let path = upload.display();
+            let words =
+                format!("curl -sSf --max-time 60 {version} -T - http://{}/a < {path}", server.address);
+            let output = Command::new("sh").args(["-c", &words]).output().expect("a shell runs");
+            let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(told["bytes"], 3 << 20, "{arch} {version}");
         }
         server.stop();
     }

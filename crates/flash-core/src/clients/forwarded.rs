@@ -39,6 +39,11 @@ impl TrustedProxies {
         self.networks.is_empty()
     }
 
+    /// The field that is believed, if the peer is one of them.
+    pub(crate) fn believed_of(&self, peer: Peer) -> Option<ForwardedField> {
+        self.trust(peer).then_some(self.field)
+    }
+
     pub(crate) fn trust(&self, peer: Peer) -> bool {
         self.networks.iter().any(|network| network.holds(peer))
     }

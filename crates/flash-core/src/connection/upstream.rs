@@ -7,7 +7,7 @@ use super::Connection;
 use crate::connection::context::Context;
 use crate::connection::want::Direction;
 use crate::exchange::id::ExchangeId;
-use crate::exchange::upstream::{GatewayError, UpstreamEvent, UpstreamExchange};
+use crate::exchange::upstream::{UpstreamEvent, UpstreamExchange};
 use crate::upstream::{Open, Opened};
 
 impl Connection {
@@ -28,11 +28,13 @@ impl Connection {
         let of = (&*site, exchange.terms, exchange.timing);
         let may_have_client = is_alone && site.settings.rates.or_said(exchange.passed.rate()).are_off();
         let transport = (&transport, self.certificate.as_deref());
-        let begin = exchange.upstream_mut()?.begin(of, transport, local, may_have_client, cx);
-        if begin.is_none() {
-            self.protocol.give_up(id, GatewayError::of_program("stands where no route leads"), cx);
+        match exchange.upstream_mut()?.begin(of, transport, local, may_have_client, cx) {
+            Ok(begin) => Some(begin),
+            Err(fault) => {
+                self.protocol.give_up(id, fault, cx);
+                None
+            }
         }
-        begin
     }
 
     /// Whether the exchange awaits the result of [`Connection::begin`].
@@ -76,7 +78,12 @@ impl Connection {
         self.protocol.upstream_event(id, UpstreamEvent::Received(bytes), cx);
     }
 
-    /// The upstream has closed its stream, or the stream is broken.
+    /// The upstream's stream is broken. All that has come before is read.
+    pub fn upstream_broke(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+        self.protocol.upstream_event(id, UpstreamEvent::Broken, cx);
+    }
+
+    /// The upstream has closed its stream.
     pub fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         self.protocol.upstream_event(id, UpstreamEvent::Ended, cx);
     }

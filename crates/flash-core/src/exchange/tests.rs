@@ -318,7 +318,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             accepts: upstream.request.accepts,
             head: None,
             upgrades: false,
-            persists: false,
+            persists: None,
             rate: None,
         };
         match bytes {

@@ -7,6 +7,7 @@
 //! was started, or where its stream goes afterwards.
 
 mod coded_body;
+mod events;
 mod feed;
 mod gateway_error;
 mod http_request;
@@ -22,7 +23,7 @@ mod watermark;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
+use flash_cgi::fastcgi::{Decoder, Encoder};
 
 use crate::connection::context::Context;
 use crate::connection::output::Mark;
@@ -31,7 +32,6 @@ use crate::connection::want::Direction;
 use crate::exchange::decide::Terms;
 use crate::exchange::hand_off::HandOff;
 use crate::exchange::id::ExchangeId;
-use crate::exchange::sink::ResponseSink;
 use crate::record::Timing;
 use crate::site::Site;
 use crate::site::routes::Routes;
@@ -44,8 +44,7 @@ pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
 pub(crate) use self::program_deadline::Awaited;
 use self::program_deadline::ProgramDeadline;
-pub(crate) use self::request::Request;
-use self::response_state::DISCARD_BYTES_MAX;
+pub(crate) use self::request::{Request, RequestBodyLength};
 pub(crate) use self::response_state::{ResponseState, Writer};
 use self::spool_queue::SpoolQueue;
 use self::watermark::{RESPONSE_BYTES, Watermark};
@@ -54,17 +53,6 @@ use self::watermark::{RESPONSE_BYTES, Watermark};
 pub(crate) const REDIRECTS_MAX: u8 = 10;
 /// Where there is little room for a response, fewer bytes are not worth a call.
 const PIECE_BYTES_LEAST: usize = 1 << 10;
-
-/// What the head says about the length of the request's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestBodyLength {
-    /// There is no body.
-    None,
-    /// The head gives the length.
-    Known,
-    /// The length is known only at the body's end.
-    Unknown,
-}
 
 #[derive(Debug)]
 pub(crate) struct UpstreamExchange {
@@ -145,6 +133,8 @@ pub(crate) enum UpstreamEvent<'b> {
     Paused,
     /// It has closed its side.
     Ended,
+    /// Its stream has ended otherwise.
+    Broken,
 }
 
 /// What the end of the upstream's stream leads to.
@@ -251,6 +241,10 @@ impl UpstreamExchange {
         self.deadline.expired(cx.now.ms())
     }
 
+    fn is_http(&self) -> bool {
+        matches!(&self.stage, Stage::Running(running) if running.upstream.protocol == UpstreamProtocol::Http)
+    }
+
     /// Whether the upstream and the client have gone on with another protocol.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.is_running() && self.reply.is_tunnel()
@@ -258,9 +252,7 @@ impl UpstreamExchange {
 
     /// The client sends nothing more through the tunnel.
     pub(crate) fn end_tunnel(&mut self) {
-        if self.outgoing.write_half == WriteHalf::Shut {
-            self.outgoing.write_half = WriteHalf::ShutdownDue;
-        }
+        self.outgoing.end_tunnel();
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -288,7 +280,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// What to open; `None` if no route leads there. `may_have_client` says whether a program may write to the client itself: there is
+    /// What to open, unless no route leads there. `may_have_client` says whether a program may write to the client itself: there is
     /// no other response to receive, and no rate.
     pub(crate) fn begin(
         &mut self,
@@ -297,15 +289,15 @@ impl UpstreamExchange {
         local: Option<SocketAddr>,
         may_have_client: bool,
         cx: &mut Context<'_>,
-    ) -> Option<Open> {
-        let body_bytes = (self.body == RequestBodyLength::Unknown)
-            .then(|| self.spooled.as_ref().map_or(0, |spooled| spooled.bytes()));
+    ) -> Result<Open, GatewayError> {
+        let stored_bytes = self.spooled.as_ref().map_or(0, |spooled| spooled.bytes());
         let of = (site, terms, timing);
-        let begin = self.request.begin(of, transport, local, may_have_client, body_bytes, cx)?;
+        let begin =
+            self.request.begin(of, transport, local, may_have_client, (self.body, stored_bytes), cx)?;
         let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
         self.may_be_coded = !codings.is_empty();
         self.stage = Stage::Opening;
-        Some(begin)
+        Ok(begin)
     }
 
     pub(crate) fn is_opening(&self) -> bool {
@@ -322,7 +314,7 @@ impl UpstreamExchange {
             Opened::Detached => return Err(OpenError::Broken.into()),
         };
         upstream.lease.begins();
-        self.outgoing = Outgoing { tls: upstream.tls.take(), ..Outgoing::default() };
+        self.outgoing = Outgoing::through(upstream.tls.take());
         if upstream.protocol == UpstreamProtocol::FastCgi {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
@@ -347,15 +339,11 @@ impl UpstreamExchange {
     }
 
     pub(crate) fn to_upstream(&self) -> &[u8] {
-        &self.outgoing.bytes[self.outgoing.sent..]
+        self.outgoing.unsent()
     }
 
     pub(crate) fn upstream_sent(&mut self, count: usize) {
-        self.outgoing.sent += count;
-        if self.outgoing.left() == 0 {
-            self.outgoing.bytes.clear();
-            self.outgoing.sent = 0;
-        }
+        self.outgoing.sent(count);
     }
 
     pub(crate) fn upstream_shut(&mut self) {
@@ -364,114 +352,8 @@ impl UpstreamExchange {
 
     /// The upstream reads no more. It may still write.
     pub(crate) fn upstream_refuses(&mut self) {
-        self.outgoing = Outgoing { write_half: WriteHalf::Refused, ..Outgoing::default() };
-    }
-
-    /// The upstream has acted: its response goes to the writer.
-    pub(crate) fn upstream_event(
-        &mut self,
-        event: UpstreamEvent<'_>,
-        writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, GatewayError> {
-        match event {
-            UpstreamEvent::Received(bytes) => self.upstream_received(bytes, writer),
-            UpstreamEvent::Paused => self.reply.flush(writer).map(|()| Ended::Well),
-            UpstreamEvent::Ended => self.upstream_ended(writer),
-        }
-    }
-
-    pub(crate) fn upstream_received(
-        &mut self,
-        bytes: &[u8],
-        writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, GatewayError> {
-        let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
-        let (mut plain, mut has_ended) = (Vec::new(), false);
-        if let Some(tls) = &mut self.outgoing.tls {
-            let opened = tls.open(bytes, &mut plain, &mut self.outgoing.bytes);
-            has_ended = opened.map_err(GatewayError::of_program)?;
-            running.says_its_end |= has_ended;
-            if plain.is_empty() {
-                return if has_ended { self.upstream_ended(writer) } else { Ok(Ended::Well) };
-            }
-        }
-        let bytes = if self.outgoing.tls.is_some() { &plain[..] } else { bytes };
-        running.heard = true;
-        if running.upstream.protocol == UpstreamProtocol::Http {
-            let taken = self.reply.take(bytes, writer)?;
-            running.persists |= writer.persists;
-            if self.reply.is_complete() {
-                let is_clean = running.persists
-                    && !has_ended
-                    && taken == bytes.len()
-                    && self.outgoing.left() == 0
-                    && self.outgoing.write_half == WriteHalf::Shut;
-                self.over(if is_clean { ReleaseMode::Reusable } else { ReleaseMode::Ended });
-            } else if self.reply.is_handed_on() {
-                self.over(ReleaseMode::Ended);
-            }
-            return if has_ended { self.upstream_ended(writer) } else { Ok(Ended::Well) };
-        }
-        if running.upstream.protocol != UpstreamProtocol::FastCgi {
-            self.reply.take(bytes, writer)?;
-            if self.reply.is_complete() || self.reply.is_handed_on() {
-                // The program may continue, but its response is complete.
-                self.over(ReleaseMode::Ended);
-            }
-            return Ok(Ended::Well);
-        }
-        let mut rest = bytes;
-        let broken = |error: fastcgi::Error| GatewayError::of_program(error.reason);
-        while let Some(event) = running.decoder.next(&mut rest).map_err(broken)? {
-            match event {
-                Event::Stdout(bytes) if self.reply.is_complete() => {
-                    running.surplus_bytes += bytes.len();
-                    if running.surplus_bytes > DISCARD_BYTES_MAX {
-                        self.over(ReleaseMode::Ended);
-                        return Ok(Ended::Well);
-                    }
-                }
-                Event::Stdout(bytes) => _ = self.reply.take(bytes, writer)?,
-                Event::Stderr(bytes) => running.upstream.lease.stderr(bytes),
-                Event::End(end) => {
-                    request_ended(end)?;
-                    self.reply.end(writer)?;
-                    // The program would take unsent bytes of this request for the beginning of the next one.
-                    let clean = rest.is_empty() && self.outgoing.left() == 0;
-                    let clean = clean && self.outgoing.write_half == WriteHalf::Shut;
-                    self.over(if clean { ReleaseMode::Reusable } else { ReleaseMode::Ended });
-                    return Ok(Ended::Well);
-                }
-            }
-        }
-        // The client does not wait for what the program does after that.
-        if self.reply.is_handed_on() {
-            self.over(ReleaseMode::Ended);
-        }
-        Ok(Ended::Well)
-    }
-
-    pub(crate) fn upstream_ended(
-        &mut self,
-        writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, GatewayError> {
-        let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
-        // Nothing of CGI's is ever used again.
-        if running.upstream.used && !running.heard && self.request.may_be_repeated() {
-            self.request.repeat();
-            self.leave(Stage::Pending, Some(ReleaseMode::Ended));
-            return Ok(Ended::Retry);
-        }
-        if running.upstream.protocol == UpstreamProtocol::FastCgi {
-            return Err(GatewayError::of_program("closed its connection in the middle of the request"));
-        }
-        // Others could end a body of no known length anywhere (RFC 9112 §9.8).
-        if self.outgoing.tls.is_some() && !running.says_its_end && self.reply.ends_with_its_stream() {
-            return Err(GatewayError::of_program("ended without a word of its TLS"));
-        }
-        self.reply.end(writer)?;
-        self.over(ReleaseMode::Ended);
-        Ok(Ended::Well)
+        self.outgoing = Outgoing::through(self.outgoing.tls.take());
+        self.outgoing.write_half = WriteHalf::Refused;
     }
 
     /// Whether each byte of the upstream may take a loop long.
@@ -547,7 +429,7 @@ impl UpstreamExchange {
     fn abandon(&mut self) {
         let Stage::Running(running) = &self.stage else { return };
         let is_told = match running.upstream.protocol {
-            UpstreamProtocol::FastCgi => self.outgoing.sent == 0,
+            UpstreamProtocol::FastCgi => self.outgoing.is_between_writes(),
             // The end of its connection is all that it can be told.
             UpstreamProtocol::Http => false,
             UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.outgoing.write_half != WriteHalf::Shut,
@@ -556,11 +438,10 @@ impl UpstreamExchange {
     }
 }
 
-fn request_ended(end: fastcgi::End) -> Result<(), GatewayError> {
-    match end {
-        fastcgi::End::Complete { .. } => Ok(()),
-        fastcgi::End::Overloaded => Err(OpenError::Busy.into()),
-        fastcgi::End::CannotMultiplex => Err(GatewayError::of_program("says that it has a request already")),
-        fastcgi::End::UnknownRole => Err(GatewayError::of_program("says that it is no responder")),
+/// For tests.
+#[cfg(test)]
+impl UpstreamExchange {
+    pub(crate) fn outgoing_capacity(&self) -> usize {
+        self.outgoing.bytes.capacity()
     }
 }

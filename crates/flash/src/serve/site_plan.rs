@@ -158,8 +158,8 @@ type Wrong = (&'static str, Failure);
 /// What was worked out so far.
 struct Planner<'s> {
     views: Vec<View>,
-    /// The numbers of views, by their folders.
-    by_folder: HashMap<(Arc<Path>, usize), SiteId>,
+    /// The numbers of views, by their folders, and by their programs, which answer some of their names.
+    by_folder: HashMap<(Arc<Path>, usize, *const Programs), SiteId>,
     /// By the flags, and by the prefix of the place where that makes a difference.
     known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
     programs: Vec<(ProgramFlags, Arc<Programs>)>,
@@ -229,10 +229,13 @@ impl<'s> Planner<'s> {
         if !is_inherited && root.is_some() {
             self.check_fallback(flags, &common, folder)?;
         }
-        // Without a folder nothing is looked for.
         let id = match root {
             Some(root) => self.view(root, *view, &common),
-            None if common.programs.is_empty() => SiteId(0),
+            // Nothing is looked for.
+            None if common.settings.redirect.is_some() || common.settings.gone => SiteId(0),
+            None if common.programs.is_empty() => {
+                return wrong("root", "the place has no files: it needs its `root`");
+            }
             // HTTP servers answer everything.
             None if flags.falls_back_to_proxy() => {
                 return wrong("fallback", "the place has no files: it needs its `root`");
@@ -254,7 +257,8 @@ impl<'s> Planner<'s> {
     /// The number of this way to see a folder.
     fn view(&mut self, folder: &Arc<Path>, view: usize, common: &Arc<Common>) -> SiteId {
         let next = SiteId(self.views.len() as u32);
-        let id = *self.by_folder.entry((Arc::clone(folder), view)).or_insert(next);
+        let programs = Arc::as_ptr(&common.programs);
+        let id = *self.by_folder.entry((Arc::clone(folder), view, programs)).or_insert(next);
         if id == next {
             self.views.push(View { folder: Arc::clone(folder), common: Arc::clone(common) });
         }

@@ -272,3 +272,68 @@ fn streams_of_http_2_are_requests_of_http_1() {
     });
     assert_eq!(&*client.answer(1).body, b"hello");
 }
+
+/// Its length is known once it is whole, and no head has it.
+#[test]
+fn a_body_of_a_stream_is_sent_with_its_length() {
+    let mut world = world_of_programs();
+    world.manner = Some(manner(UpstreamProtocol::Http));
+    let mut client = H2Client::connect(&mut world, 1 << 20);
+    client.send(&mut world, &H2Client::request(1, "PUT", "/proxy/a", &[], 0));
+    let hidden = b"GET /proxy/hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(&mut world, &H2Client::data(1, hidden, flash_h2::frame::flag::END_STREAM));
+    let told = String::from_utf8(client.programs[0].told.clone()).unwrap();
+    let (head, body) = told.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("\r\nContent-Length: {}", hidden.len())), "{told}");
+    assert_eq!(body.as_bytes(), hidden);
+}
+
+#[test]
+fn an_interim_response_does_not_say_that_the_connection_stays() {
+    let mut world = world_of_programs();
+    let mut client = proxied(&mut world, GET);
+    world.hear(&mut client, |program| program.say("HTTP/1.1 103 Early Hints\r\n\r\n"));
+    world.hear(&mut client, |program| {
+        program.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    });
+    assert_eq!((reply(&client.got).status, fate(&client)), (200, Some(ENDED)));
+}
+
+#[test]
+fn what_a_client_sends_ahead_goes_through_the_tunnel_at_once() {
+    let mut world = world_of_programs();
+    let mut client = proxied(&mut world, &format!("{UPGRADE}early"));
+    world.hear(&mut client, |program| program.say(SWITCHES));
+    assert!(client.program.as_ref().unwrap().told.ends_with(b"\r\n\r\nearly"));
+
+    let mut client = proxied(&mut world, UPGRADE);
+    world.end(&mut client);
+    world.hear(&mut client, |program| program.say(SWITCHES));
+    assert!(client.program.as_ref().unwrap().told_end, "and so does its end");
+}
+
+#[test]
+fn a_tunnel_holds_no_more_than_has_room_in_it() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    world.receive(&mut client, UPGRADE.as_bytes());
+    world.begin(&mut client, Manner { room: 1000, ..manner(UpstreamProtocol::Http) });
+    world.hear(&mut client, |program| program.say(SWITCHES));
+    for _ in 0..1000 {
+        world.receive(&mut client, &[b'x'; 1000]);
+    }
+    let id = client.program.as_ref().unwrap().exchange;
+    let exchange = client.connection.h1_mut().exchange(id).unwrap();
+    let held = exchange.upstream().unwrap().outgoing_capacity();
+    assert!(held < 512 << 10, "{held} bytes");
+}
+
+#[test]
+fn a_path_that_can_be_read_in_two_ways_is_refused() {
+    for path in ["/proxy/..;/admin", "/proxy/x\\..\\admin"] {
+        let mut world = world_of_programs();
+        let mut client = world.connect();
+        world.receive(&mut client, get(path).as_bytes());
+        assert_eq!(reply(&client.got).status, 400, "{path}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::gateway_error::GatewayError;
 use super::job_done::JobDone;
-use super::outgoing::{OUTGOING_BYTES_MAX, WriteHalf};
+use super::outgoing::WriteHalf;
 use super::spool_queue::{Moved, SpoolQueue};
 use super::watermark::BODY_BYTES;
 use super::{RequestBodyLength, Stage, UpstreamExchange};
@@ -32,9 +32,7 @@ impl UpstreamExchange {
                 spooled.make_room(&routes.answers, None);
                 spooled.room(&routes.answers)
             }
-            (Stage::Running(_), _) if self.reply.is_tunnel() => {
-                OUTGOING_BYTES_MAX.saturating_sub(self.outgoing.left())
-            }
+            (Stage::Running(_), _) if self.reply.is_tunnel() => self.outgoing.room(),
             // A small body, which waited where it arrived.
             (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
             _ => 0,
@@ -68,7 +66,7 @@ impl UpstreamExchange {
     pub(crate) fn give_spooled(&mut self) {
         let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) else { return };
         let (protocol, outgoing) = (running.upstream.protocol, &mut self.outgoing);
-        let room = OUTGOING_BYTES_MAX.saturating_sub(outgoing.left());
+        let room = outgoing.room();
         let has_refused = outgoing.write_half == WriteHalf::Refused;
         if !has_refused && room > 0 && !(spooled.is_in_file() && outgoing.left() > 0) {
             spooled.give(room, |bytes| outgoing.put(bytes, protocol));

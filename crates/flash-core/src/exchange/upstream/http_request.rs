@@ -7,6 +7,7 @@ use flash_http::head::{Body, RequestHead, Version};
 use flash_http::method::Method;
 use flash_http::percent;
 
+use crate::clients::forwarded::ForwardedField;
 use crate::connection::transport::TransportInfo;
 use crate::file::header::field;
 use crate::path::SitePath;
@@ -18,24 +19,23 @@ pub(super) struct Told<'a> {
     pub(super) rules: &'a ProxyRules,
     /// What the path begins with that it does not see.
     pub(super) strip_prefix: &'a [u8],
-    /// Who is connected, and whether that is a trusted proxy: what it says of others is passed on.
+    /// Who is connected, and the field that is believed if that is a trusted proxy. It is passed on.
     pub(super) peer: Peer,
-    pub(super) is_of_proxy: bool,
+    pub(super) believed: Option<ForwardedField>,
     /// Whose request it is.
     pub(super) client: TransportInfo,
     pub(super) version: Version,
     pub(super) request_id: Option<&'a [u8]>,
     pub(super) trace: trace::Told,
-    /// The length of a body whose head gives none.
+    /// The length of the body, if there is one.
     pub(super) body_bytes: Option<u64>,
 }
 
 /// Fields of one connection (RFC 9110 §7.6.1), and those that are written anew.
-const REPLACED: [&str; 20] = [
+const REPLACED: [&str; 18] = [
     "connection",
     "content-length",
     "cookie",
-    "early-data",
     "expect",
     "host",
     "http2-settings",
@@ -47,12 +47,14 @@ const REPLACED: [&str; 20] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
     "x-real-ip",
     "x-request-id",
+    // Some frameworks take them for the path, about which no rule was asked.
+    "x-original-url",
+    "x-rewrite-url",
 ];
+/// Whatever follows: a client could say any of them.
+const FORWARDED: &str = "x-forwarded-";
 
 /// Whether the client asks for a connection of WebSocket (RFC 6455 §4.1).
 pub(super) fn asks_for_websocket(head: &RequestHead<'_>, version: Version) -> bool {
@@ -83,7 +85,11 @@ pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         let is_replaced = REPLACED.iter().any(|other| is(other.as_bytes()))
             || options.iter().any(|option| is(option))
-            || is(b"forwarded") && !told.is_of_proxy
+            || name
+                .get(..FORWARDED.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(FORWARDED.as_bytes()))
+            || is(b"forwarded") && told.believed != Some(ForwardedField::Forwarded)
+            || is(b"early-data") && told.client.is_early()
             || is(b"traceparent") && (told.trace.own.is_some() || !told.trace.is_valid)
             || is(b"tracestate") && !told.trace.is_valid;
         // Most servers cannot tell an underscore from a dash.
@@ -115,7 +121,8 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         cookie if cookie.is_empty() => {}
         cookie => own("Cookie", &cookie),
     }
-    let before = values(head, "x-forwarded-for").filter(|_| told.is_of_proxy).map(<[u8]>::to_vec);
+    let is_believed = told.believed == Some(ForwardedField::XForwardedFor);
+    let before = values(head, "x-forwarded-for").filter(|_| is_believed).map(<[u8]>::to_vec);
     let peer = matches!(told.peer, Peer::Inet(_)).then(|| told.peer.to_string().into_bytes());
     match before.chain(peer).collect::<Vec<_>>().join(&b", "[..]) {
         chain if chain.is_empty() => {}
@@ -125,8 +132,7 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         own("X-Real-IP", told.client.peer.to_string().as_bytes());
     }
     own("X-Forwarded-Proto", told.client.scheme.name().as_bytes());
-    let host = values(head, "x-forwarded-host").next().filter(|_| told.is_of_proxy);
-    own("X-Forwarded-Host", host.or(head.host).unwrap_or_default());
+    own("X-Forwarded-Host", head.host.unwrap_or_default());
     own("Via", if told.version == Version::Http2 { b"2 flash" } else { b"1.1 flash" });
     if let Some(id) = told.request_id {
         own("X-Request-Id", id);
@@ -138,13 +144,13 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         // RFC 8470 §5.1
         own("Early-Data", b"1");
     }
-    match (head.body, told.body_bytes) {
-        (Body::Length(bytes), _) | (Body::Chunked, Some(bytes)) => {
-            field(out, b"Content-Length", bytes.to_string().as_bytes());
-        }
+    match told.body_bytes {
+        Some(bytes) => field(out, b"Content-Length", bytes.to_string().as_bytes()),
         // RFC 9110 §8.6
-        _ if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => field(out, b"Content-Length", b"0"),
-        _ => {}
+        None if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => {
+            field(out, b"Content-Length", b"0")
+        }
+        None => {}
     }
 }
 
@@ -154,10 +160,10 @@ fn write_target(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&told.rules.base);
     match rest(raw, told.strip_prefix) {
         Some(rest) => {
-            if !rest.starts_with(b"/") {
-                out.push(b'/');
-            }
-            out.extend_from_slice(rest);
+            // Two slashes begin another server's name (RFC 3986 §4.2).
+            let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+            out.push(b'/');
+            out.extend_from_slice(&rest[slashes..]);
         }
         None => {
             let path = SitePath::parse(raw).map(SitePath::into_owned);
@@ -175,14 +181,18 @@ fn write_target(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
 
 /// What follows the prefix in a path as it was written. `None` if that is not to be seen there.
 fn rest<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
-    let is_plain = |raw: &[u8]| {
-        let decoded = percent::decode(raw)?;
-        let mut segments = decoded.split(|&byte| byte == b'/');
-        Some(!segments.any(|segment| matches!(segment, b"." | b"..")))
-    };
     let rest =
         raw.strip_prefix(prefix).filter(|rest| prefix.is_empty() || matches!(rest, [] | [b'/', ..]))?;
-    is_plain(raw)?.then_some(rest)
+    let decoded = percent::decode(raw)?;
+    let mut segments = decoded.split(|&byte| byte == b'/');
+    (!segments.any(|segment| matches!(segment, b"." | b".."))).then_some(rest)
+}
+
+/// Whether some servers take the path for another one than rules were asked about: a backslash for a slash, or what follows a semicolon
+/// for no part of its segment.
+pub(super) fn is_ambiguous(path: &SitePath<'_>) -> bool {
+    let mut segments = path.as_bytes().split(|byte| matches!(byte, b'/' | b'\\'));
+    segments.any(|segment| matches!(segment.split(|&byte| byte == b';').next(), Some(b"." | b"..")))
 }
 
 /// What `Connection` says: words, and names of fields for this connection alone.

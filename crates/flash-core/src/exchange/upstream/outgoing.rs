@@ -13,8 +13,11 @@ pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Outgoing {
     /// Sealed, if there is TLS.
     pub(super) bytes: Vec<u8>,
+    /// So many of them have been sent.
+    sent: usize,
     pub(super) tls: Option<Box<dyn UpstreamSession>>,
-    pub(super) sent: usize,
+    /// Bytes that wait for the end of its handshake.
+    held_bytes: usize,
     pub(super) write_half: WriteHalf,
 }
 
@@ -31,8 +34,53 @@ pub(super) enum WriteHalf {
 }
 
 impl Outgoing {
+    pub(super) fn through(tls: Option<Box<dyn UpstreamSession>>) -> Self {
+        Self { tls, ..Self::default() }
+    }
+
     pub(super) fn left(&self) -> usize {
         self.bytes.len() - self.sent
+    }
+
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    /// Whether the upstream has all or nothing of what was put here.
+    pub(super) fn is_between_writes(&self) -> bool {
+        self.sent == 0
+    }
+
+    pub(super) fn sent(&mut self, count: usize) {
+        self.sent += count;
+        if self.left() == 0 {
+            self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent >= OUTGOING_BYTES_MAX {
+            // Something may always be left, as in a tunnel.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    /// How many bytes more there is room for.
+    pub(super) fn room(&self) -> usize {
+        let held_bytes = if self.is_handshaking() { self.held_bytes } else { 0 };
+        OUTGOING_BYTES_MAX.saturating_sub(self.left() + held_bytes)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Nothing more goes through the tunnel.
+    pub(super) fn end_tunnel(&mut self) {
+        if self.write_half == WriteHalf::Shut {
+            if let Some(tls) = &mut self.tls {
+                tls.end(&mut self.bytes);
+            }
+            self.write_half = WriteHalf::ShutdownDue;
+        }
     }
 
     pub(super) fn put(&mut self, data: &[u8], protocol: UpstreamProtocol) {
@@ -41,7 +89,10 @@ impl Outgoing {
             (_, UpstreamProtocol::FastCgi) => Encoder.body(data, &mut self.bytes),
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
             (_, UpstreamProtocol::Http) => match &mut self.tls {
-                Some(tls) => tls.seal(data, &mut self.bytes),
+                Some(tls) => {
+                    self.held_bytes += data.len();
+                    tls.seal(data, &mut self.bytes);
+                }
                 None => self.bytes.extend_from_slice(data),
             },
         }

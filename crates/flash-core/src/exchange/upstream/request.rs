@@ -27,10 +27,34 @@ use crate::site::fallback::Fallback;
 use crate::site::routes::{RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
+use super::gateway_error::GatewayError;
 use super::http_request::{self, Told};
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
+
+/// What the head says about the length of the request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestBodyLength {
+    /// There is no body.
+    None,
+    /// The head gives the length.
+    Known,
+    /// The length is known only at the body's end.
+    Unknown,
+}
+
+impl RequestBodyLength {
+    /// How long the body is, if there is one. So many bytes of it are stored.
+    fn bytes(self, head: &Head<'_>, stored_bytes: u64) -> Option<u64> {
+        // A head of HTTP/2 need not say that there is a body, and the one that a head announces may have been dropped.
+        match (self, head.body) {
+            (Self::None, _) => None,
+            (Self::Known, Body::Length(bytes)) => Some(bytes),
+            (Self::Known | Self::Unknown, _) => Some(stored_bytes),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -122,21 +146,24 @@ impl Request {
         self.again = true;
     }
 
-    /// What to open for the request; `None` if no route of its site leads there. `body_bytes` is the body's length if the head does not
-    /// give it.
+    /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored.
     pub(crate) fn begin(
         &mut self,
         (site, terms, timing): (&Site, Terms, Timing),
         (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         may_have_client: bool,
-        body_bytes: Option<u64>,
+        (body, stored_bytes): (RequestBodyLength, u64),
         cx: &mut Context<'_>,
-    ) -> Option<Open> {
-        let routes = site.routes.as_ref()?;
+    ) -> Result<Open, GatewayError> {
+        let no_route = || GatewayError::of_program("stands where no route leads");
+        let routes = site.routes.as_ref().ok_or_else(no_route)?;
         let head = self.parse();
-        let path = self.path(&head, site)?;
-        let Routed { route, split } = self.routed(&path, routes)?;
+        let path = self.path(&head, site).ok_or_else(no_route)?;
+        let Routed { route, split } = self.routed(&path, routes).ok_or_else(no_route)?;
+        if route.proxy.is_some() && http_request::is_ambiguous(&path) {
+            return Err(GatewayError { status: Status::BAD_REQUEST, reason: None });
+        }
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         let (mut variables, mut http_head) = (Variables::default(), Vec::new());
         match &route.proxy {
@@ -144,29 +171,22 @@ impl Request {
                 let told = Told {
                     rules,
                     strip_prefix: routes.strip_prefix(),
-                    peer: transport.peer,
-                    is_of_proxy: cx.server.settings.trusted_proxies.trust(transport.peer),
                     client: cx.server.settings.trusted_proxies.client(transport, head.fields),
+                    believed: cx.server.settings.trusted_proxies.believed_of(transport.peer),
+                    peer: transport.peer,
                     version: self.version,
                     request_id: id.as_ref().map(PassedId::as_bytes),
                     trace: cx.server.settings.trace_context.told(&head, timing.id),
-                    body_bytes,
+                    body_bytes: body.bytes(&head, stored_bytes),
                 };
                 http_head = http_request::write(&head, &told);
             }
             None => {
                 let place = routes.place();
                 variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
-                if let Some(id) = &id {
-                    variables.remove(&[request_id::VARIABLE]);
-                    variables.push(request_id::VARIABLE, id.as_bytes());
-                }
-                cx.server.settings.trace_context.tell(&mut variables, &head, timing.id);
-                if let Some(user) = terms.user_of(&head) {
-                    variables.log_in(user.user());
-                }
-                if let Some(bytes) = body_bytes {
-                    variables.add_content_length(bytes);
+                tell(&mut variables, &head, id.as_ref(), (terms, timing), cx);
+                if body == RequestBodyLength::Unknown {
+                    variables.add_content_length(stored_bytes);
                 }
                 // Below a prefix, the opener finds the CGI script.
                 if !matches!(
@@ -203,7 +223,7 @@ impl Request {
         self.is_direct = begin.direct.is_some();
         self.upgrades = upgrades;
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
-        Some(begin)
+        Ok(begin)
     }
 
     /// The path that a route is looked for by.
@@ -273,6 +293,24 @@ impl Request {
         new
     }
 }
+/// Who asks, and by which name the request is known elsewhere.
+fn tell(
+    variables: &mut Variables,
+    head: &Head<'_>,
+    id: Option<&PassedId<'_>>,
+    (terms, timing): (Terms, Timing),
+    cx: &Context<'_>,
+) {
+    if let Some(id) = id {
+        variables.remove(&[request_id::VARIABLE]);
+        variables.push(request_id::VARIABLE, id.as_bytes());
+    }
+    cx.server.settings.trace_context.tell(variables, head, timing.id);
+    if let Some(user) = terms.user_of(head) {
+        variables.log_in(user.user());
+    }
+}
+
 /// The variables that follow from the head and from the client's connection.
 fn variables_of(
     head: &Head<'_>,

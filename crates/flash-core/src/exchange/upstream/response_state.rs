@@ -38,8 +38,8 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
     pub(crate) rate: Option<SaidRate>,
-    /// Another response can follow over the upstream's connection.
-    pub(crate) persists: bool,
+    /// Whether another response can follow over the upstream's connection, once the head has said that.
+    pub(crate) persists: Option<bool>,
 }
 
 impl<'a, S> Writer<'a, S> {
@@ -53,7 +53,7 @@ impl<'a, S> Writer<'a, S> {
     ) -> Self {
         let Server { settings, refusals, .. } = cx.server;
         let (limits, accepts, upgrades) = (&settings.program_head, request.accepts, request.upgrades);
-        let (now, head, rate, persists) = (cx.now, None, None, false);
+        let (now, head, rate, persists) = (cx.now, None, None, None);
         Self { site, refusals, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
     }
 }
@@ -280,7 +280,7 @@ impl ResponseState {
             }
             Ok(Parsed::Complete { head, bytes: length }) => {
                 writer.rate = head.limit_rate.and_then(pace::said_by_program);
-                writer.persists = head.of_connection.persists;
+                writer.persists = Some(head.of_connection.persists);
                 let hand_off =
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match (hand_off, head.kind) {

@@ -111,7 +111,8 @@ impl Http1 {
             let of = (&***site, *terms, *timing);
             *record = Some(upstream.request.record(of, &self.transport, written, cx));
         }
-        if upstream.is_tunnel() {
+        let begins_tunnel = upstream.is_tunnel() && !matches!(body, RequestBody::Tunnel);
+        if begins_tunnel {
             *body = RequestBody::Tunnel;
         }
         if let Some(from) = kept_from {
@@ -125,6 +126,8 @@ impl Http1 {
         let is_over = upstream.is_over() && output.is_empty();
         match ended {
             Ok(Ended::Well | Ended::Retry) if is_over => self.leave_upstream(cx),
+            // The client may have sent something already.
+            Ok(_) if begins_tunnel => self.feed(cx),
             Ok(Ended::Well | Ended::Retry) => {}
             Err(fault) => self.give_up(fault, cx),
         }

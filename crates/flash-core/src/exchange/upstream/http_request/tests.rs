@@ -11,7 +11,7 @@ fn told(rules: &ProxyRules) -> Told<'_> {
         rules,
         strip_prefix: b"",
         peer,
-        is_of_proxy: false,
+        believed: None,
         client: TransportInfo::plain(peer),
         version: Version::Http11,
         request_id: None,
@@ -38,9 +38,10 @@ fn a_request_is_written_anew() {
     let request = "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nConnection: close, X-Own\r\nX-Own: 1\r\nKeep-Alive: 3\r\n\
                    TE: trailers\r\nTrailer: X\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\nProxy-Connection: close\r\nExpect: 100-continue\r\n\
                    Content-Length: 3\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nForwarded: for=x\r\nX-Real-IP: y\r\n\
-                   X_Forwarded_For: z\r\nX-Request-Id: forged\r\ntracestate: a=b\r\nCookie: a=1\r\nCookie: b=2\r\nAccept: */*\r\n\r\n";
+                   X-Forwarded-Ssl: on\r\nX-Forwarded-Prefix: /x\r\nX-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\nX_Forwarded_For: z\r\nX-Request-Id: forged\r\ntracestate: a=b\r\nCookie: a=1\r\nCookie: b=2\r\nAccept: */*\r\n\r\n";
+    let rules = ProxyRules::default();
     assert_eq!(
-        written(request, &told(&ProxyRules::default())),
+        written(request, &Told { body_bytes: Some(3), ..told(&rules) }),
         "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nCookie: a=1; b=2\r\nX-Forwarded-For: 192.0.2.1\r\n\
          X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\r\n"
     );
@@ -50,20 +51,27 @@ fn a_request_is_written_anew() {
 fn what_a_trusted_proxy_says_is_passed_on() {
     let rules = ProxyRules::default();
     let mut told = told(&rules);
-    told.is_of_proxy = true;
+    told.believed = Some(ForwardedField::XForwardedFor);
     told.client.peer = Peer::Inet(([203, 0, 113, 9], 0).into());
     let head = written(
         "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Host: b\r\nForwarded: for=203.0.113.9\r\n\r\n",
         &told,
     );
-    for line in [
-        "X-Forwarded-For: 203.0.113.9, 192.0.2.1",
-        "X-Real-IP: 203.0.113.9",
-        "X-Forwarded-Host: b",
-        "Forwarded: for=203.0.113.9",
-    ] {
+    for line in ["X-Forwarded-For: 203.0.113.9, 192.0.2.1", "X-Real-IP: 203.0.113.9", "X-Forwarded-Host: a"] {
         assert!(head.contains(&format!("\r\n{line}\r\n")), "{line}: {head}");
     }
+    // What the proxy may not write itself, a client could.
+    assert!(!head.contains("\r\nForwarded:"), "{head}");
+    told.believed = Some(ForwardedField::Forwarded);
+    let head = written(
+        "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=203.0.113.9\r\n\r\n",
+        &told,
+    );
+    assert!(
+        head.contains("\r\nForwarded: for=203.0.113.9\r\n")
+            && head.contains("\r\nX-Forwarded-For: 192.0.2.1\r\n"),
+        "{head}"
+    );
 }
 
 #[test]
@@ -87,6 +95,7 @@ fn the_path_is_the_one_that_rules_were_asked_about() {
         ("/a%20b/%C3%A9?x=/../y", "/a%20b/%C3%A9?x=/../y"),
         ("/@scope%2Fname", "/@scope%2Fname"),
         ("/a//b", "/a//b"),
+        ("//evil.example/admin", "/evil.example/admin"),
         ("/public/../admin", "/admin"),
         ("/public/%2e%2E/admin?x", "/admin?x"),
         ("/public%2f..%2fadmin", "/admin"),
@@ -102,6 +111,7 @@ fn the_path_is_the_one_that_rules_were_asked_about() {
         ("/api/a%20b?c", "/v2/a%20b?c"),
         ("/%61pi/a", "/v2/a"),
         ("/api/../other", "/v2/other"),
+        ("/api//x/admin", "/v2/x/admin"),
         ("/apis", "/v2/apis"),
     ] {
         assert_eq!(target(path, &told), expected, "{path}");
@@ -143,4 +153,20 @@ fn a_body_has_its_length_and_a_trace_its_parent() {
     let own =
         written(traced, &Told { trace: trace::Told { is_valid: true, own: Some(own) }, ..told(&rules) });
     assert!(own.contains(&format!("traceparent: 00-{}-{}-01\r\n", "01".repeat(16), "02".repeat(8))), "{own}");
+}
+
+#[test]
+fn paths_that_can_be_read_in_two_ways_are_found() {
+    for (path, is) in [
+        ("/a;b/c", false),
+        ("/a.b/..c", false),
+        ("/public/..;/admin", true),
+        ("/public/..;x=y/admin", true),
+        ("/public/%2e%2e%3b/admin", true),
+        ("/public/..\\admin", true),
+        ("/public\\..\\admin", true),
+        ("/a/.;x", true),
+    ] {
+        assert_eq!(is_ambiguous(&SitePath::parse(path.as_bytes()).unwrap()), is, "{path}");
+    }
 }
