@@ -106,6 +106,8 @@ header = { X-Frame-Options = 'DENY' }
 '/old' = { redirect = '/new{rest}' }
 '/old/kept' = { list = true }
 '/moved' = { redirect = { to = 'https://{host}/there?from={path}#top', status = 302 } }
+'=/old/kept/a.txt' = { header = { X-Frame-Options = 'SAMEORIGIN' } }
+'=/short' = { redirect = { to = '/new?from=short?', status = 301 } }
 '/gone' = { gone = true, no-header = 'x-frame-options' }
 '/read' = { methods = ['GET'] }
 '/latin' = { charset = 'iso-8859-1' }
@@ -155,6 +157,7 @@ fn rules_answer_in_every_architecture() {
                 ("a.example", "/old", 308, "/new"),
                 ("a.example", "/old/a.txt?q", 308, "/new/a.txt?q"),
                 ("a.example", "/old/a%20b", 308, "/new/a%20b"),
+                ("a.example", "/short?q=1", 301, "/new?from=short"),
                 ("A.example:80", "/moved/x?q=1", 302, "https://A.example/there?from=/moved/x&q=1#top"),
             ] {
                 for method in ["GET", "HEAD", "POST"] {
@@ -163,7 +166,13 @@ fn rules_answer_in_every_architecture() {
                     assert_eq!(found, (status, Some(location)), "{arch}: {method} {host} {target}");
                 }
             }
+            let framed = |target| {
+                raw(&server, "GET", "a.example", target, "").field("X-Frame-Options").map(str::to_owned)
+            };
+            assert_eq!(framed("/old/kept/a.txt").as_deref(), Some("SAMEORIGIN"), "{arch}");
+            assert_eq!(framed("/old/kept/").as_deref(), Some("DENY"), "{arch}");
             for (target, status, content) in [
+                ("/short/x", 404, ""),
                 ("/old/kept/a.txt", 200, "of a/old/kept/a.txt"),
                 ("/gone", 410, ""),
                 ("/gone/x", 410, ""),

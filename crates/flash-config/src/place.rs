@@ -1,10 +1,12 @@
-//! The names of places: keys of a site that begin with `/` or `*`.
+//! The names of places: keys of a site that begin with `/`, `=/` or `*`.
 
 use std::fmt;
 
 /// A part of a site's names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceName {
+    /// This path alone: canonical and decoded.
+    Exact(String),
     /// This path and all below it: canonical, decoded, and without a slash at its end.
     Below(String),
     /// Files whose names end so.
@@ -14,7 +16,7 @@ pub enum PlaceName {
 impl PlaceName {
     /// Whether a key of a site names a place, be it a right one or not.
     pub(crate) fn is_meant(text: &str) -> bool {
-        text.starts_with(['/', '*'])
+        text.starts_with(['/', '=', '*'])
     }
 
     /// # Errors
@@ -26,9 +28,17 @@ impl PlaceName {
                 false => Ok(PlaceName::Ends(end.into())),
             };
         }
-        let path = text.strip_suffix('/').unwrap_or(text);
+        let exact = text.strip_prefix('=');
+        if exact.is_some_and(|path| !path.starts_with('/')) {
+            return Err("write one path, as in \"=/robots.txt\"".into());
+        }
+        let path = exact.unwrap_or(text);
+        let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
-            return Err("this is the site itself: write these keys above its places".into());
+            return match exact {
+                Some(path) => Ok(PlaceName::Exact(path.into())),
+                None => Err("this is the site itself: write these keys above its places".into()),
+            };
         }
         let is_wrong = |segment: &str| matches!(segment, "" | "." | "..");
         if path[1..].split('/').any(is_wrong) || path.contains('\0') {
@@ -46,13 +56,14 @@ impl PlaceName {
         if path.split('%').skip(1).any(escapes) {
             return Err("no request has such a path: write it decoded".into());
         }
-        Ok(PlaceName::Below(path.into()))
+        Ok(exact.map_or_else(|| PlaceName::Below(path.into()), |path| PlaceName::Exact(path.into())))
     }
 }
 
 impl fmt::Display for PlaceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PlaceName::Exact(path) => write!(f, "={path}"),
             PlaceName::Below(path) => f.write_str(path),
             PlaceName::Ends(end) => write!(f, "*{end}"),
         }
@@ -73,6 +84,9 @@ mod tests {
             ("/.well-known", PlaceName::Below("/.well-known".into())),
             ("*.woff2", PlaceName::Ends(".woff2".into())),
             ("*~", PlaceName::Ends("~".into())),
+            ("=/", PlaceName::Exact("/".into())),
+            ("=/robots.txt", PlaceName::Exact("/robots.txt".into())),
+            ("=/a/", PlaceName::Exact("/a/".into())),
         ] {
             assert_eq!(PlaceName::parse(text), Ok(name), "{text}");
         }
@@ -82,7 +96,7 @@ mod tests {
     fn what_no_request_leads_to() {
         for text in [
             "/", "//", "/a//b", "/a//", "/./a", "/a/..", "/%41", "/a?b", "/a#b", "/a/*", "*", "**", "*.a/b",
-            "*/",
+            "*/", "=", "=a", "=*", "= /a", "=/a//", "=/../a", "=/a?b",
         ] {
             assert!(PlaceName::parse(text).is_err(), "{text}");
         }

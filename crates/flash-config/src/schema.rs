@@ -20,7 +20,7 @@ pub fn schema(keys: &Keys) -> String {
         "additionalProperties": false,
         "required": ["root"],
         "properties": of_site,
-        "patternProperties": { "^[/*].": place },
+        "patternProperties": { "^(/.|\\*.|=/)": place },
     });
     let mut properties = properties(keys.iter());
     properties.insert("include".into(), or_list(json!({ "type": "string", "minLength": 1 })));

@@ -20,7 +20,7 @@ fn hosts() -> Hosts {
     };
     let hosts: Vec<_> = (0..SITES).map(|site| [name(site)]).collect();
     let prefixes = (0..8).map(|place| format!("/place/{place}").into_bytes().into());
-    let names = Arc::new(PlaceNames::new(prefixes, [b".css"[..].into()]));
+    let names = Arc::new(PlaceNames::new([], prefixes, [b".css"[..].into()]));
     let views = (0..SITES).map(|id| View { id: SiteId(id), generation: Arc::default(), routes: None });
     let make = move |position, _: &_| {
         let site = || Site { id: SiteId(position as u32), ..Site::default() };

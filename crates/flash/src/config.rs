@@ -201,14 +201,15 @@ impl KnownWords {
 
 /// Where the places of a site are.
 fn names_of_places(site: &Site) -> PlaceNames {
-    let (mut prefixes, mut suffixes) = (Vec::new(), Vec::new());
+    let (mut exact, mut prefixes, mut suffixes) = (Vec::new(), Vec::new(), Vec::new());
     for place in &site.places {
         match &place.name {
+            Name::Exact(path) => exact.push(path.as_bytes().into()),
             Name::Below(path) => prefixes.push(path.as_bytes().into()),
             Name::Ends(end) => suffixes.push(end.as_bytes().into()),
         }
     }
-    PlaceNames::new(prefixes, suffixes)
+    PlaceNames::new(exact, prefixes, suffixes)
 }
 
 /// Without `.` in it: programs are told of it.
@@ -282,9 +283,7 @@ impl Explained {
         };
         let names = names_of_places(site);
         let name = pair.and_then(|pair| names.pairs().nth(pair)).unwrap_or_default();
-        let of_prefix = name.prefix.and_then(|prefix| inherit::place(site, &Name::Below(text(prefix))));
-        let of_suffix = name.suffix.and_then(|suffix| inherit::place(site, &Name::Ends(text(suffix))));
-        let places = of_prefix.into_iter().chain(of_suffix);
+        let places = inherit::places(site, name).into_iter().flatten();
         let host = site.hosts.first().map(|host| host.to_string()).unwrap_or_default();
         let named = places.map(|place| line(place.name.to_string(), &place.place));
         let named = [line(host, &site.place)].into_iter().chain(named).collect();
@@ -359,9 +358,7 @@ fn problem(config: &Config, Fault { key, site, failure }: &Fault) -> Problem {
         let (site, pair) = (config.sites.get(site)?, place);
         let names = names_of_places(site);
         let name = pair.and_then(|pair| names.pairs().nth(pair)).unwrap_or_default();
-        let of_prefix = name.prefix.and_then(|prefix| inherit::place(site, &Name::Below(text(prefix))));
-        let of_suffix = name.suffix.and_then(|suffix| inherit::place(site, &Name::Ends(text(suffix))));
-        let places = of_suffix.into_iter().chain(of_prefix);
+        let places = inherit::places(site, name).into_iter().rev().flatten();
         let of_key = places.clone().flat_map(|place| &place.settings).chain(&site.settings).find(is_key);
         let name = places.map(|place| &place.place).next().unwrap_or(&site.place);
         Some(of_key.map_or(name, |setting| &setting.place))
@@ -370,10 +367,6 @@ fn problem(config: &Config, Fault { key, site, failure }: &Fault) -> Problem {
         Some(place) => Problem::at(place.clone(), failure.to_string(), String::new()),
         None => Problem::of_file(failure.to_string()),
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn as_words(setting: &Setting) -> impl Iterator<Item = OsString> {

@@ -349,7 +349,7 @@ fn site_with_private_places(flags: &Serve) -> SiteOfFile {
         RouteMatch::Prefix(prefix) => Some((prefix, &files.what)),
         RouteMatch::Suffix(_) | RouteMatch::Rest => None,
     });
-    let names = PlaceNames::new(prefixes.clone().map(|(prefix, _)| prefix.clone()), []);
+    let names = PlaceNames::new([], prefixes.clone().map(|(prefix, _)| prefix.clone()), []);
     let rules = |root: &Path, words: Arc<[OsString]>| RulesOfFile {
         root: Some(root.into()),
         of_files: Arc::clone(&words),

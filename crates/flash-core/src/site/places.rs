@@ -1,7 +1,7 @@
 //! Places: parts of a site's names with rules of their own.
 //!
-//! A place is a prefix, `/admin` with all below it, or the end of a file's name, such as `*.woff2`. The longest prefix wins, and
-//! then the longest end. A name below a prefix and with such an end has the rules of both. Which rules those are was worked out
+//! A place is a prefix, `/admin` with all below it, the end of a file's name, such as `*.woff2`, or one path, such as `=/robots.txt`.
+//! One path wins over all others. Then the longest prefix wins, and then the longest end. A name below a prefix and with such an end has the rules of both. Which rules those are was worked out
 //! before: each pair of a prefix and an end has its own. A look-up does not allocate, and compares each byte of a path a few
 //! times. What the rules say is not known here.
 
@@ -23,6 +23,8 @@ pub struct Places<Rules> {
 /// Where the places of a site are. Sites with equal places share them.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlaceNames {
+    /// In the order of their bytes.
+    exact: Box<[Box<[u8]>]>,
     /// In the order of [`by_segments`].
     prefixes: Box<[Prefix]>,
     /// The longest first.
@@ -39,16 +41,19 @@ struct Prefix {
     above: Option<u32>,
 }
 
-/// A place: the prefix of its names, and the end of its files' names. `None` stands for all names.
+/// A place: one path, or the prefix of its names, and the end of its files' names. `None` stands for all names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceName<'n> {
+    /// Then there is neither a prefix nor an end.
+    pub exact: Option<&'n [u8]>,
     pub prefix: Option<&'n [u8]>,
     pub suffix: Option<&'n [u8]>,
 }
 
 impl PlaceNames {
-    /// Prefixes such as `/admin`, and ends of names such as `.woff2`. Each is given once.
+    /// Paths such as `/robots.txt`, prefixes such as `/admin`, and ends of names such as `.woff2`. Each is given once.
     pub fn new(
+        exact: impl IntoIterator<Item = Box<[u8]>>,
         prefixes: impl IntoIterator<Item = Box<[u8]>>,
         suffixes: impl IntoIterator<Item = Box<[u8]>>,
     ) -> Self {
@@ -65,22 +70,27 @@ impl PlaceNames {
             }
             prefixes.push(Prefix { path, above: above.and_then(|above| above.try_into().ok()) });
         }
+        let mut exact: Vec<Box<[u8]>> = exact.into_iter().collect();
+        exact.sort();
         let mut suffixes: Vec<Box<[u8]>> = suffixes.into_iter().collect();
         suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
         let names_copies = |coding: Coding| {
             let end = coding.suffix().as_bytes();
-            prefixes.iter().any(|prefix| prefix.path.ends_with(end))
+            exact.iter().chain(prefixes.iter().map(|prefix| &prefix.path)).any(|path| path.ends_with(end))
                 || suffixes.iter().any(|suffix| suffix.ends_with(end) || end.ends_with(suffix))
         };
         let names_copies = Coding::ALL.into_iter().any(names_copies);
-        Self { prefixes: prefixes.into(), suffixes: suffixes.into(), names_copies }
+        Self { exact: exact.into(), prefixes: prefixes.into(), suffixes: suffixes.into(), names_copies }
     }
 
-    /// All pairs of a prefix and an end, but for the site itself.
+    /// All pairs of a prefix and an end, but for the site itself. Then the single paths.
     pub fn pairs(&self) -> impl Iterator<Item = PlaceName<'_>> {
         let prefixes = [None].into_iter().chain(self.prefixes.iter().map(|prefix| Some(&*prefix.path)));
         let suffixes = || [None].into_iter().chain(self.suffixes.iter().map(|suffix| Some(&**suffix)));
-        prefixes.flat_map(move |prefix| suffixes().map(move |suffix| PlaceName { prefix, suffix })).skip(1)
+        let pair = |prefix, suffix| PlaceName { exact: None, prefix, suffix };
+        let pairs = prefixes.flat_map(move |prefix| suffixes().map(move |suffix| pair(prefix, suffix)));
+        let exact = self.exact.iter().map(|path| PlaceName { exact: Some(path), ..PlaceName::default() });
+        pairs.skip(1).chain(exact)
     }
 
     /// The prefixes that cover this one, the longest last.
@@ -99,6 +109,9 @@ impl PlaceNames {
 
     /// Which of the [pairs](PlaceNames::pairs) the path belongs to.
     fn find(&self, path: &SitePath<'_>) -> Option<usize> {
+        if let Ok(number) = self.exact.binary_search_by(|exact| (**exact).cmp(path.as_bytes())) {
+            return Some(self.pairs_of_parts() + number);
+        }
         let mut prefix = self.last_up_to(path.as_bytes());
         while let Some(number) = prefix
             && !covers(&self.prefixes[number].path, path.as_bytes())
@@ -111,6 +124,11 @@ impl PlaceNames {
         };
         let of_prefix = prefix.map_or(0, |prefix| prefix + 1) * (self.suffixes.len() + 1);
         (of_prefix + suffix.map_or(0, |suffix| suffix + 1)).checked_sub(1)
+    }
+
+    /// How many pairs of a prefix and an end there are, but for the site itself.
+    fn pairs_of_parts(&self) -> usize {
+        (self.prefixes.len() + 1) * (self.suffixes.len() + 1) - 1
     }
 
     /// The last prefix that is not behind this path. It covers the path, or one above it does, or none does.
@@ -139,11 +157,12 @@ impl<Rules> Places<Rules> {
         self.rules.get(self.names.find(path)?)
     }
 
-    /// The same, if the place has to do with the end of the path's name.
+    /// The same, if the place has to do with the end of the path.
     pub(crate) fn find_by_end(&self, path: &SitePath<'_>) -> Option<&Arc<Rules>> {
         let pair = self.names.find(path)?;
         // Each prefix has a pair without an end, and one for each end.
-        let has_end = !(pair + 1).is_multiple_of(self.names.suffixes.len() + 1);
+        let is_exact = pair >= self.names.pairs_of_parts();
+        let has_end = is_exact || !(pair + 1).is_multiple_of(self.names.suffixes.len() + 1);
         has_end.then(|| &self.rules[pair])
     }
 
@@ -174,9 +193,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn all(texts: &[&str]) -> Vec<Box<[u8]>> {
+        texts.iter().map(|text| text.as_bytes().into()).collect()
+    }
+
     fn names(prefixes: &[&str], suffixes: &[&str]) -> PlaceNames {
-        let all = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().into()).collect::<Vec<_>>();
-        PlaceNames::new(all(prefixes), all(suffixes))
+        PlaceNames::new([], all(prefixes), all(suffixes))
     }
 
     fn found(names: &PlaceNames, path: &str) -> (String, String) {
@@ -221,6 +243,30 @@ mod tests {
         assert_eq!(names.above(b"/a/b/c"), [&b"/a"[..], b"/a/b"]);
         assert_eq!(names.above(b"/a/x"), [&b"/a"[..]]);
         assert!(names.above(b"/a-b").is_empty());
+    }
+
+    #[test]
+    fn one_path_wins_over_all_that_cover_it() {
+        let names = PlaceNames::new(all(&["/", "/a", "/a/", "/a/b.x"]), all(&["/a", "/a/b"]), all(&[".x"]));
+        let exact = |path: &str| {
+            let path = SitePath::parse(path.as_bytes()).expect("it leads somewhere");
+            names.of(&path).exact.map(|exact| String::from_utf8_lossy(exact).into_owned())
+        };
+        for path in ["/", "/a", "/a/", "/a/b.x"] {
+            assert_eq!(exact(path).as_deref(), Some(path));
+        }
+        assert_eq!(exact("//a/%62.x").as_deref(), Some("/a/b.x"));
+        for path in ["/b", "/a/b", "/a/c.x", "/a/b.x/", "/a/b.x/c"] {
+            assert_eq!(exact(path), None, "{path}");
+        }
+        let names = Arc::new(names);
+        let rules = (0..).zip(names.pairs()).map(|(number, _)| Arc::new(number)).collect();
+        let places: Places<usize> = Places::new(Arc::clone(&names), rules);
+        for (number, name) in names.pairs().enumerate().filter_map(|(at, name)| Some((at, name.exact?))) {
+            let path = SitePath::parse(name).expect("it is canonical");
+            assert_eq!(places.find(&path).map(|rules| **rules), Some(number));
+            assert_eq!(places.find_by_end(&path).map(|rules| **rules), Some(number));
+        }
     }
 
     #[test]

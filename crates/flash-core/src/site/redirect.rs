@@ -1,7 +1,8 @@
 //! `redirect`: where a request is sent instead, made of the operator's text and the request.
 //!
 //! What a client writes gets into `Location` in two forms only. A path is the canonical one, encoded anew, so it has one slash at
-//! its beginning and no line break. A host has the bytes of hosts and nothing else. The query is kept as it came.
+//! its beginning and no line break. A host has the bytes of hosts and nothing else. The query is kept as it came, or left out if the
+//! operator's text ends in `?`.
 
 use flash_http::head::{RequestHead, Target};
 use flash_http::status::Status;
@@ -14,6 +15,7 @@ use crate::path::SitePath;
 pub struct Redirect {
     status: Status,
     pieces: Box<[Piece]>,
+    keeps_query: bool,
     /// Behind the query, with its `#`.
     fragment: Box<str>,
     /// What `{rest}` leaves out: the prefix of the place.
@@ -74,7 +76,14 @@ impl Redirect {
         if fragment.contains(['{', '}']) {
             return Err("nothing is filled in behind a #".into());
         }
-        Ok(Self { status, pieces: pieces(to)?, fragment: fragment.into(), prefix: Box::default() })
+        let (to, keeps_query) = to.strip_suffix('?').map_or((to, true), |to| (to, false));
+        Ok(Self {
+            status,
+            pieces: pieces(to)?,
+            keeps_query,
+            fragment: fragment.into(),
+            prefix: Box::default(),
+        })
     }
 
     /// The same for a place with this prefix.
@@ -98,7 +107,7 @@ impl Redirect {
         let Target::Origin { path, query } = head.target else { return None };
         let path = SitePath::parse(path).ok()?;
         let mut location = self.filled(&path, at.unwrap_or(&path), head.host)?;
-        if let Some(query) = query {
+        if let Some(query) = query.filter(|_| self.keeps_query) {
             location.push(if location.contains(&b'?') { b'&' } else { b'?' });
             location.extend_from_slice(query);
         }

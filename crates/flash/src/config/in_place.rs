@@ -74,7 +74,8 @@ fn write_site<'f>(
         names.pairs().filter(|name| name.suffix.is_none()).filter_map(|name| name.prefix).collect();
     let suffixes: Vec<_> =
         names.pairs().filter(|name| name.prefix.is_none()).filter_map(|name| name.suffix).collect();
-    for list in [prefixes, suffixes] {
+    let exact = names.pairs().filter_map(|name| name.exact).collect();
+    for list in [exact, prefixes, suffixes] {
         message.u32(list.len() as u32);
         list.into_iter().for_each(|name| message.bytes(name));
     }
@@ -100,7 +101,7 @@ fn read_site(message: &mut Reader<'_>, known: &[Arc<[OsString]>]) -> Option<Site
         })
     })?;
     let mut list = || message.many(MANY, |message| message.bytes(MANY).map(Box::from));
-    let names = PlaceNames::new(list()?, list()?);
+    let names = PlaceNames::new(list()?, list()?, list()?);
     let mut rules = || {
         let (has_root, root) = (message.bool()?, Path::new(OsStr::from_bytes(message.bytes(MANY)?)));
         let mut words = || known.get(usize::try_from(message.u32()?).ok()?).map(Arc::clone);

@@ -1,7 +1,7 @@
 //! Which settings hold for a site or a place: its own, and those that it inherits.
 //!
-//! A site inherits from the server, and a place from its site. A place below a place inherits from that one. The end of a name
-//! comes last: what `*.woff2` sets wins over what `/assets` sets. A place inherits neither a redirection nor `gone`, because it
+//! A site inherits from the server, and a place from its site. A place below a place inherits from that one, and so does a single path.
+//! The end of a name comes last: what `*.woff2` sets wins over what `/assets` sets. A place inherits neither a redirection nor `gone`, because it
 //! would answer nothing itself. What a setting does is not known here.
 
 use flash_config::{Keys, Kind, Place, PlaceName as Name, Setting, Site, Value};
@@ -15,13 +15,14 @@ pub(super) fn settings(
     server: &[Setting],
     site: &Site,
     names: &PlaceNames,
-    PlaceName { prefix, suffix }: PlaceName<'_>,
+    name: PlaceName<'_>,
 ) -> Vec<Setting> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let place = |name: &Name| place(site, name).map(|place| &place.settings[..]);
-    let prefixes = prefix.iter().flat_map(|prefix| names.above(prefix).into_iter().chain([*prefix]));
-    let prefixes = prefixes.filter_map(|prefix| place(&Name::Below(text(prefix))));
-    let suffix = suffix.and_then(|suffix| place(&Name::Ends(text(suffix))));
+    let path = name.exact.or(name.prefix);
+    let above = path.into_iter().flat_map(|path| names.above(path));
+    let above = above.filter_map(|prefix| place(site, &Name::Below(text(prefix))));
+    let [of_path, of_end] = places(site, name);
+    let prefixes = above.chain(of_path).map(|place| &place.settings);
+    let suffix = of_end.map(|place| &place.settings);
     let mut settings = server.to_vec();
     add(keys, &mut settings, &site.settings);
     for layer in prefixes {
@@ -32,8 +33,20 @@ pub(super) fn settings(
     settings
 }
 
+/// The place of a path or a prefix, and that of the end of a name.
+pub(super) fn places<'s>(site: &'s Site, name: PlaceName<'_>) -> [Option<&'s Place>; 2] {
+    let PlaceName { exact, prefix, suffix } = name;
+    let exact = exact.map(|path| Name::Exact(text(path)));
+    let path = exact.or_else(|| prefix.map(|prefix| Name::Below(text(prefix))));
+    [path, suffix.map(|suffix| Name::Ends(text(suffix)))].map(|name| place(site, &name?))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// The place with this name.
-pub(super) fn place<'s>(site: &'s Site, name: &Name) -> Option<&'s Place> {
+fn place<'s>(site: &'s Site, name: &Name) -> Option<&'s Place> {
     site.places.iter().find(|place| place.name == *name)
 }
 

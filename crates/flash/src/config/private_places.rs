@@ -20,7 +20,7 @@ pub(super) fn add(config: &mut Config) -> Vec<Problem> {
         for value in values {
             let Some((prefix, folder)) = split(&value) else { continue };
             let is_there = |place: &Place| match &place.name {
-                Name::Below(path) => {
+                Name::Exact(path) | Name::Below(path) => {
                     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
                 }
                 Name::Ends(_) => false,

@@ -17,8 +17,8 @@ const HEADING: &str = "Rules";
 #[derive(Debug, Args)]
 pub(crate) struct Rules {
     /// Redirect every request to TO, with 308: a path such as /new, or a URL such as https://example.org{path}. {path} is the
-    /// request's path, {rest} what follows the prefix of its place, {host} its host without the port. The query is kept. Another
-    /// status stands before TO, as in '301 /new'
+    /// request's path, {rest} what follows the prefix of its place, {host} its host without the port. The query is kept, unless TO
+    /// ends in ?. Another status stands before TO, as in '301 /new'
     #[arg(long, value_name = "[STATUS ]TO", value_parser = Redirect::parse, help_heading = HEADING)]
     pub redirect: Option<Redirect>,
 

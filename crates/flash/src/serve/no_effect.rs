@@ -26,13 +26,13 @@ fn of_site(site: &SiteFlags) -> Vec<Wrong> {
     let SiteFlags { own, names, places, .. } = site;
     // The rules of a name, whatever its end.
     let rules_of = |prefix: Option<&[u8]>| {
-        let name = PlaceName { prefix, suffix: None };
+        let name = PlaceName { exact: None, prefix, suffix: None };
         names.pairs().position(|pair| pair == name).map_or(own, |number| &places[number])
     };
     let prefix_of = |path: &[u8]| SitePath::of_decoded(path).and_then(|path| names.of(&path).prefix);
     let mut found: Vec<Wrong> = fallback(own, None, site).map(|wrong| (None, wrong)).into_iter().collect();
     for (number, (name, rules)) in names.pairs().zip(places).enumerate() {
-        let (Some(prefix), None) = (name.prefix, name.suffix) else { continue };
+        let (Some(prefix), None) = (name.exact.or(name.prefix), name.suffix) else { continue };
         let above = rules_of(names.above(prefix).last().copied());
         for (key, of) in PATHS {
             let inherited = of(&above.flags);

@@ -15,7 +15,8 @@ pub(super) fn check(
     name: PlaceName<'_>,
 ) -> Result<(), (&'static str, Failure)> {
     // One of its paths.
-    let sample = [name.prefix.unwrap_or_default(), b"/x", name.suffix.unwrap_or_default()].concat();
+    let of_parts = || [name.prefix.unwrap_or_default(), b"/x", name.suffix.unwrap_or_default()].concat();
+    let sample = name.exact.map_or_else(of_parts, <[u8]>::to_vec);
     let Some(sample) = SitePath::of_decoded(&sample) else { return Ok(()) };
     let wrong = |key, what: &str| Err((key, Failure::Usage(what.into())));
     if let Some(redirect) = &settings.redirect {
@@ -27,7 +28,7 @@ pub(super) fn check(
             false => Ok(()),
         };
     }
-    if settings.gone || (name.prefix.is_none() && name.suffix.is_none()) {
+    if settings.gone || name == PlaceName::default() {
         return Ok(());
     }
     if settings.deny.cover(&sample) {

@@ -211,7 +211,11 @@ impl<'s> Planner<'s> {
         let flags::RulesFlags { root, flags, view } = rules;
         let folder = root.as_deref().unwrap_or(Path::new("/"));
         let redirect = flags.rules.redirect.as_ref();
-        let prefix = name.prefix.filter(|_| redirect.is_some_and(Redirect::has_rest)).unwrap_or_default();
+        let prefix = name
+            .exact
+            .or(name.prefix)
+            .filter(|_| redirect.is_some_and(Redirect::has_rest))
+            .unwrap_or_default();
         let key = (Arc::as_ptr(flags), prefix.to_vec());
         let common = match self.known.get(&key) {
             Some(common) => Arc::clone(common),

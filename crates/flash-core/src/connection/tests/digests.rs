@@ -160,7 +160,7 @@ fn the_place_of_the_file_says_whether_it_has_a_digest() {
 #[test]
 fn a_file_is_looked_for_in_the_folder_of_its_place() {
     let world = &mut world_that_tells(ReprDigest::Unknown);
-    let names = PlaceNames::new([], [b".iso"[..].into()]);
+    let names = PlaceNames::new([], [], [b".iso"[..].into()]);
     let place = Site { id: SiteId(1), settings: Arc::clone(&world.site().settings), ..Site::default() };
     world.site().generation.set(1);
     world.disk.generations.insert(SiteId(0), 1);

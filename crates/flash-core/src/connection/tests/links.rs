@@ -92,7 +92,7 @@ fn networks_come_first_and_tls_before_links() {
 /// `/cgi/secret` needs a link, and so does `/cgi/other`, another one.
 fn world_of_places() -> World {
     let mut world = world();
-    let names = PlaceNames::new([&b"/cgi/other"[..], b"/cgi/secret"].map(Into::into), []);
+    let names = PlaceNames::new([], [&b"/cgi/other"[..], b"/cgi/secret"].map(Into::into), []);
     let routes = Arc::new(routes());
     let place = |access| {
         let settings = SiteSettings { access: Some(access), ..SiteSettings::default() };

@@ -189,7 +189,7 @@ fn networks_and_log_ins_are_both_needed() {
 /// `/cgi/secret` is for Bob alone.
 fn world_of_places() -> World {
     let mut world = world();
-    let names = PlaceNames::new([&b"/cgi/secret"[..]].map(Into::into), []);
+    let names = PlaceNames::new([], [&b"/cgi/secret"[..]].map(Into::into), []);
     let settings = SiteSettings { access: Some(for_bob()), ..SiteSettings::default() };
     let routes = Arc::new(routes());
     let place = Site { settings: settings.into(), routes: Some(Arc::clone(&routes)), ..Site::default() };

@@ -18,7 +18,7 @@ fn place(id: u32, name: &str, settings: SiteSettings) -> Arc<Site> {
 /// `/private` is denied, `/up` takes bodies and lists folders, and files whose names end in `.x` are a place, too.
 fn world_of_places() -> World {
     let mut world = world();
-    let names = PlaceNames::new([&b"/private"[..], b"/up"].map(Into::into), [b".x".as_slice().into()]);
+    let names = PlaceNames::new([], [&b"/private"[..], b"/up"].map(Into::into), [b".x".as_slice().into()]);
     let deny = || [PathRule::parse("/private").unwrap()].into_iter().collect();
     let plain = SiteSettings { body_bytes_max: 5, ..SiteSettings::default() };
     let private = SiteSettings { deny: deny(), ..plain.clone() };

@@ -122,7 +122,7 @@ fn a_paced_client_is_not_late() {
 fn streams_share_the_rate_and_others_go_on() {
     let mut world = limited();
     let plain = Site::default();
-    let names = PlaceNames::new([&b"/small.txt"[..]].map(Into::into), []);
+    let names = PlaceNames::new([], [&b"/small.txt"[..]].map(Into::into), []);
     let places = Places::new(Arc::new(names), vec![Arc::new(plain)]);
     world.site().places = Some(places);
     let mut client = H2Client::connect(&mut world, 1 << 24);
@@ -213,7 +213,7 @@ fn what_programs_answer_is_paced_as_they_say() {
 fn a_file_that_a_program_hands_on_has_the_rate_that_it_says() {
     let mut world = world_of(Rates::default());
     let internal = |settings: SiteSettings| Site { settings: settings.into(), ..Site::default() };
-    let names = PlaceNames::new([&b"/large.bin"[..]].map(Into::into), []);
+    let names = PlaceNames::new([], [&b"/large.bin"[..]].map(Into::into), []);
     let place = internal(SiteSettings { internal: true, ..SiteSettings::default() });
     let site = world.site();
     site.places = Some(Places::new(Arc::new(names), vec![Arc::new(place)]));
@@ -233,7 +233,7 @@ fn a_file_that_a_program_hands_on_has_the_rate_that_it_says() {
 #[test]
 fn a_request_behind_a_paced_response_does_not_end_its_pace() {
     let mut world = limited();
-    let names = PlaceNames::new([&b"/small.txt"[..]].map(Into::into), []);
+    let names = PlaceNames::new([], [&b"/small.txt"[..]].map(Into::into), []);
     world.site().places = Some(Places::new(Arc::new(names), vec![Arc::new(Site::default())]));
     for behind in [&*get("/small.txt"), "GET /a HTTP/1.1\r\nHost: b\r\n\r\n", "?\r\n\r\n"] {
         world.now.advance((world.now.ms() + 60_000) * 1000);

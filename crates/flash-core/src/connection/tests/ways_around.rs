@@ -51,7 +51,7 @@ pub(super) fn world_of_rules(of_site: SiteSettings, place: &str, rules: SiteSett
         ..Site::default()
     };
     let places =
-        Places::new(Arc::new(PlaceNames::new(prefixes, suffixes)), vec![Arc::new(site(rules, None))]);
+        Places::new(Arc::new(PlaceNames::new([], prefixes, suffixes)), vec![Arc::new(site(rules, None))]);
     let site = site(of_site, Some(places));
     world.server.hosts = Hosts::new(vec![(site, vec![HostName::Any])]);
     world.jobs = Jobs::AtOnce;
