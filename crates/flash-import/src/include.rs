@@ -1,0 +1,21 @@
+//! The files that `include` names, from the disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One file's text. What is not UTF-8 in it stands in comments, or in names that no request has.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The files of a pattern in the order of their names. A pattern may find none; a name without one has to exist.
+pub(crate) fn files(pattern: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let text = pattern.to_string_lossy();
+    if !text.contains(['*', '?', '[']) {
+        return Ok(vec![(pattern.to_owned(), read(pattern)?)]);
+    }
+    let found = glob::glob(&text).map_err(|error| format!("{text}: {error}"))?;
+    let files = found.filter_map(Result::ok).filter(|path| path.is_file());
+    files.map(|path| read(&path).map(|text| (path, text))).collect()
+}

@@ -1,0 +1,210 @@
+//! `if`, in its common forms: the host, the scheme, the method, whether there is a file.
+
+use super::answer::{Answers, At, HostRedirect, Server, matching, redirect, status_of};
+use super::content::set;
+use super::read::Directive;
+use super::scope::Scope;
+use crate::flash::{PlaceName, Settings, Value};
+use crate::note::{Of, Paths};
+use crate::pattern;
+
+/// A condition as its variable, operator and value.
+struct Condition {
+    variable: String,
+    operator: String,
+    value: String,
+}
+
+fn condition(of: &Directive) -> Option<Condition> {
+    let text = of.words.join(" ");
+    let text = text.trim().strip_prefix('(')?.strip_suffix(')')?.trim().to_owned();
+    let mut words = text.splitn(3, ' ');
+    let (variable, operator, value) = (words.next()?, words.next(), words.next());
+    match (variable, operator, value) {
+        ("-f" | "!-f" | "-e" | "!-e" | "-d" | "!-d", Some(file), None) => {
+            Some(Condition { variable: file.into(), operator: variable.into(), value: String::new() })
+        }
+        (variable, Some(operator), value) => Some(Condition {
+            variable: variable.into(),
+            operator: operator.into(),
+            value: value.unwrap_or_default().trim().into(),
+        }),
+        (variable, None, _) => {
+            Some(Condition { variable: variable.into(), operator: "is".into(), value: String::new() })
+        }
+    }
+}
+
+/// A block that answers, if it has no other directives.
+fn only<'b>(of: &'b Directive, scope: &Scope<'_>) -> Option<&'b Directive> {
+    let block = of.block.as_deref().unwrap_or_default();
+    match block {
+        [only] => {
+            scope.context.see(only);
+            Some(only)
+        }
+        [only, stop] if stop.name == "break" => {
+            block.iter().for_each(|of| scope.context.see(of));
+            Some(only)
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn settings(
+    scope: &Scope<'_>,
+    server: &Server<'_>,
+    at: &At<'_>,
+    of: &Directive,
+    settings: &mut Settings,
+    answers: &mut Answers,
+) {
+    let (Some(Condition { variable, operator, value }), Some(only)) = (condition(of), only(of, scope)) else {
+        return scope.left(of, "Flash has no such condition: write sites and places", at.concerns.clone());
+    };
+    let target = match &*only.name {
+        "return" => status_of(only).1.map(str::to_owned),
+        "rewrite" => only.words.get(1).cloned(),
+        _ => None,
+    };
+    match (&*variable, &*operator) {
+        ("$host" | "$http_host" | "$server_name", "=" | "!=" | "~" | "~*" | "!~" | "!~*")
+            if target.is_some() =>
+        {
+            of_host(scope, server, at, (of, only), (&operator, &value), answers);
+        }
+        ("$scheme", "=") | ("$https", "=" | "!=") | ("$server_port", "=") | ("$ssl_protocol", "=")
+            if (value != "https" || variable == "$https")
+                && target.as_deref().is_some_and(|to| to.starts_with("https://")) =>
+        {
+            let setting = crate::flash::Setting::new(Value::Text("required".into()), Some(&of.source));
+            answers.https = Some(setting);
+            scope.differs(&of.source, "the status is 308", Paths::Insecure, Of::Status);
+        }
+        ("$request_filename" | "$document_root$uri", "!-e" | "!-f") if only.name == "rewrite" => {
+            let front = only.words.get(1).and_then(|to| to.split(['?', '$']).next());
+            match front.filter(|front| front.starts_with('/') && front.len() > 1) {
+                Some(front) => {
+                    set(settings, "fallback", Value::Text(front.into()), Some(of));
+                    if only.words[1].len() > front.len() && !only.words[1].contains("$args") {
+                        let why =
+                            format!("{front} gets the request's own query, and its path in REQUEST_URI");
+                        scope.differs(&only.source, why, Paths::Missing, Of::Everything);
+                    }
+                    scope.differs(
+                        &of.source,
+                        "the fallback answers for a folder without an index, too",
+                        Paths::Folders,
+                        Of::Everything,
+                    );
+                }
+                None => scope.left(of, "fallback names a file or a script", Paths::Missing),
+            }
+        }
+        ("$request_method", "!~" | "!~*") if only.name == "return" => {
+            let names = value
+                .trim_matches(['^', '$', '"', '\''])
+                .trim_start_matches('(')
+                .trim_end_matches([')', '$']);
+            let methods: Vec<String> =
+                names.split('|').map(|name| name.trim_matches(['(', ')', '^', '$']).to_owned()).collect();
+            set(settings, "methods", Value::Texts(methods), Some(of));
+            if status_of(only).0 != Some(405) {
+                scope.differs(&of.source, "the status is 405", Paths::OtherMethods, Of::Everything);
+            }
+        }
+        ("$request_uri" | "$uri", "~" | "~*") if only.name == "return" => {
+            of_path(scope, server, at, (of, only), &value, answers)
+        }
+        ("$request_uri" | "$uri", "=") if only.name == "return" => {
+            let (Some(status), Some(to)) = status_of(only) else {
+                return scope.left(of, "Flash has no such answer", Paths::Exact(value));
+            };
+            let redirect = redirect(scope, server, at, only, (to, status, None, false));
+            answers
+                .parts
+                .extend(redirect.map(|to| (PlaceName::Exact(value), Settings::from([("redirect", to)]))));
+        }
+        _ => scope.left(of, "Flash has no such condition: write sites and places", at.concerns.clone()),
+    }
+}
+
+fn of_path(
+    scope: &Scope<'_>,
+    server: &Server<'_>,
+    at: &At<'_>,
+    (of, only): (&Directive, &Directive),
+    expression: &str,
+    answers: &mut Answers,
+) {
+    let tails = pattern::tails(expression);
+    let (Some(tails), (Some(status @ (301 | 302 | 303 | 307 | 308)), Some(to))) = (tails, status_of(only))
+    else {
+        return scope.left(
+            of,
+            "Flash redirects prefixes and single paths: write a place for each",
+            matching(expression),
+        );
+    };
+    for (tail, is_whole) in tails {
+        let Some(redirect) = redirect(scope, server, at, only, (to, status, Some(&tail), false)) else {
+            return;
+        };
+        let path = tail.prefix.trim_end_matches('/');
+        let name = match is_whole {
+            true => PlaceName::Exact(tail.prefix.clone()),
+            false if path.is_empty() => {
+                return scope.left(of, "all would be redirected", matching(expression));
+            }
+            false => PlaceName::Below(path.into()),
+        };
+        if !is_whole {
+            super::answer::prefix_differs(scope, of, &tail.prefix);
+        }
+        answers.parts.push((name, Settings::from([("redirect", redirect)])));
+    }
+}
+
+fn of_host(
+    scope: &Scope<'_>,
+    server: &Server<'_>,
+    at: &At<'_>,
+    (of, only): (&Directive, &Directive),
+    (operator, value): (&str, &str),
+    answers: &mut Answers,
+) {
+    let plain = value.trim_matches('"').trim_matches('\'');
+    let host = match operator.contains('~') {
+        false => Some(plain.to_owned()),
+        // ^www\.example\.org$
+        true => {
+            let text = plain.trim_start_matches('^').trim_end_matches('$').replace("\\.", ".");
+            let is_host = text.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+            (is_host && text.contains('.')).then_some(text)
+        }
+    };
+    let (to, status, adds_query) = match (&*only.name, status_of(only)) {
+        ("return", (Some(status @ (301 | 302 | 303 | 307 | 308)), Some(to))) => {
+            (to.to_owned(), status, false)
+        }
+        ("rewrite", _) => {
+            let is_permanent = only.words.get(2).is_some_and(|flag| flag == "permanent");
+            (only.words.get(1).cloned().unwrap_or_default(), if is_permanent { 301 } else { 302 }, true)
+        }
+        _ => (String::new(), 0, false),
+    };
+    let tail = match &*only.name {
+        "rewrite" => only.words.first().and_then(|of| pattern::tails(of)).and_then(|mut tails| tails.pop()),
+        _ => None,
+    };
+    let Some(host) = host.filter(|_| status != 0 && (only.name == "return" || tail.is_some())) else {
+        return scope.left(of, "write a site for these hosts, with redirect", Paths::All);
+    };
+    let redirect =
+        redirect(scope, server, at, only, (&to, status, tail.as_ref().map(|(tail, _)| tail), adds_query));
+    answers.hosts.extend(redirect.map(|redirect| HostRedirect {
+        hosts: vec![host],
+        is_except: operator.starts_with('!'),
+        redirect,
+    }));
+}
