@@ -38,6 +38,7 @@ mod field;
 mod foreign;
 mod helper;
 mod hsts;
+mod import;
 mod listen;
 mod log;
 mod name;
@@ -63,6 +64,7 @@ pub(crate) use field::{CONTENT_ENCODING, CONTENT_TYPE, CacheControl, Field, File
 pub(crate) use foreign::instead;
 pub(crate) use helper::Helper;
 pub(crate) use hsts::Hsts;
+pub(crate) use import::{ForeignServer, Import};
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
 pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::Programs;
@@ -165,6 +167,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  flash sign https://www.example.org/members/a.iso --expires 1h\n  flash sign https://www.example.org/members/ --prefix --expires 30d --client 192.0.2.1"
     )]
     Sign(Sign),
+    /// Write another server's configuration anew for Flash
+    ///
+    /// Prints a configuration file that answers as the other server does, with its lines as comments. A list at the end names each
+    /// line that was not taken, and each that was taken with a difference: why, and what to do.
+    #[command(after_help = "Example:\n  flash import nginx /etc/nginx/nginx.conf > flash.toml")]
+    Import(Import),
     /// Print the JSON Schema of configuration files, for editors
     #[command(after_help = "Example:\n  flash schema > flash.schema.json")]
     Schema,

@@ -24,6 +24,7 @@ mod explain;
 mod failure;
 mod flags;
 mod helper;
+mod import;
 mod manual;
 mod serve;
 mod sibling;
@@ -65,6 +66,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Some(Command::Check { config }) => config::check(&config),
         Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Sign(flags)) => sign::run(&flags),
+        Some(Command::Import(flags)) => import::run(&flags),
         Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),

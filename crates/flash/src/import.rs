@@ -1,0 +1,17 @@
+//! `flash import`: another server's configuration as one of Flash.
+
+use crate::failure::Failure;
+use crate::flags::{ForeignServer, Import};
+
+pub(crate) fn run(Import { server, file }: &Import) -> Result<(), Failure> {
+    let imported = match server {
+        ForeignServer::Nginx => flash_import::nginx::import_file(file),
+    };
+    let imported = imported.map_err(Failure::Run)?;
+    flash_cli::print(imported.file().as_bytes())?;
+    let (taken, all) = (imported.taken(), imported.directives);
+    flash_cli::say(format_args!(
+        "flash: {taken} of {all} lines were taken, and the others are listed at the end"
+    ));
+    Ok(())
+}
