@@ -11,6 +11,7 @@ pub(crate) mod head;
 pub(crate) mod helper_answer;
 pub(crate) mod helper_question;
 pub(crate) mod hpack;
+pub(crate) mod nginx_configuration;
 pub(crate) mod password_file;
 pub(crate) mod proxy_header;
 pub(crate) mod range;

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The name of a target's corpus, and its property.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 15] = [
+const TARGETS: [Target; 16] = [
     ("cgi_response", properties::cgi_response::check),
     ("cgi_variables", properties::cgi_variables::check),
     ("chunked", properties::chunked::check),
@@ -24,6 +24,7 @@ const TARGETS: [Target; 15] = [
     ("helper_answer", properties::helper_answer::check),
     ("helper_question", properties::helper_question::check),
     ("hpack", properties::hpack::check),
+    ("nginx_configuration", properties::nginx_configuration::check),
     ("password_file", properties::password_file::check),
     ("proxy_header", properties::proxy_header::check),
     ("range", properties::range::check),

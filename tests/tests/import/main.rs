@@ -1,0 +1,174 @@
+//! Configurations of nginx, imported: Flash answers as nginx does, but for what the import has named.
+//!
+//! Each configuration is served by both, and both get the same requests. A difference is an error, unless a note of the import
+//! concerns the request and that part of its answer.
+
+#![forbid(unsafe_code)]
+
+mod concerned;
+mod requests;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use flash_import::Imported;
+use flash_import::note::Of;
+use flash_tests::peer;
+use flash_tests::reply::Reply;
+
+use concerned::Asked;
+use servers::{Both, Php};
+
+const REQUESTS: usize = 1000;
+
+/// How one configuration went.
+struct Outcome {
+    name: String,
+    requests: usize,
+    named: usize,
+    taken: usize,
+    directives: usize,
+    differences: Vec<String>,
+}
+
+#[test]
+fn imported_configurations_answer_as_nginx_does_but_for_what_is_named() {
+    if let Some(missing) = servers::missing() {
+        return println!("NOT TESTED: {missing} is missing");
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/configurations");
+    let only = std::env::var("FLASH_IMPORT").unwrap_or_default();
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .expect("the configurations")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .collect();
+    paths.sort();
+    let php = Php::start();
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = compare(path, &php);
+                    outcomes.lock().expect("no thread has failed").push(outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().expect("no thread has failed");
+    outcomes.sort_by(|one, other| one.name.cmp(&other.name));
+    for Outcome { name, requests, named, taken, directives, differences } in &outcomes {
+        println!(
+            "{name}: {requests} requests, {named} named differences, {taken} of {directives} lines, {} unnamed",
+            differences.len()
+        );
+    }
+    let wrong: Vec<&String> = outcomes.iter().flat_map(|outcome| &outcome.differences).collect();
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), text(&wrong));
+    let sum = |of: fn(&Outcome) -> usize| outcomes.iter().map(of).sum::<usize>();
+    let (taken, directives) = (sum(|outcome| outcome.taken), sum(|outcome| outcome.directives));
+    println!("{} configurations, {taken} of {directives} lines", outcomes.len());
+    assert!(taken * 100 >= directives * 80, "{taken} of {directives} lines were taken");
+}
+
+fn text(lines: &[&String]) -> String {
+    lines.iter().take(usize::MAX).map(|line| format!("{line}\n")).collect()
+}
+
+fn compare(path: &Path, php: &Php) -> Outcome {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let text = fs::read_to_string(path).expect("the configuration");
+    let both = match Both::start(&name, &text, php) {
+        Ok(both) => both,
+        Err(why) => {
+            let differences = vec![format!("{name}: {why}")];
+            return Outcome { name, requests: 0, named: 0, taken: 0, directives: 0, differences };
+        }
+    };
+    let requests = requests::of(&both.conf, both.folder.path(), REQUESTS);
+    let (mut differences, mut named): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);
+    for asked in &requests {
+        let ask = |server| {
+            let request = format!(
+                "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                asked.method, asked.target, asked.host
+            );
+            let bytes = servers::exchange(server, request.as_bytes());
+            peer::whole(&bytes, &asked.method)
+        };
+        let (of_nginx, of_flash) = (ask(both.nginx), ask(both.flash));
+        for (of, what) in difference(of_nginx.as_ref(), of_flash.as_ref(), asked) {
+            match is_named(&both.imported, asked, of) {
+                true => named += 1,
+                false => {
+                    *differences
+                        .entry(format!("{} {} at {}: {what}", asked.method, asked.target, asked.host))
+                        .or_default() += 1
+                }
+            }
+        }
+    }
+    Outcome {
+        requests: requests.len(),
+        named,
+        taken: both.imported.taken(),
+        directives: both.imported.directives,
+        differences: differences.into_keys().map(|what| format!("{name}: {what}")).collect(),
+        name,
+    }
+}
+
+fn difference(nginx: Option<&Reply>, flash: Option<&Reply>, asked: &Asked) -> Vec<(Of, String)> {
+    let (Some(nginx), Some(flash)) = (nginx, flash) else {
+        return match (nginx, flash) {
+            (None, None) => Vec::new(),
+            _ => vec![(
+                Of::Status,
+                format!("{:?} became {:?}", nginx.map(|of| of.status), flash.map(|of| of.status)),
+            )],
+        };
+    };
+    if nginx.status != flash.status {
+        return vec![(Of::Status, format!("{} became {}", nginx.status, flash.status))];
+    }
+    let mut found = Vec::new();
+    let location = |of: &Reply| of.field("Location").map(|to| asked.leads_to(to));
+    let cache = |of: &Reply| {
+        let all = of.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+        all.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let kind = |of: &Reply| of.field("Content-Type").map(|of| of.replace(' ', "").to_ascii_lowercase());
+    if location(nginx) != location(flash) {
+        found.push((Of::Location, format!("{:?} became {:?}", location(nginx), location(flash))));
+    }
+    if !matches!(nginx.status, 200 | 206) {
+        return found;
+    }
+    if cache(nginx) != cache(flash) {
+        found.push((Of::CacheControl, format!("{:?} became {:?}", cache(nginx), cache(flash))));
+    }
+    if kind(nginx) != kind(flash) {
+        found.push((Of::Type, format!("{:?} became {:?}", kind(nginx), kind(flash))));
+    }
+    if nginx.body != flash.body {
+        let text = |of: &Reply| String::from_utf8_lossy(&of.body[..of.body.len().min(200)]).into_owned();
+        found.push((Of::Everything, format!("{:?} became {:?}", text(nginx), text(flash))));
+    }
+    found
+}
+
+fn is_named(imported: &Imported, asked: &Asked, of: Of) -> bool {
+    imported.notes.iter().any(|note| {
+        let concerns = &note.concerns;
+        let of_host = concerns.hosts.is_empty() || concerns.hosts.iter().any(|host| asked.is_host(host));
+        // Another status comes with another page and another place.
+        let of_part = concerns.of == of || concerns.of == Of::Everything;
+        of_host && of_part && asked.is_in(&concerns.paths)
+    })
+}

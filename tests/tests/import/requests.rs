@@ -1,0 +1,157 @@
+//! Requests about a configuration: its files and locations, and what is near them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::concerned::Asked;
+
+/// The names below `/srv` that a configuration's first lines list.
+pub(crate) fn files(conf: &str) -> Vec<String> {
+    let lines = conf.lines().filter_map(|line| line.strip_prefix("# files: "));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// Some of the words of directives.
+fn words<'c>(conf: &'c str, name: &str) -> Vec<&'c str> {
+    let lines = conf.lines().map(str::trim).filter_map(|line| line.strip_prefix(name));
+    let lines = lines.filter(|rest| rest.starts_with(' '));
+    lines.flat_map(|rest| rest.split([' ', ';', '{'])).filter(|word| !word.is_empty()).collect()
+}
+
+fn paths(conf: &str, folder: &Path) -> Vec<String> {
+    let mut paths: BTreeSet<String> =
+        ["/", "/missing", "/missing.html", "/missing/", "/a/b/c", "/index.html"].map(str::to_owned).into();
+    let roots = [words(conf, "root"), words(conf, "alias")].concat();
+    let prefix = folder.to_string_lossy();
+    for file in files(conf) {
+        let whole = format!("{prefix}/srv/{file}");
+        for root in &roots {
+            let Some(name) = whole.strip_prefix(root.trim_end_matches('/')) else { continue };
+            let mut name = name.to_owned();
+            paths.insert(name.clone());
+            while let Some((above, _)) = name.rsplit_once('/') {
+                paths.extend([above.to_owned(), format!("{above}/"), format!("{above}/missing.txt")]);
+                name = above.to_owned();
+            }
+        }
+    }
+    for word in [words(conf, "location"), words(conf, "rewrite")].concat() {
+        let literal: String = word.trim_start_matches(['^', '~', '=']).replace("\\", "");
+        let end = literal.find(['(', '[', '*', '$', '?', '+', '|']).unwrap_or(literal.len());
+        let literal = &literal[..end];
+        if literal.starts_with('/') {
+            let plain = literal.trim_end_matches('/');
+            paths.extend([plain, literal].map(str::to_owned));
+            paths.extend(["/x", "/x/y.html", "x", "/", ".php"].map(|end| format!("{plain}{end}")));
+        }
+        if let Some((_, ends)) = word.split_once("\\.") {
+            for end in ends.trim_matches(['(', ')', '$']).replace("?:", "").split('|') {
+                let end = end.trim_matches(['(', ')', '$', '?']);
+                paths.extend([format!("/missing.{end}"), format!("/a/missing.{end}")]);
+            }
+        }
+    }
+    paths.retain(|path| path.starts_with('/'));
+    paths.into_iter().collect()
+}
+
+/// As many requests as `count`, always the same for a configuration.
+pub(crate) fn of(conf: &str, folder: &Path, count: usize) -> Vec<Asked> {
+    let names = words(conf, "server_name");
+    let known: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut hosts: Vec<String> = names
+        .iter()
+        .map(|name| match name.strip_prefix('*').or_else(|| name.strip_prefix('.').map(|_| *name)) {
+            Some(end) => format!("sub{end}"),
+            None => (*name).to_owned(),
+        })
+        .filter(|host| !host.starts_with(['~', '_']))
+        .collect();
+    hosts.push("unknown.example".into());
+    hosts.dedup();
+    let paths = paths(conf, folder);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut all = Vec::new();
+    while all.len() < count {
+        let number = all.len();
+        let path = match number < paths.len() {
+            true => &paths[number],
+            false => &paths[random.below(paths.len())],
+        };
+        let host = match random.below(20) {
+            0 => &hosts[hosts.len() - 1],
+            _ => &hosts[random.below(hosts.len().max(2) - 1)],
+        };
+        let method =
+            ["GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE"][random.below(10)];
+        let (target, canonical) =
+            if number < paths.len() { (path.clone(), path.clone()) } else { written(path, &mut random) };
+        let query = if random.below(5) == 0 { "?a=1&b=%20c" } else { "" };
+        let method = if number < paths.len() { "GET" } else { method };
+        all.push(asked(method, &format!("{target}{query}"), host, &canonical, &known, (conf, folder)));
+    }
+    all
+}
+
+/// A path in one of its other forms, and its decoded one.
+fn written(path: &str, random: &mut Random) -> (String, String) {
+    let same = |target: String| (target, path.to_owned());
+    match random.below(12) {
+        0 => same(format!("/{path}")),
+        1 => same(format!("/.{path}")),
+        2 => same(format!("/x/..{path}")),
+        3 => same(
+            match path
+                .strip_prefix('/')
+                .and_then(|rest| rest.chars().next())
+                .filter(char::is_ascii_alphabetic)
+            {
+                Some(first) => format!("/%{:02x}{}", u32::from(first), &path[2..]),
+                None => path.to_owned(),
+            },
+        ),
+        4 => (format!("{path}/"), format!("{path}/").replace("//", "/")),
+        5 => (format!("{path}x"), format!("{path}x")),
+        6 => (path.to_ascii_uppercase(), path.to_ascii_uppercase()),
+        7 => (format!("{path}%20"), format!("{path} ")),
+        _ => same(path.to_owned()),
+    }
+}
+
+fn asked(
+    method: &str,
+    target: &str,
+    host: &str,
+    path: &str,
+    known: &[String],
+    (conf, folder): (&str, &Path),
+) -> Asked {
+    let roots = [words(conf, "root"), words(conf, "alias")].concat();
+    let found = |is: fn(&Path) -> bool| {
+        roots.iter().any(|root| {
+            is(&folder.join(format!("{}{path}", root.trim_end_matches('/')).trim_start_matches('/')))
+                || is(Path::new(&format!("{}{path}", root.trim_end_matches('/'))))
+        })
+    };
+    Asked {
+        method: method.into(),
+        target: target.into(),
+        host: host.into(),
+        path: path.into(),
+        is_folder: found(Path::is_dir),
+        is_missing: !found(Path::exists),
+        known_hosts: known.into(),
+    }
+}
+
+/// Numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
