@@ -143,7 +143,11 @@ impl Server {
             return Some(self.lend(kept, begin.name, None, true));
         }
         if !self.breaker.allow(now) {
-            return Some(self.refuse());
+            return Some(match self.protocol {
+                // As if it was tried: others may be there.
+                UpstreamProtocol::Http => Opened::Failed(OpenError::Broken),
+                _ => self.refuse(),
+            });
         }
         let attempt = match self.attempt(0, &begin.name) {
             Attempt::Done(begun) => return Some(begun),

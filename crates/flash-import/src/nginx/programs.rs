@@ -1,4 +1,4 @@
-//! Programs: `fastcgi_pass` and its parameters, and the protocols that Flash does not speak.
+//! Programs: `fastcgi_pass` and its parameters, and other servers, which are not taken along.
 
 use std::collections::BTreeMap;
 
@@ -59,10 +59,15 @@ const OTHER: [&str; 5] = ["proxy_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", 
 /// Upstreams by their names.
 pub(super) type Upstreams<'t> = BTreeMap<&'t str, &'t Directive>;
 
-/// Whether another protocol answers, which Flash does not speak.
+/// Whether another server answers, which is not taken along.
 pub(super) fn proxy<'t>(scope: &Scope<'t>, concerns: &Paths) -> Option<&'t Directive> {
     let of = OTHER.into_iter().find_map(|name| scope.own(name).last())?;
-    let why = "Flash passes requests on to FastCGI servers alone: put a proxy in front for these";
+    let why = match &*of.name {
+        "proxy_pass" => {
+            "the import leaves out whatever a proxy would answer: write proxy = \"http://HOST:PORT\" here"
+        }
+        _ => "Flash passes requests on to FastCGI and HTTP servers alone",
+    };
     scope.left(of, why, concerns.clone());
     Some(of)
 }
