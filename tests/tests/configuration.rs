@@ -128,7 +128,7 @@ fn check_says_what_serve_would_find_later() {
         (format!("# one\ncgi = {{ '/a' = '/no/such' }}\n{sites}"), "cannot use /no/such", 2),
         (
             format!("# one\nhelpers = 'process'\n{sites}fastcgi = {{ '.php' = 'unix:/x' }}\n"),
-            "--fastcgi and --app need --sandbox off",
+            "--fastcgi, --app and --proxy need --sandbox off",
             2,
         ),
         (format!("{sites}# its own\napp = {{ '/a' = '/no/such' }}"), "cannot run /no/such", 4),
