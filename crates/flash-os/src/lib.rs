@@ -38,6 +38,7 @@ pub mod semaphore;
 pub mod send_file;
 pub mod shared_array;
 pub mod shared_heap;
+pub mod shared_text;
 pub mod signals;
 mod sleep;
 pub mod socket;
