@@ -13,7 +13,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use flash_os::sandbox::{Work, confine};
+use flash_os::sandbox::{Work, confine, confine_to};
 
 /// The rights that this kernel could not take away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,15 @@ pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
 /// As above.
 pub fn confine_daemon(readable: &[PathBuf]) -> Result<(), Unenforced> {
     report(confine(Work::Both, readable))
+}
+
+/// Confines the process that asks an authority for certificates: it connects, reads below some folders, and changes what is below
+/// others.
+///
+/// # Errors
+/// As above.
+pub fn confine_client(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), Unenforced> {
+    report(confine_to(Work::Connect, readable, writable))
 }
 
 fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {

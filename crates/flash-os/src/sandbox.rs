@@ -15,14 +15,21 @@ pub enum Work {
     /// It walks and reads.
     Read,
     Both,
+    /// It makes connections, and changes files below some folders.
+    Connect,
 }
 
 /// Forbids all names of the filesystem, except for reading below these folders; where the system can, also connections, and other
 /// processes' sockets. Then forbids all system calls but those of this work: one that is refused is an error, and ends no process.
 /// Tells of both what the system lacks.
 pub fn confine(work: Work, readable: &[PathBuf]) -> [Result<(), String>; 2] {
+    confine_to(work, readable, &[])
+}
+
+/// The same, except for changing what is below the folders of `writable`, too.
+pub fn confine_to(work: Work, readable: &[PathBuf], writable: &[PathBuf]) -> [Result<(), String>; 2] {
     let memory = memory_file::folder();
-    let names = system::sandbox::forbid_names_but(readable, memory);
+    let names = system::sandbox::forbid_names_but(work, readable, (writable, memory));
     // Files in memory that have names at first are made by calls that open and remove others, too. Where the first wall is missing, that
     // is part of the gap.
     [names, system::sandbox::forbid_calls_but(work, memory.is_some())]

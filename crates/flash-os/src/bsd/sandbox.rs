@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::Work;
 
-pub(crate) fn forbid_names_but(_readable: &[PathBuf], _memory: Option<&Path>) -> Result<(), String> {
+pub(crate) fn forbid_names_but(
+    _work: Work,
+    _readable: &[PathBuf],
+    _changed: (&[PathBuf], Option<&Path>),
+) -> Result<(), String> {
     Err("this system has no Landlock".into())
 }
 

@@ -1,10 +1,11 @@
-//! Landlock: no name of the filesystem can be opened, made, removed or run, except for reading below some folders. A
+//! Landlock: no name of the filesystem can be opened, made, removed or run, except for reading, and changing, below some folders. A
 //! newer kernel also forbids TCP connections, sockets of other processes, and signals to them.
 //!
 //! Open files stay open, and a file that another process passes on can be used. Helpers rely on that.
 
 use std::path::{Path, PathBuf};
 
+use crate::sandbox::Work;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
@@ -13,8 +14,12 @@ use landlock::{
 /// The newest version that is asked for. Older kernels take away what they know.
 const NEWEST: ABI = ABI::V6;
 
-pub(super) fn forbid_but_reading(folders: &[PathBuf], memory: Option<&Path>) -> Result<(), String> {
-    let status = restrict(folders, memory).map_err(|error| format!("Landlock fails: {error}"))?;
+pub(super) fn forbid_but_reading(
+    work: Work,
+    readable: &[PathBuf],
+    changed: (&[PathBuf], Option<&Path>),
+) -> Result<(), String> {
+    let status = restrict(work, readable, changed).map_err(|error| format!("Landlock fails: {error}"))?;
     match (status.ruleset, status.landlock) {
         (RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced, _) => Ok(()),
         (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => {
@@ -24,16 +29,26 @@ pub(super) fn forbid_but_reading(folders: &[PathBuf], memory: Option<&Path>) -> 
     }
 }
 
-fn restrict(folders: &[PathBuf], memory: Option<&Path>) -> Result<landlock::RestrictionStatus, RulesetError> {
+fn restrict(
+    work: Work,
+    readable: &[PathBuf],
+    (writable, memory): (&[PathBuf], Option<&Path>),
+) -> Result<landlock::RestrictionStatus, RulesetError> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let making = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
+    let changing = making | AccessFs::MakeDir | AccessFs::Truncate;
+    let net = match work {
+        Work::Connect => AccessNet::BindTcp.into(),
+        Work::Serve | Work::Read | Work::Both => AccessNet::from_all(NEWEST),
+    };
     Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
-        .handle_access(AccessNet::from_all(NEWEST))?
+        .handle_access(net)?
         .scope(Scope::from_all(NEWEST))?
         .create()?
         // A folder that is gone needs no rule.
-        .add_rules(path_beneath_rules(folders, reading))?
+        .add_rules(path_beneath_rules(readable, reading))?
+        .add_rules(path_beneath_rules(writable, changing))?
         // Where memory has no files of its own, they are made there.
         .add_rules(path_beneath_rules(memory, making))?
         .restrict_self()

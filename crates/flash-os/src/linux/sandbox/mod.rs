@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::Work;
 
-/// Files in memory are made in the last folder.
-pub(crate) fn forbid_names_but(readable: &[PathBuf], memory: Option<&Path>) -> Result<(), String> {
-    landlock::forbid_but_reading(readable, memory)
+/// `changed` are the folders that may be changed, and the one where files in memory are made.
+pub(crate) fn forbid_names_but(
+    work: Work,
+    readable: &[PathBuf],
+    changed: (&[PathBuf], Option<&Path>),
+) -> Result<(), String> {
+    landlock::forbid_but_reading(work, readable, changed)
 }
 
 /// `makes` files in memory that have names at first.

@@ -124,20 +124,58 @@ const MAKER: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// What a client does that keeps files: it asks for addresses, connects, and replaces files by renaming.
+const CLIENT: &[c_long] = &[
+    libc::SYS_connect,
+    // Which addresses this machine has, the C library asks the kernel through a socket of its own.
+    libc::SYS_bind,
+    libc::SYS_getpeername,
+    libc::SYS_sendmmsg,
+    libc::SYS_uname,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_unlinkat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    libc::SYS_renameat2,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    libc::SYS_mkdirat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    libc::SYS_fchmod,
+    libc::SYS_fsync,
+];
+
 /// The type of a socket, without its flags.
 const SOCKET_TYPE: u64 = 0xf;
 
 /// What this work takes. `makes` files in memory that have names at first.
 pub(super) fn needed(work: Work, makes: bool) -> Result<Rules, BackendError> {
-    let (serves, reads) = (work != Work::Read, work != Work::Serve);
+    let (serves, reads, connects) = (work != Work::Read, work != Work::Serve, work == Work::Connect);
     let lists = [(true, EVERYBODY), (true, THREADS), (serves, SERVER), (reads, HELPER), (makes, MAKER)];
-    let lists = lists.into_iter().filter_map(|(is_needed, list)| is_needed.then_some(list));
+    let lists = lists.into_iter().chain([(connects, CLIENT)]);
+    let lists = lists.filter_map(|(is_needed, list)| is_needed.then_some(list));
     let mut rules = of(lists)?;
     // Threads can be started, and processes cannot.
     let is_thread = argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?;
     rules.insert(libc::SYS_clone, vec![is_thread]);
     if serves {
         connected(&mut rules)?;
+    }
+    if connects {
+        let families = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX, libc::AF_NETLINK];
+        let families = families.into_iter().map(|family| argument(0, Eq, flag(family)));
+        rules.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
+        // How much has arrived, which the C library asks before it reads an answer about names.
+        rules.entry(libc::SYS_ioctl).or_default().push(argument(1, Eq, i128::from(libc::FIONREAD) as u64)?);
     }
     if work == Work::Both {
         // Askers of other users open files themselves, if their access rules are in memory.
