@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod challenges;
 pub mod clients;
 pub mod clock;
 pub mod connection;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flash_http::negotiate::CodingSet;
 
 use crate::cache::PathCache;
+use crate::challenges::Challenges;
 use crate::clients::forwarded::TrustedProxies;
 use crate::clients::{Clients, Counted, TooMany};
 use crate::connection::transport::{CertificatesId, TransportInfo};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub has_users: bool,
     /// What clients are shown that name no host, or one that no site has, if there are certificates.
     pub certificates: Option<CertificatesId>,
+    /// What a certificate authority may ask now, if certificates come from one.
+    pub challenges: Option<Arc<dyn Challenges>>,
 }
 
 impl Default for Settings {
@@ -94,6 +97,7 @@ impl Default for Settings {
             clients: Clients::unlimited(),
             has_users: false,
             certificates: None,
+            challenges: None,
         }
     }
 }

@@ -54,6 +54,8 @@ pub(crate) enum Answer {
     NotYet(u64),
     /// A redirection to the same target with TLS.
     ToHttps,
+    /// The key authorization that a certificate authority asks for.
+    Challenge(Vec<u8>),
 }
 
 /// The next step of a request.
@@ -446,7 +448,7 @@ impl Answer {
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
             Answer::Redirect(..) | Answer::ToHttps | Answer::Unauthorized | Answer::BadLink(_) => false,
-            Answer::TooMany(_) | Answer::NotYet(_) => false,
+            Answer::TooMany(_) | Answer::NotYet(_) | Answer::Challenge(_) => false,
         }
     }
 }
@@ -476,6 +478,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::TooMany(seconds) => self.later(Status::TOO_MANY_REQUESTS, seconds),
             Answer::NotYet(seconds) => self.later(Status::SERVICE_UNAVAILABLE, seconds),
             Answer::ToHttps => self.redirect_to_https(head),
+            Answer::Challenge(text) => self.challenge(&text),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::passed_id::PassedId;
 use super::recording;
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
+use crate::challenges;
 use crate::clients::login::Users;
 use crate::clients::pace::{Pace, SaidRate};
 use crate::connection::context::Context;
@@ -219,6 +220,14 @@ pub(crate) fn decide<'s>(
 ) -> (Next, Decision<'s>) {
     let Waited { lookup, login, mut passed, timing, redirects } = waited;
     let Asking { host, own, file, asked } = asked::site_asked(head, host, transport, server);
+    if let Some(challenges) = &server.settings.challenges
+        && let Some(answer) = challenges::asked(head, &**challenges)
+    {
+        let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
+        let (terms, is_refused) = (Terms::of(own), false);
+        let decision = Decision { host, site: own, terms, passed, timing, redirects, is_refused };
+        return (Answer::Challenge(answer).into(), decision);
+    }
     if let Some((users, Ok(true))) = login {
         passed.log_in(users);
     }

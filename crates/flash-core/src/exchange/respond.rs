@@ -385,6 +385,21 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
         self.page(status, [(&b"Retry-After"[..], seconds.as_bytes())])
     }
 
+    /// RFC 8555 §8.3.
+    pub(crate) fn challenge(&mut self, text: &[u8]) -> Response {
+        let (name, value) = NO_STORE;
+        let head_bytes = self
+            .head(Status::OK)
+            .field(b"Content-Type", b"application/octet-stream")
+            .field(name, value)
+            .length(BodyLength::Known(text.len() as u64))
+            .end();
+        if !self.head_only {
+            self.sink.write(text);
+        }
+        Response { status: Status::OK, head_bytes, rest: None }
+    }
+
     /// A response whose body is a page about its status.
     pub(crate) fn page<'f>(
         &mut self,

@@ -2,6 +2,7 @@
 
 mod access;
 mod bodies;
+mod challenges;
 mod closing;
 mod dates;
 mod deadlines;
