@@ -6,8 +6,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::certificates::Certificate;
 use crate::names::covers;
 
-/// A certificate that expires within this time is worth a warning.
+/// A certificate that expires within this time is worth a warning, and one of a short life within this part of it.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
+const SOON_SHARE: i64 = 6;
 const DAY_SECONDS: i64 = 24 * 3600;
 
 /// What is wrong with a certificate, each with the path of its file. `hosts` are names of its sites, `now` is in seconds since
@@ -38,7 +39,7 @@ fn found(certificate: &Certificate, hosts: &[String], now: i64, soon_seconds: i6
         let which = if number == 0 { "the certificate" } else { "an intermediate certificate" };
         let (begins, ends) = (link.validity().not_before.timestamp(), link.validity().not_after.timestamp());
         let days = |seconds: i64| match seconds / DAY_SECONDS {
-            0 => "less than a day".into(),
+            0 => "less than a day".to_owned(),
             1 => "a day".into(),
             days => format!("{days} days"),
         };
@@ -46,7 +47,7 @@ fn found(certificate: &Certificate, hosts: &[String], now: i64, soon_seconds: i6
             problems.push(format!("{which} expired {} ago", days(now - ends)));
         } else if begins > now {
             problems.push(format!("{which} is not valid for another {}", days(begins - now)));
-        } else if number == 0 && ends - now < soon_seconds {
+        } else if number == 0 && ends - now < soon_seconds.min((ends - begins) / SOON_SHARE) {
             problems.push(format!("{which} expires in {}", days(ends - now)));
         }
     }
