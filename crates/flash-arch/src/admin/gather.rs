@@ -14,7 +14,7 @@ use flash_tls::{Certificate, Endpoint};
 use super::history::Sample;
 use super::snapshot::{
     BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot, MissingCall,
-    ProgramSnapshot, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
+    ProgramSnapshot, RenewalFailure, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
 };
 use crate::clock;
 use crate::server_state::ServerState;
@@ -156,8 +156,17 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
         missing_calls: system_calls::missing()
             .map(|row| MissingCall { name: row.name.into(), instead: row.instead.into() })
             .collect(),
+        renewal_failures: renewal_failures(memory),
         ..Snapshot::default()
     }
+}
+
+/// Why an authority has not issued certificates, as the process says that asks for them.
+fn renewal_failures(memory: &MetricsMemory) -> Vec<RenewalFailure> {
+    let text = memory.renewal_failures.read();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(host, why)| RenewalFailure { host: host.into(), why: why.into() }).collect()
 }
 
 /// Requests that have begun, and whose response has not ended.

@@ -45,6 +45,8 @@ pub struct Snapshot {
     /// Programs, by their routes.
     pub programs: Vec<ProgramSnapshot>,
     pub certificates: Vec<CertificateSnapshot>,
+    /// Certificates that an authority has not issued.
+    pub renewal_failures: Vec<RenewalFailure>,
     /// The slowest requests of the last minute, the slowest first.
     pub slowest: Vec<SlowRequest>,
     /// The processes of mp.
@@ -228,6 +230,16 @@ pub struct CertificateSnapshot {
     /// Its names, separated by spaces.
     pub names: String,
     pub not_after_unix_s: u64,
+}
+
+/// Why an authority has issued no certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RenewalFailure {
+    /// The first of its hosts.
+    pub host: String,
+    /// In the authority's own words.
+    pub why: String,
 }
 
 /// A response that took long.

@@ -17,11 +17,15 @@ use flash_core::job::Spent;
 use flash_core::record::ResponseEnd;
 use flash_core::record::counters::{COUNTERS_MAX, Count, CounterSet, Counts};
 use flash_os::shared_array::SharedWords;
+use flash_os::shared_text::SharedText;
 
 use super::certificates::CertificateEnds;
 use super::names::{Names, SITES_MAX};
 use super::programs::Programs;
 use super::rows::Rows;
+
+/// Room for the failures of some hundred certificates.
+const RENEWAL_FAILURES_BYTES_MAX: usize = 64 << 10;
 
 /// The upper bounds of the classes of durations.
 pub const DURATION_BOUNDS_US: [u64; 17] = [
@@ -39,6 +43,8 @@ pub struct MetricsMemory {
     pub programs: Arc<Programs>,
     /// Only for servers of several processes.
     pub certificates: CertificateEnds,
+    /// A line for each certificate that is not renewed: its first host, and why.
+    pub renewal_failures: SharedText,
     rows: Arc<Rows>,
     /// The first one is for rare events, and for what has no shard of its own.
     shards: Box<[Arc<SharedWords>]>,
@@ -117,6 +123,7 @@ impl MetricsMemory {
             names: Names::of_sites()?,
             programs: Arc::new(Programs::new(&rows)?),
             certificates: CertificateEnds::new(&rows)?,
+            renewal_failures: SharedText::new(RENEWAL_FAILURES_BYTES_MAX)?,
             rows,
             shards: (0..=shards).map(shard).collect::<io::Result<_>>()?,
             given: AtomicUsize::new(0),

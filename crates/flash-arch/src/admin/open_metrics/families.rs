@@ -134,6 +134,10 @@ families! {
         "When the certificate of these names expires, in seconds since 1970.",
         "less than 14 days left",
         |of, to| of.certificates.iter().for_each(|of| to.add(&[("names", &of.names)], of.not_after_unix_s));
+    Server Gauge "flash_certificate_renewals_failing"
+        "Certificates that an authority did not issue when it was last asked.",
+        "any",
+        |of, to| to.add(&[], of.renewal_failures.len() as u64);
     Server Gauge "flash_workers"
         "Processes that serve (mp).",
         "none",

@@ -56,7 +56,9 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     ];
     let missing = snapshot.missing_calls.iter();
     let missing = missing.map(|call| ("Missing call", Cell::new(format!("{}: {}", call.name, call.instead))));
-    let parts = vec![Part::Pairs(pairs.into_iter().flatten().chain(missing).collect())];
+    let failures = snapshot.renewal_failures.iter();
+    let failures = failures.map(|of| ("Not renewed", Cell::sick(format!("{}: {}", of.host, of.why))));
+    let parts = vec![Part::Pairs(pairs.into_iter().flatten().chain(missing).chain(failures).collect())];
     Section { id: "summary", title: "Summary", parts }
 }
 
