@@ -85,7 +85,11 @@ fn keys() -> Keys {
     let keys = vec![
         key("root", place, Kind::Folder),
         key("list", place, Kind::Switch),
-        key("tls", site, Kind::SwitchOr(vec!["certificate".into(), "key".into()])),
+        key(
+            "tls",
+            site,
+            Kind::SwitchOr { words: vec!["acme".into()], names: vec!["certificate".into(), "key".into()] },
+        ),
         Key { conflicts: vec!["port".into()], ..key("listen", server, Kind::Address) },
         Key { conflicts: vec!["listen".into()], ..key("port", server, Kind::Number) },
         key("index", place, Kind::Text),

@@ -37,7 +37,7 @@ fn has_failed<'i>(pieces: impl Iterator<Item = &'i [u8]>) -> bool {
         let result = session
             .receive(
                 piece,
-                |_| Some(Arc::clone(&ENDPOINT)),
+                |_, _| Some(Arc::clone(&ENDPOINT)),
                 |_| panic!("a message before the handshake is complete"),
             )
             .and_then(|()| session.step(|_| panic!("nobody has the keys")));

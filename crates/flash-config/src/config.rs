@@ -368,8 +368,15 @@ impl Reader<'_> {
 
     fn values(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Vec<Value> {
         match (&key.kind, value.get_ref()) {
-            (Kind::SwitchOr(names), DeValue::Table(table)) => self.files(key, names, table, value.span()),
-            (Kind::SwitchOr(names), DeValue::Array(tables)) => {
+            (Kind::SwitchOr { words, .. }, DeValue::String(text))
+                if words.iter().any(|word| word == text) =>
+            {
+                vec![Value { text: Some(text.to_string()), place: self.location(value.span()), folder: None }]
+            }
+            (Kind::SwitchOr { names, .. }, DeValue::Table(table)) => {
+                self.files(key, names, table, value.span())
+            }
+            (Kind::SwitchOr { names, .. }, DeValue::Array(tables)) => {
                 let mut values = Vec::new();
                 for table in tables {
                     match table.get_ref() {
@@ -379,10 +386,10 @@ impl Reader<'_> {
                 }
                 values
             }
-            (Kind::Switch | Kind::SwitchOr(_), DeValue::Boolean(true)) => {
+            (Kind::Switch | Kind::SwitchOr { .. }, DeValue::Boolean(true)) => {
                 vec![Value { text: None, place: self.location(value.span()), folder: None }]
             }
-            (Kind::Switch | Kind::SwitchOr(_), DeValue::Boolean(false)) => Vec::new(),
+            (Kind::Switch | Kind::SwitchOr { .. }, DeValue::Boolean(false)) => Vec::new(),
             (Kind::Table { separator, value: kind, is_list }, DeValue::Table(pairs)) => {
                 let mut values = Vec::new();
                 for (name, value) in in_order(pairs) {
@@ -505,7 +512,7 @@ impl Reader<'_> {
     fn valid(&self, key: &Key, before: &str, text: String) -> Result<String, String> {
         let text = format!("{before}{text}");
         // What a switch may be besides is checked by its form.
-        if matches!(key.kind, Kind::SwitchOr(_)) {
+        if matches!(key.kind, Kind::SwitchOr { .. }) {
             return Ok(text);
         }
         (key.validate)(&text).map(|()| text)

@@ -10,8 +10,11 @@ use crate::secret;
 pub enum Kind {
     /// `true` or `false`. As a flag it has no value.
     Switch,
-    /// The same, or a table in its place, or a list of tables. Each table has a file for each of these names.
-    SwitchOr(Vec<String>),
+    /// The same, or one of these words, or a table in its place, or a list of tables. Each table has a file for each of these names.
+    SwitchOr {
+        words: Vec<String>,
+        names: Vec<String>,
+    },
     /// A table of some of these names, or `"off"`. Each value of a name is one value: the name, `=`, and what it is.
     Names(Vec<Named>),
     /// `{ file = "/path" }` or `{ credential = "NAME" }`, whose content stays there. As a flag it is the path.
@@ -59,8 +62,9 @@ impl Kind {
     pub(crate) fn expected(&self) -> String {
         match self {
             Kind::Switch => "true or false".into(),
-            Kind::SwitchOr(names) => {
-                format!("true or false, or a table with {}, or a list of them", names.join(" and "))
+            Kind::SwitchOr { words, names } => {
+                let words: String = words.iter().map(|word| format!(", \"{word}\"")).collect();
+                format!("true or false{words}, or a table with {}, or a list of them", names.join(" and "))
             }
             Kind::Names(names) => {
                 let names: Vec<&str> = names.iter().map(|named| named.name).collect();

@@ -24,7 +24,7 @@ pub fn page(keys: &Keys) -> String {
 fn row(key: &Key) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let default = match (&key.kind, &key.default) {
-        (Kind::Switch | Kind::SwitchOr(_), _) => "`false`".into(),
+        (Kind::Switch | Kind::SwitchOr { .. }, _) => "`false`".into(),
         (_, Some(default)) if default.parse::<u64>().is_ok() => format!("`{default}`"),
         (_, Some(default)) => format!("`\"{default}\"`"),
         (_, None) => String::new(),

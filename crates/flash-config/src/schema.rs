@@ -54,7 +54,7 @@ fn property(key: &Key) -> Value {
 fn form(kind: &Kind) -> Value {
     match kind {
         Kind::Switch => json!({ "type": "boolean" }),
-        Kind::SwitchOr(names) => {
+        Kind::SwitchOr { words, names } => {
             let file = json!({ "type": "string", "minLength": 1 });
             let files: Map<String, Value> = names.iter().map(|name| (name.clone(), file.clone())).collect();
             let table = json!({
@@ -63,7 +63,12 @@ fn form(kind: &Kind) -> Value {
                 "required": names,
                 "properties": files,
             });
-            json!({ "anyOf": [{ "type": "boolean" }, table, { "type": "array", "items": table }] })
+            json!({ "anyOf": [
+                { "type": "boolean" },
+                { "enum": words },
+                table,
+                { "type": "array", "items": table },
+            ] })
         }
         Kind::Names(names) => {
             let one = |named: &Named| match named.is_list {

@@ -42,7 +42,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub fn local(folder: &Path) -> io::Result<Local> {
     let path = |name: &str| folder.join(name);
     let (authority, authority_key) = (path("authority.pem"), path("authority-key.pem"));
-    let files = CertificateFiles { certificate: path("localhost.pem"), key: path("localhost-key.pem") };
+    let (certificate, key) = (path("localhost.pem"), path("localhost-key.pem"));
+    let files = CertificateFiles { certificate, key, stand_in: Vec::new() };
     let is_new = !(authority.exists() && authority_key.exists());
     if !is_new && is_good(&files) {
         return Ok(Local { authority, files, is_new });

@@ -3,12 +3,12 @@
 //! The files are read whole, because they are small. Whether a certificate suits its sites is [`check`](crate::check)'s.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::names;
+use crate::{names, self_signed};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -21,6 +21,8 @@ pub struct CertificateFiles {
     /// The certificate, and behind it the intermediate ones.
     pub certificate: PathBuf,
     pub key: PathBuf,
+    /// While there is no file, a certificate for these hosts stands in that Flash signs itself. Without hosts, none does.
+    pub stand_in: Vec<String>,
 }
 
 /// A certificate that can be shown to clients.
@@ -49,6 +51,11 @@ impl Certificate {
     /// If a file cannot be read, or holds no certificate or key, or if the key is another certificate's. The text names the
     /// file.
     pub fn read(files: &CertificateFiles, open: &Open<'_>) -> Result<Self, String> {
+        let is_missing =
+            || matches!(open(&files.certificate), Err(error) if error.kind() == ErrorKind::NotFound);
+        if !files.stand_in.is_empty() && is_missing() {
+            return Self::stand_in(files);
+        }
         let of_certificate = |why: String| format!("{}: {why}", files.certificate.display());
         let of_key = |why: String| format!("{}: {why}", files.key.display());
         let (pem, certificate_stamp) = read(&files.certificate, open).map_err(of_certificate)?;
@@ -76,6 +83,20 @@ impl Certificate {
         }
         let stamps = [certificate_stamp, key_stamp];
         Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps })
+    }
+
+    /// What is shown while there are no files.
+    fn stand_in(files: &CertificateFiles) -> Result<Self, String> {
+        let hosts = &files.stand_in;
+        let cannot = |why: String| format!("cannot make a certificate for {}: {why}", hosts.join(", "));
+        let key = self_signed::for_hosts(hosts).map_err(|error| cannot(error.to_string()))?;
+        let (names, not_after_unix_s) = read_leaf(&key.cert[0]).map_err(cannot)?;
+        Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps: [None; 2] })
+    }
+
+    /// Whether Flash has signed it itself, because there are no files.
+    pub fn is_stand_in(&self) -> bool {
+        self.stamps == [None; 2]
     }
 
     pub fn files(&self) -> &CertificateFiles {

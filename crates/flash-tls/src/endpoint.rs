@@ -17,6 +17,7 @@ use crate::client_certificates::ClientAuthorities;
 use crate::compression;
 use crate::names;
 use crate::resumption::{StoredSessions, TicketSessions};
+use crate::self_signed;
 use crate::tickets::{OwnTickets, Tickets};
 
 /// The certificates of the sites that share them.
@@ -86,6 +87,20 @@ impl Endpoint {
     /// Whether clients are asked for certificates.
     pub(crate) fn asks_clients(&self) -> bool {
         self.clients.load().is_some()
+    }
+
+    /// What answers the handshake in which an authority asks for this host in the place of this endpoint. No site is answered over
+    /// its connection.
+    pub fn for_challenge(&self, host: &str, key_authorization: &[u8]) -> Option<Arc<Self>> {
+        Some(Arc::new(Self {
+            id: CertificatesId::NO_SITES,
+            tickets: Arc::clone(&self.tickets),
+            choices: self.choices,
+            clients: ArcSwapOption::empty(),
+            config: ArcSwap::new(self_signed::for_challenge(host, key_authorization)?),
+            certificates: ArcSwap::default(),
+            seen: ArcSwap::default(),
+        }))
     }
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {

@@ -19,6 +19,7 @@ pub mod endpoints;
 mod names;
 mod resumption;
 mod scratch;
+mod self_signed;
 pub mod session;
 pub mod tickets;
 pub mod upstream;

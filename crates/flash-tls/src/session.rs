@@ -26,6 +26,7 @@ use self::records::{RECORD_BYTES, RECORD_OVERHEAD, RECORD_WIRE_BYTES_MAX, Slices
 use crate::client_certificates;
 use crate::endpoint::{Endpoint, HTTP2};
 use crate::scratch;
+use crate::self_signed::ACME_TLS;
 
 #[derive(Debug)]
 pub struct Session {
@@ -132,15 +133,15 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Takes bytes of the client. `choose` returns the endpoint for a server name, if there is any. Bytes of a handshake wait for
-    /// its next [step](Session::step).
+    /// Takes bytes of the client. `choose` returns the endpoint for a server name, if there is any, and learns whether an authority
+    /// asks for that name (RFC 8737). Bytes of a handshake wait for its next [step](Session::step).
     ///
     /// # Errors
     /// If the session ends here. What is in [`Session::outgoing`] is to be sent all the same.
     pub fn receive(
         &mut self,
         ciphertext: &[u8],
-        choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>,
+        choose: impl FnOnce(Option<&str>, bool) -> Option<Arc<Endpoint>>,
         mut on: impl FnMut(Event<'_>),
     ) -> Result<(), Failure> {
         match self.state {
@@ -191,7 +192,10 @@ impl Session {
     }
 
     /// Reads the ClientHello. Returns whether it is complete.
-    fn hello(&mut self, choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>) -> Result<bool, Failure> {
+    fn hello(
+        &mut self,
+        choose: impl FnOnce(Option<&str>, bool) -> Option<Arc<Endpoint>>,
+    ) -> Result<bool, Failure> {
         // A record of a handshake begins with 22 (RFC 8446 §5.1), and a method of HTTP with a letter.
         if self.incoming.first().is_some_and(u8::is_ascii_uppercase) {
             return Err(Failure::PlainHttp);
@@ -211,7 +215,10 @@ impl Session {
             match acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let endpoint = choose(accepted.client_hello().server_name())
+                    let hello = accepted.client_hello();
+                    let is_challenge =
+                        hello.alpn().is_some_and(|mut names| names.any(|name| name == ACME_TLS));
+                    let endpoint = choose(hello.server_name(), is_challenge)
                         .ok_or_else(|| Error::General("there are no certificates".into()))?;
                     let tls = UnbufferedServerConnection::new(Arc::clone(&endpoint.config()))?;
                     if endpoint.asks_clients() {

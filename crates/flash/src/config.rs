@@ -25,7 +25,7 @@ use crate::serve::{self, Again, Check, Fault, Findings, Reader};
 use crate::start_folder::absolute;
 
 use inherit::names_of;
-use keys::{ROOT, TLS, id};
+use keys::{ACME, ROOT, TLS, id};
 
 mod directives;
 mod in_place;
@@ -222,19 +222,24 @@ fn folder(root: &Setting) -> Option<Arc<Path>> {
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let (Loaded { files, config }, mut problems) = load(path, open_to_look, &keys::of_flags())?;
     problems.extend(config.check());
+    let mut would_ask = Vec::new();
     if problems.is_empty() {
-        let Findings { errors, warnings } = serve::check(&*look(path)?);
+        let Findings { errors, warnings, notes } = serve::check(&*look(path)?);
         problems.extend(errors.iter().map(|fault| problem(&config, fault)));
         problems.extend(warnings.iter().map(|fault| problem(&config, fault).into_warning()));
         problems.extend(untrusted(&files));
         problems.dedup();
+        would_ask = notes;
     }
     if !problems.is_empty() {
         print(&report(&files, &problems));
     }
     let count = count(&files, &problems);
     match problems.iter().all(|problem| problem.is_warning) {
-        true => flash_cli::print(format!("{count}\n").as_bytes()),
+        true => {
+            let notes: String = would_ask.into_iter().map(|note| note + "\n").collect();
+            flash_cli::print(format!("{notes}{count}\n").as_bytes())
+        }
         false => Err(Failure::Usage(count)),
     }
 }
@@ -372,6 +377,7 @@ fn problem(config: &Config, Fault { key, site, failure }: &Fault) -> Problem {
 fn as_words(setting: &Setting) -> impl Iterator<Item = OsString> {
     setting.values.iter().map(|value| match (&*setting.key, &value.text) {
         (ROOT, Some(folder)) => folder.into(),
+        (TLS, Some(text)) if text == ACME => format!("--{ACME}={}", flags::HOSTS_OF_SITE).into(),
         // The certificate, or its key.
         (TLS, Some(text)) => format!("--{TLS}-{text}").into(),
         (key, Some(text)) => format!("--{key}={text}").into(),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use flash_cli::{command_name, help_width, one_line};
@@ -26,8 +27,10 @@ use crate::sibling;
 use crate::start_folder::absolute;
 
 mod absolute;
+mod acme;
 mod admin;
 mod auth;
+mod certificate_host;
 mod choices;
 mod codings;
 mod denial;
@@ -54,8 +57,10 @@ mod tls;
 mod usual_listen;
 mod value;
 
+pub(crate) use acme::{Acme, AcmeCommand, AcmeFolder, AcmeHosts, AcmeKey};
 pub(crate) use admin::{AdminAt, host_name};
 pub(crate) use auth::Auth;
+pub(crate) use certificate_host::HOSTS_OF_SITE;
 pub(crate) use choices::{Arch, Balance, FollowLinks, ForwardedField, Helpers, Sandbox};
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, Spawn};
@@ -173,6 +178,9 @@ pub(crate) enum Command {
     /// line that was not taken, and each that was taken with a difference: why, and what to do.
     #[command(after_help = "Example:\n  flash import nginx /etc/nginx/nginx.conf > flash.toml")]
     Import(Import),
+    /// See and renew the certificates that an authority issues
+    #[command(subcommand)]
+    Acme(AcmeCommand),
     /// Print the JSON Schema of configuration files, for editors
     #[command(after_help = "Example:\n  flash schema > flash.schema.json")]
     Schema,
@@ -346,7 +354,12 @@ pub(crate) struct RulesOfFile {
 fn settled(found: &ArgMatches) -> Flags {
     let flags = Flags::from_arg_matches(found).expect("clap has found them");
     match flags.command {
-        Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
+        Some(Command::Serve(mut flags)) => {
+            let serve = found.subcommand_matches("serve").expect("these words are those of flash serve");
+            let is_usual = |id| serve.value_source(id) == Some(ValueSource::DefaultValue);
+            flags.settle_ports_of_authorities(is_usual("listen"), is_usual("https"));
+            Flags { command: Some(Command::Serve(flags.settle())) }
+        }
         _ => flags,
     }
 }

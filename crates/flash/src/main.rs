@@ -18,6 +18,7 @@ use crate::flags::{Command, Flags};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod acme;
 mod administer;
 mod config;
 mod explain;
@@ -67,6 +68,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Sign(flags)) => sign::run(&flags),
         Some(Command::Import(flags)) => import::run(&flags),
+        Some(Command::Acme(command)) => acme::run(&command),
         Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),

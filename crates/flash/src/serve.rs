@@ -35,6 +35,8 @@ use crate::serve::supervisor::HelperSites;
 use crate::start_folder::start_folder;
 
 mod access;
+mod acme;
+mod acme_process;
 mod admin;
 mod browser;
 mod certificate_numbers;
@@ -78,6 +80,7 @@ mod unsupported;
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
 
+pub(crate) use acme_process::wanted as wanted_certificates;
 pub(crate) use admin::make_folder;
 pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
@@ -149,8 +152,12 @@ fn serve(
         sockets: &sockets,
         memory_file_bytes_max: file_bytes_max,
     };
+    // Before any process is forked that counts there.
+    let metrics_memory = plan.arch.metrics_memory().map(Arc::new);
+    let metrics_memory = metrics_memory.map_err(|error| cannot(format_args!("serve"), &error))?;
+    let (acme, _lifeline) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
     let supervisor::Started { process: supervisor, of_programs, fork_helper } =
-        supervisor::start(&helper_sites, setup.as_ref())?;
+        supervisor::start(&helper_sites, setup.as_ref(), acme)?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
     let places = listeners.shown();
@@ -174,8 +181,6 @@ fn serve(
     let _ = flash_os::preload::grow_descriptor_table(plan.table.limit.min(DESCRIPTORS_READY));
     let privileges = Privileges::give_up(&flags, &site, supervisor.as_ref())?;
     let (arch, limits) = (plan.arch, plan.limits());
-    let metrics_memory =
-        arch.metrics_memory().map(Arc::new).map_err(|error| cannot(format_args!("serve"), &error))?;
     let ready = Ready {
         predecessor,
         manager: manager.clone(),

@@ -277,10 +277,16 @@ impl Tls {
             }
         }
         let (server, endpoints) = (&cx.server, &self.endpoints);
-        let choose = |name: Option<&str>| {
+        let choose = |name: Option<&str>, is_challenge: bool| {
             let site = name.and_then(|name| server.hosts.find(Some(name.as_bytes())));
             let own = site.and_then(|site| site.certificates.as_ref()).map(|own| own.present);
-            endpoints.of(own.or(server.settings.certificates)?)
+            let endpoint = endpoints.of(own.or(server.settings.certificates)?)?;
+            match (&server.settings.challenges, name) {
+                (Some(challenges), Some(name)) if is_challenge => {
+                    endpoint.for_challenge(name, &challenges.of_host(name)?)
+                }
+                _ => Some(endpoint),
+            }
         };
         let mut completed = None;
         let result = self.session.receive(bytes, choose, |event| {

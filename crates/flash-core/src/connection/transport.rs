@@ -75,6 +75,11 @@ pub enum ApplicationProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CertificatesId(pub u32);
 
+impl CertificatesId {
+    /// Those of a handshake with an authority, which asks for no site.
+    pub const NO_SITES: Self = Self(u32::MAX);
+}
+
 /// The certificates of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteCertificates {

@@ -141,7 +141,7 @@ impl Peers {
     /// Without a step of the handshake.
     fn receive(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Self { server, endpoint, secured, received, ended, .. } = self;
-        let choose = |name: Option<&str>| {
+        let choose = |name: Option<&str>, _| {
             assert_eq!(name, Some("localhost"));
             Some(Arc::clone(endpoint))
         };

@@ -119,9 +119,11 @@ const ANSWERS: [&str; 2] = ["redirect", "gone"];
 /// It answers everything, too, and a place below it inherits it.
 const PROXY: &str = "proxy";
 /// Flags that are about the file itself, or that have a table of their own in the file.
-const NO_KEYS: [&str; 3] = ["config", "tls_certificate", "tls_key"];
+const NO_KEYS: [&str; 4] = ["config", ACME, "tls_certificate", "tls_key"];
 /// A switch, or the certificates in place of two flags.
 pub(super) const TLS: &str = "tls";
+/// A value of it, and the flag that has the hosts of a certificate.
+pub(super) const ACME: &str = "acme";
 
 /// A key for each flag of `flash serve`, and `root` for DIR.
 pub(crate) fn of_flags() -> Keys {
@@ -155,7 +157,7 @@ fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
         heading: arg.get_help_heading().unwrap_or("Content").into(),
         help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         example: example::line(&name(arg), &kind, default.as_deref()),
-        default: default.filter(|_| !matches!(kind, Kind::Switch | Kind::SwitchOr(_))),
+        default: default.filter(|_| !matches!(kind, Kind::Switch | Kind::SwitchOr { .. })),
         conflicts,
         validate: validate(arg),
         kind,
@@ -204,7 +206,9 @@ fn kind(arg: &Arg) -> Option<Kind> {
     let choices: Vec<String> =
         arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     Some(match arg.get_action() {
-        ArgAction::SetTrue if arg.get_id() == TLS => Kind::SwitchOr(vec!["certificate".into(), "key".into()]),
+        ArgAction::SetTrue if arg.get_id() == TLS => {
+            Kind::SwitchOr { words: vec![ACME.into()], names: vec!["certificate".into(), "key".into()] }
+        }
         ArgAction::SetTrue => Kind::Switch,
         _ if !choices.is_empty() => Kind::Choice(choices),
         _ if is(&[TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<usize>()]) => Kind::Number,

@@ -19,12 +19,15 @@ impl Serve {
             access_log,
             error_log,
             tls,
+            acme,
             programs,
             rules,
             ..
         } = self;
         let tls = tls.tls_certificate.iter_mut().chain(&mut tls.tls_key).chain(&mut tls.client_ca);
         tls.chain(error_pages).chain(digest_store).for_each(make);
+        let acme_files = acme.acme_ca.iter_mut().chain(&mut acme.acme_dns).chain(&mut acme.acme_account);
+        acme_files.chain([&mut acme.acme_folder]).for_each(make);
         let sockets = listen.iter_mut().filter_map(|listen| match &mut listen.place {
             ListenAddress::Unix(place) => Some(&mut place.path),
             ListenAddress::Inet(_) | ListenAddress::EveryAddress(_) => None,
@@ -79,7 +82,7 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 19] = [
+    const NO_PATHS: [&str; 20] = [
         "dir",
         "config",
         "spa",
@@ -94,6 +97,7 @@ mod tests {
         "extensions",
         "user",
         "cgi_user",
+        "acme_profile",
         // The program of a command is looked for as a shell does.
         "app",
         "index",

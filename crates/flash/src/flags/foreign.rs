@@ -24,8 +24,8 @@ const TABLE: &[Foreign] = &[
         instead: "write --tls-certificate FILE --tls-key FILE, or --tls for a certificate for localhost",
     },
     Foreign {
-        names: &["--http3", "--acme"],
-        instead: "Flash speaks HTTP/1.1 and HTTP/2, with TLS or without, and fetches no certificates: put a proxy such as Caddy in front of it",
+        names: &["--http3"],
+        instead: "Flash speaks HTTP/1.1 and HTTP/2, with TLS or without: put a proxy such as Caddy in front of it",
     },
     Foreign {
         names: &[

@@ -23,8 +23,8 @@ use super::denial::Denial;
 use super::field::{CacheControl, FileType};
 use super::value::{Switch, count};
 use super::{
-    ErrorLogTo, Experiments, Field, Listen, ListenAddress, LogField, LogFormat, LogTo, Programs, Rules, Tls,
-    TraceContext, duration, field, listen, name, size, usual_listen,
+    Acme, ErrorLogTo, Experiments, Field, Https, Listen, ListenAddress, LogField, LogFormat, LogTo, Programs,
+    Rules, Tls, TraceContext, duration, field, listen, name, size, usual_listen,
 };
 
 #[derive(Debug, Args)]
@@ -214,6 +214,9 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub tls: Tls,
+
+    #[command(flatten)]
+    pub acme: Acme,
 
     /// How often the files of certificates, keys and authorities are looked at. Those that have changed are used for new
     /// handshakes, without a reload
@@ -438,6 +441,18 @@ impl Serve {
             self.rules.methods.clear();
         }
         self
+    }
+
+    /// A server that asks an authority listens where the authority asks back, and redirects other clients there, if nothing else was said.
+    pub(super) fn settle_ports_of_authorities(&mut self, has_usual_listen: bool, has_usual_https: bool) {
+        let is_said = !has_usual_listen || self.port.is_some() || self.host.is_some();
+        if self.tls.acme.is_empty() || is_said || usual_listen::usual() != [usual_listen::OWN] {
+            return;
+        }
+        self.listen = [80, 443].map(|port| ListenAddress::EveryAddress(port).into()).into();
+        if has_usual_https {
+            self.tls.https = Https::Required;
+        }
     }
 
     /// If there is a certificate, and no listener speaks TLS by its scheme or port, those without a scheme do.

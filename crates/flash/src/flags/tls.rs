@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::Hsts;
+use super::{Hsts, certificate_host};
 
 #[derive(Debug, Args)]
 pub(crate) struct Tls {
     /// Speak TLS without a certificate of your own: Flash makes a certificate authority for you, and with it a certificate for
-    /// localhost. It says how browsers trust it. In the file: true, or the certificate and its key
+    /// localhost. It says how browsers trust it. In the file: true, "acme", or the certificate and its key
     #[arg(long, conflicts_with = "tls_certificate", help_heading = TLS)]
     pub tls: bool,
 
@@ -22,6 +22,12 @@ pub(crate) struct Tls {
     /// The key of the certificate, a PEM file. With several certificates, in their order
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_certificate", help_heading = TLS)]
     pub tls_key: Vec<PathBuf>,
+
+    /// Speak TLS with a certificate that an authority issues for this host, and renews: Let's Encrypt, unless --acme-directory names
+    /// another. If given repeatedly, one for all. Until it is there, Flash shows one of its own, which no client trusts. Without --listen, at the ports
+    /// 80 and 443, and what comes without TLS is redirected. In the file: tls = "acme" in a site, for its hosts
+    #[arg(long, value_name = "HOST", value_parser = certificate_host::parse, conflicts_with_all = ["tls", "tls_certificate"], help_heading = TLS)]
+    pub acme: Vec<String>,
 
     /// Ask clients for a certificate of these authorities, a PEM file. Programs see whom it names (SSL_CLIENT_S_DN). The
     /// handshake fails for any other certificate
@@ -66,7 +72,12 @@ pub(crate) enum Https {
 impl Tls {
     /// Whether a certificate is asked for.
     pub(crate) fn is_on(&self) -> bool {
-        self.tls || !self.tls_certificate.is_empty()
+        self.tls || self.is_acme() || !self.tls_certificate.is_empty()
+    }
+
+    /// Whether an authority is asked for the certificate.
+    pub(crate) fn is_acme(&self) -> bool {
+        !self.acme.is_empty()
     }
 
     /// Whether a client has to show a certificate.

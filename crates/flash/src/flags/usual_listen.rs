@@ -7,7 +7,7 @@ use flash_os::activation::{self, Passed};
 use flash_process::predecessor;
 use rustix::net::{SocketAddrUnix, getsockname};
 
-const OWN: &str = "127.0.0.1:8080";
+pub(super) const OWN: &str = "127.0.0.1:8080";
 
 /// As `--listen` takes them. They are the same in each call, because a reload has them again.
 pub(super) fn usual() -> &'static [&'static str] {

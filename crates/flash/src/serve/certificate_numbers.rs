@@ -103,7 +103,8 @@ mod tests {
     const B: &str = "b.example";
 
     fn set(file: &str, clients: Option<&str>) -> Option<Set> {
-        let files = vec![CertificateFiles { certificate: file.into(), key: "key".into() }];
+        let files =
+            vec![CertificateFiles { certificate: file.into(), key: "key".into(), stand_in: Vec::new() }];
         Some(Set { files, clients: clients.map(|path| (path.into(), ClientCertificate::Required)) })
     }
 

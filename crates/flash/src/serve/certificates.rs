@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use flash_acme::Board;
 use flash_core::connection::transport::{CertificatesId, SiteCertificates};
 use flash_core::site::hosts::HostName;
 use flash_http::Scheme;
@@ -21,10 +22,11 @@ use flash_tls::{
     endpoint,
 };
 
+use super::acme;
 use super::certificate_numbers::{Numbers, Set};
 use super::named_files;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, ClientCertificate, Https};
+use crate::flags::{self, ClientCertificate, Https, ListenAddress};
 
 /// The certificates of all sites, if they have any.
 #[derive(Default)]
@@ -37,6 +39,10 @@ pub(super) struct Certificates {
     tickets: Option<Arc<Tickets>>,
     /// Those for localhost that Flash has made.
     local: Option<CertificateFiles>,
+    /// The hosts of each certificate that an authority is to issue.
+    pub(super) wanted: Vec<Vec<String>>,
+    /// Where the process that asks the authority is told so. A server has it from its start or never.
+    pub(super) board: Option<Arc<Board>>,
     /// What clients may not like, and how to trust a certificate that Flash has made.
     pub(super) remarks: Vec<String>,
 }
@@ -46,8 +52,15 @@ pub(super) type Wrong = (Option<usize>, Failure);
 
 /// Reads the certificates of all sites.
 pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
-    let read = Certificates::default().next(flags, &named_files::open);
-    read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))
+    let board = Board::new().map_err(|error| cannot(format_args!("share memory"), &error))?;
+    let first = Certificates { board: Some(board.into()), ..Certificates::default() };
+    let read = first.next(flags, &named_files::open);
+    let read =
+        read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))?;
+    Ok(match read.wanted.is_empty() {
+        true => Certificates { board: None, ..read },
+        false => read,
+    })
 }
 
 fn no_certificates() -> Failure {
@@ -61,15 +74,16 @@ impl Certificates {
     /// All that is wrong with them.
     pub(super) fn next(&self, flags: &flags::Serve, open: &Open<'_>) -> Result<Self, Vec<Wrong>> {
         let (mut next, mut wrong, mut sets) = (Self::default(), Vec::new(), Vec::new());
-        (next.tickets, next.local) = (self.tickets.clone(), self.local.clone());
+        (next.tickets, next.local, next.board) =
+            (self.tickets.clone(), self.local.clone(), self.board.clone());
         let sites = sites(flags);
         let position = |number: usize| (!flags.sites.is_empty()).then_some(number);
-        for (number, (flags, hosts)) in sites.iter().enumerate() {
-            let files = files(flags, &mut next.local, &mut next.remarks).unwrap_or_else(|failure| {
+        for (number, (site, hosts)) in sites.iter().enumerate() {
+            let files = next.files(flags, site, hosts).unwrap_or_else(|failure| {
                 wrong.push((position(number), failure));
                 Vec::new()
             });
-            let clients = flags.tls.client_ca.clone().map(|path| (path, flags.tls.client_certificate));
+            let clients = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
             sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
         }
         (next.numbers, next.of_sites) = self.numbers.next(&sets);
@@ -81,10 +95,33 @@ impl Certificates {
                 endpoint.map_err(|failure| wrong.push((position(number), failure))).ok()
             });
             let Some(endpoint) = endpoint else { continue };
-            next.remarks.extend(problems(&endpoint.certificates(), sites[number].1));
+            let certificates = endpoint.certificates();
+            next.remarks.extend(problems(&certificates, sites[number].1));
+            next.remarks.extend(certificates.iter().filter(|of| of.is_stand_in()).map(|of| {
+                let (hosts, authority) = (of.names().join(", "), &flags.acme.acme_directory);
+                format!("{hosts}: clients get a certificate that they do not trust until {authority} has issued one")
+            }));
         }
         next.endpoints = Arc::new(known.into_values().flatten().collect());
         if wrong.is_empty() { Ok(next) } else { Err(wrong) }
+    }
+
+    /// The files of a site's certificates.
+    fn files(
+        &mut self,
+        server: &flags::Serve,
+        site: &flags::Serve,
+        names: &[HostName],
+    ) -> Result<Vec<CertificateFiles>, Failure> {
+        let Some(hosts) = acme::hosts(server, site, names)? else {
+            return files(site, &mut self.local, &mut self.remarks);
+        };
+        if self.board.is_none() {
+            let why = "only a restart lets a server ask an authority that asked none at its start";
+            return Err(Failure::Run(why.into()));
+        }
+        self.wanted.push(hosts.clone());
+        Ok(vec![acme::files(server, hosts)])
     }
 
     /// The endpoint of a set. An unchanged one is the same.
@@ -129,6 +166,9 @@ impl Certificates {
     }
 }
 
+/// How often a process looks at the board.
+const BOARD_LOOK: Duration = Duration::from_secs(1);
+
 /// Reads files again that have changed, while a process serves.
 #[derive(Default)]
 pub(super) struct Watch {
@@ -146,7 +186,7 @@ impl Watch {
     /// Reads them now and `every` so often in a thread. A process of mp may start long after the server.
     pub(super) fn start(
         &self,
-        every: Duration,
+        (every, board): (Duration, Option<Arc<Board>>),
         opener: Option<Arc<PrivilegedOpener>>,
         error_log: &ErrorLog,
         metrics_memory: &Arc<MetricsMemory>,
@@ -155,21 +195,35 @@ impl Watch {
             return Ok(());
         }
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
-        let memory = Arc::clone(metrics_memory);
+        let (memory, log) = (Arc::clone(metrics_memory), error_log.clone());
         let read_again = move || {
             let open = named_files::opened_by(opener.clone());
             endpoints.all().iter().for_each(|endpoint| reload(endpoint, &open, &error_log));
             tell(&endpoints, &memory);
         };
         read_again();
+        let mut renewals = board.as_ref().map(|board| board.renewals());
         let watch = move || {
             loop {
-                thread::sleep(every);
+                wait(every, board.as_deref(), &mut renewals, &log);
                 read_again();
             }
         };
         thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
     }
+}
+
+/// Waits until files are to be read again: so long, or until a certificate was issued. Logs what the process says that asks for them.
+fn wait(every: Duration, board: Option<&Board>, renewals: &mut Option<u64>, log: &ErrorLog) {
+    let Some(board) = board else { return thread::sleep(every) };
+    let until = Instant::now() + every;
+    while Instant::now() < until && *renewals == Some(board.renewals()) {
+        if let Some(line) = board.take_line() {
+            log.log(format_args!("{line}"));
+        }
+        thread::sleep(BOARD_LOOK.min(until.saturating_duration_since(Instant::now())));
+    }
+    *renewals = Some(board.renewals());
 }
 
 /// Tells other processes when the certificates of this one expire.
@@ -211,10 +265,14 @@ fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
 
 /// The files of all sites' certificates, their keys, and the authorities of their clients.
 pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
-    let of_site = |flags::Tls { tls_certificate, tls_key, client_ca, .. }: &flags::Tls| {
-        tls_certificate.iter().chain(tls_key).chain(client_ca).cloned().collect::<Vec<_>>()
+    let of_site = |(site, names): (&flags::Serve, &[HostName])| {
+        let issued = acme::hosts(flags, site, names).ok().flatten();
+        let issued = issued.map(|hosts| acme::files(flags, hosts).certificate);
+        let flags::Tls { tls_certificate, tls_key, client_ca, .. } = &site.tls;
+        let named = tls_certificate.iter().chain(tls_key).chain(client_ca).cloned();
+        named.chain(issued).collect::<Vec<_>>()
     };
-    sites(flags).into_iter().flat_map(|(flags, _)| of_site(&flags.tls)).collect()
+    sites(flags).into_iter().flat_map(of_site).collect()
 }
 
 /// The files of a site's certificates. Makes those for localhost if that is wanted.
@@ -251,7 +309,8 @@ fn files(
     }
     let pairs = tls.tls_certificate.iter().zip(&tls.tls_key);
     Ok(pairs
-        .map(|(certificate, key)| CertificateFiles { certificate: certificate.clone(), key: key.clone() })
+        .map(|(certificate, key)| (certificate.clone(), key.clone()))
+        .map(|(certificate, key)| CertificateFiles { certificate, key, stand_in: Vec::new() })
         .collect())
 }
 
@@ -307,7 +366,12 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
         }
         let read =
             |files: Vec<CertificateFiles>| endpoint::read(&files, &named_files::open).map_err(Failure::Run);
-        match files(site, &mut None, &mut Vec::new()).and_then(read) {
+        let files = match acme::hosts(flags, site, hosts) {
+            Ok(Some(wanted)) => Ok(vec![acme::files(flags, wanted)]),
+            Ok(None) => files(site, &mut None, &mut Vec::new()),
+            Err(failure) => Err(failure),
+        };
+        match files.and_then(read) {
             Ok(certificates) => {
                 warnings
                     .extend(problems(&certificates, hosts).into_iter().map(|why| (at, Failure::Run(why))));
@@ -316,6 +380,35 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
         }
     }
     (errors, warnings)
+}
+
+/// The hosts of each certificate that an authority is asked for.
+pub(super) fn wanted(flags: &flags::Serve) -> Vec<Vec<String>> {
+    sites(flags).into_iter().filter_map(|(site, names)| acme::hosts(flags, site, names).ok()?).collect()
+}
+
+/// For `flash check`: what an authority would be asked for, and how it would ask back.
+pub(super) fn would_ask(flags: &flags::Serve) -> Vec<String> {
+    let acme = &flags.acme;
+    let how = match acme.acme_dns.first() {
+        Some(program) => format!("{} sets records of DNS for it", program.display()),
+        None => "it asks back at port 80 or 443".into(),
+    };
+    let asked = |hosts: Vec<String>| {
+        format!("{} would be asked for a certificate for {}; {how}", acme.acme_directory, hosts.join(", "))
+    };
+    wanted(flags).into_iter().map(asked).collect()
+}
+
+/// That an authority may not reach this server.
+pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
+    let asks = sites(flags).iter().any(|(site, _)| site.tls.is_acme()) && flags.acme.acme_dns.is_empty();
+    let is_reached = flags.listen.iter().any(|listen| {
+        let local = matches!(&listen.place, ListenAddress::Inet(address) if address.ip().is_loopback());
+        listen.port().is_some_and(|port| acme::PORTS.contains(&port)) && !local
+    });
+    let why = "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns";
+    (asks && !is_reached).then(|| Failure::Run(why.into()))
 }
 
 /// Whether the listeners suit the certificates.

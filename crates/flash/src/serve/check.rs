@@ -5,8 +5,8 @@ use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
 use super::{
-    access, certificates, cgi_user, links, listeners, named_files, no_effect, privileges, shares, site_plan,
-    unsupported,
+    access, acme_process, certificates, cgi_user, links, listeners, named_files, no_effect, privileges,
+    shares, site_plan, unsupported,
 };
 use crate::failure::{Failure, cannot};
 use crate::flags;
@@ -16,19 +16,24 @@ pub(crate) struct Findings {
     pub(crate) errors: Vec<Fault>,
     /// What a server says at its start, and serves all the same.
     pub(crate) warnings: Vec<Fault>,
+    /// What the server would ask of others.
+    pub(crate) notes: Vec<String>,
 }
 
 /// All findings, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Findings {
     let (errors, warnings) = certificates::check(flags);
-    let errors = errors.into_iter().map(of_certificate).chain(check_again(flags, &named_files::open));
+    let of_authority = acme_process::check_files(flags).err().map(|failure| fault("acme-ca", failure));
+    let errors = errors.into_iter().map(of_certificate).chain(of_authority);
+    let errors = errors.chain(check_again(flags, &named_files::open));
     let warnings = warnings.into_iter().map(of_certificate).chain(self::warnings(flags));
-    Findings { errors: errors.collect(), warnings: warnings.collect() }
+    Findings { errors: errors.collect(), warnings: warnings.collect(), notes: certificates::would_ask(flags) }
 }
 
 /// What is not right, and hinders no server.
 pub(super) fn warnings(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
-    no_effect::check(flags).chain(links::check(flags))
+    let unreachable = certificates::unreachable(flags).map(|failure| fault("listen", failure));
+    no_effect::check(flags).chain(links::check(flags)).chain(unreachable)
 }
 
 /// What is wrong with a certificate, at its key.

@@ -137,7 +137,8 @@ impl Configured {
             return Ok(());
         }
         let opener = self.logs.privileged_opener();
-        self.watch.start(plan.flags.tls_renewal, opener, error_log, &self.metrics_memory)
+        let board = plan.certificates.board.clone();
+        self.watch.start((plan.flags.tls_renewal, board), opener, error_log, &self.metrics_memory)
     }
 
     /// What clients may not like since this reload.
@@ -253,6 +254,10 @@ impl Configurator for Configured {
         if let Some(Prepared { plan, dir, logs, listeners, access_log }) = self.prepared.take() {
             self.detached_log.set(access_log);
             listeners.speak();
+            if let Some(board) = &plan.certificates.board {
+                // There is room, as was seen before.
+                let _ = board.want(&plan.certificates.wanted);
+            }
             (self.plan, self.dir, self.logs, self.listeners) = (plan, dir, logs, listeners);
             // The parent of mp keeps them for its workers.
             if !matches!(self.plan.arch, Arch::Mp { .. }) {

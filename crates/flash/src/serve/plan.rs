@@ -167,6 +167,7 @@ impl Plan {
             clients: self.clients.clone(),
             has_users: self.sites.have_users(),
             certificates: self.certificates.first(),
+            challenges: self.certificates.board.clone().map(|board| board as _),
             trusted_proxies: TrustedProxies::new(
                 flags.trusted_proxies.clone(),
                 shape::forwarded_field(flags),

@@ -15,6 +15,7 @@ use flash_disk::{Disk, Opened, open_root};
 use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup, ipc, supervise};
 use rustix::io::Errno;
 
+use super::acme_process::{self, AcmeProcess};
 use super::dir::Dir;
 use super::inherited::Inherited;
 use super::named_files::open_or_leave;
@@ -43,7 +44,11 @@ pub(super) struct HelperSites<'a> {
 }
 
 /// Finds out, as the server's user, whether all roles can be played.
-pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<Started, Failure> {
+pub(super) fn start(
+    sites: &HelperSites<'_>,
+    setup: Option<&Setup>,
+    acme: Option<AcmeProcess>,
+) -> Result<Started, Failure> {
     let flags = &sites.plan.flags;
     let cannot_fork = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
     let programs_user = cgi_user::identity(flags)?;
@@ -65,7 +70,8 @@ pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<St
         }
         (_, _, role) => (None, Vec::from_iter(role)),
     };
-    let has_helpers = flags.helpers == Helpers::Process;
+    let (has_helpers, has_acme) = (flags.helpers == Helpers::Process, acme.is_some());
+    let permanent: Vec<Role<'_>> = permanent.into_iter().chain(acme.map(|acme| acme.role(flags))).collect();
     if permanent.is_empty() && !has_helpers {
         return Ok(Started { process: None, of_programs, fork_helper });
     }
@@ -76,6 +82,9 @@ pub(super) fn start(sites: &HelperSites<'_>, setup: Option<&Setup>) -> Result<St
         }
         if let Some(setup) = setup.filter(|_| programs_user.is_none()) {
             ForkHelper::check(setup).map_err(|error| io::Error::other(cannot_fork(error)))?;
+        }
+        if has_acme {
+            acme_process::check(flags)?;
         }
         if has_helpers {
             // Opened once to see that it can be; every helper opens it for itself.

@@ -5,6 +5,13 @@ use flash_config::Kind;
 /// Values that do not follow from the key's form. A test reads all of them.
 const VALUES: &[(&str, &str)] = &[
     ("access-log", r#""/var/log/flash/access.log""#),
+    ("acme-account", r#""/etc/flash/authority.account""#),
+    ("acme-ca", r#""/etc/tls/authority.pem""#),
+    ("acme-directory", r#""https://acme-staging-v02.api.letsencrypt.org/directory""#),
+    ("acme-dns", r#""/etc/flash/dns-hook""#),
+    ("acme-email", r#""admin@example.org""#),
+    ("acme-folder", r#""/srv/shared/acme""#),
+    ("acme-profile", r#""shortlived""#),
     ("admin", r#""unix:/run/flash/admin.sock""#),
     ("admin-hosts", r#"["flash.example.org"]"#),
     ("admin-listen", r#""127.0.0.1:9180""#),
@@ -68,7 +75,7 @@ const VALUES: &[(&str, &str)] = &[
 pub(super) fn line(name: &str, kind: &Kind, default: Option<&str>) -> String {
     let known = VALUES.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let value = known.unwrap_or_else(|| match (kind, default) {
-        (Kind::Switch | Kind::SwitchOr(_), _) => "true".into(),
+        (Kind::Switch | Kind::SwitchOr { .. }, _) => "true".into(),
         (Kind::Number, default) => default.unwrap_or("8").into(),
         (Kind::Bytes, default) => format!("\"{}\"", default.unwrap_or("64M")),
         (Kind::Duration, default) => format!("\"{}\"", default.unwrap_or("10s")),

@@ -1,0 +1,67 @@
+//! The account with the authority: made once, and kept.
+
+use std::fs;
+
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
+use serde::{Deserialize, Serialize};
+
+use crate::asker::Asker;
+use crate::http_client::now;
+use crate::refusal::{Kind, Refusal};
+use crate::settings::Settings;
+use crate::store::Store;
+
+/// What is kept of it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    credentials: AccountCredentials,
+    email: Option<String>,
+}
+
+/// The account, which is made if there is none.
+pub(crate) fn open(asker: &Asker) -> Result<Account, Refusal> {
+    let Asker { settings, store, http, binding, .. } = asker;
+    let path = store.account(&settings.directory);
+    let builder = Account::builder_with_http(Box::new(http.clone()));
+    let refusal = |error| Refusal::of(&error, http.retry_after_s());
+    let contact = settings.email.as_ref().map(|email| format!("mailto:{email}"));
+    let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+    if let Some(Kept { credentials, email }) = Store::read_json(&path) {
+        let account = now(builder.from_credentials(credentials)).map_err(refusal)?;
+        if email != settings.email {
+            now(account.update_contacts(&contact)).map_err(refusal)?;
+            if let Some(kept) = Store::read_json::<Kept>(&path) {
+                store.write_json(&path, &Kept { email: settings.email.clone(), ..kept })?;
+            }
+        }
+        return Ok(account);
+    }
+    let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+    let made = now(builder.create(&new, settings.directory.clone(), binding.as_ref()));
+    let (account, credentials) = made.map_err(refusal)?;
+    store.write_json(&path, &Kept { credentials, email: settings.email.clone() })?;
+    Ok(account)
+}
+
+/// Forgets an account that the authority does not know.
+pub(crate) fn forget_unknown(refusal: &Refusal, asker: &Asker) {
+    if refusal.kind == Kind::NoAccount {
+        let _ = fs::remove_file(asker.store.account(&asker.settings.directory));
+    }
+}
+
+/// The number and the key of an account elsewhere, with a blank between them.
+pub(crate) fn binding(settings: &Settings) -> Result<Option<ExternalAccountKey>, Refusal> {
+    let Some(path) = &settings.account_binding else { return Ok(None) };
+    let wrong = |why: String| Refusal::new(format_args!("{}: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let mut words = text.split_whitespace();
+    let (Some(number), Some(key), None) = (words.next(), words.next(), words.next()) else {
+        return Err(wrong("it has to have the number of an account, a blank, and its key".into()));
+    };
+    let key = BASE64_URL_SAFE_NO_PAD
+        .decode(key.trim_end_matches('='))
+        .map_err(|_| wrong("its key is not in the form of base64url".into()))?;
+    Ok(Some(ExternalAccountKey::new(number.into(), &key)))
+}

@@ -1,0 +1,113 @@
+//! The requests to an authority: one at a time, each with an end in time and in size.
+
+use std::fmt;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request};
+use http_body::Body;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::settings::Settings;
+
+/// For a whole request.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Chains of certificates are the longest answers.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const OWN_NAME: &str = concat!("flash/", env!("CARGO_PKG_VERSION"));
+
+#[derive(Clone, Debug)]
+pub(crate) struct Http {
+    agent: ureq::Agent,
+    retry_after_s: Arc<AtomicU64>,
+}
+
+impl Http {
+    /// # Errors
+    /// If no authority could be verified.
+    pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
+        let roots: Vec<CertificateDer<'static>> = match &settings.roots {
+            Some(path) => {
+                let wrong = |why: &dyn fmt::Display| io::Error::other(format!("{}: {why}", path.display()));
+                let pem = fs::read(path).map_err(|error| wrong(&error))?;
+                CertificateDer::pem_slice_iter(&pem)
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| wrong(&error))?
+            }
+            None => rustls_native_certs::load_native_certs().certs,
+        };
+        if roots.is_empty() {
+            let why = "there is no root certificate to verify the authority's server by";
+            let file =
+                settings.roots.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()));
+            return Err(io::Error::other(file + why));
+        }
+        let roots: Vec<_> = roots.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+        let agent = ureq::Agent::config_builder()
+            .tls_config(tls.build())
+            // RFC 8555 §6.1.
+            .https_only(true)
+            .http_status_as_error(false)
+            .timeout_global(Some(TIMEOUT));
+        Ok(Self { agent: agent.build().new_agent(), retry_after_s: Arc::default() })
+    }
+
+    /// How long the last answer asks its client to wait, if it does.
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
+        Some(self.retry_after_s.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0)
+    }
+
+    fn answer(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
+        let other = |error: ureq::Error| Error::Other(Box::new(error));
+        let (mut parts, body) = request.into_parts();
+        parts.headers.insert(USER_AGENT, HeaderValue::from_static(OWN_NAME));
+        let response = match parts.method {
+            Method::POST => self.agent.run(Request::from_parts(parts, bytes_of(body))),
+            _ => self.agent.run(Request::from_parts(parts, ())),
+        };
+        let (parts, mut body) = response.map_err(other)?.into_parts();
+        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        self.retry_after_s.store(retry_after.unwrap_or_default(), Ordering::Relaxed);
+        let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(other)?;
+        Ok(BytesResponse { parts, body: Box::new(Bytes::from(bytes)) })
+    }
+}
+
+impl HttpClient for Http {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        Box::pin(std::future::ready(self.answer(request)))
+    }
+}
+
+fn bytes_of(mut body: BodyWrapper<Bytes>) -> Vec<u8> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(&mut body).poll_frame(&mut cx) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().map(Vec::from).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// The result of a future that waits for nothing but this client, whose requests block.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("its timers are not used, and its requests are done when they return"),
+    }
+}

@@ -1,0 +1,207 @@
+//! One order: from the account to the certificate and its key.
+
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, CertificateIdentifier, NewOrder, Order, OrderState, OrderStatus,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+
+use crate::account;
+use crate::asker::Asker;
+use crate::challenge::{Shown, host_of, identifier};
+use crate::http_client::now;
+use crate::refusal::{Kind, Refusal, words_of};
+use crate::settings::KeyKind;
+use crate::store::Issued;
+
+/// Other servers with the same folder see challenges within this time.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+/// An order may take that long.
+const ORDER: Duration = Duration::from_secs(15 * 60);
+const LOOK_MIN: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(30);
+/// How often an order begins again because the authority has forgotten its nonces.
+const TRIES: usize = 6;
+
+impl Asker<'_> {
+    /// Gets a certificate for these hosts, and writes it with its key. `failures` is how often that has failed before.
+    pub(crate) fn obtain(
+        &self,
+        hosts: &[String],
+        replaces: Option<&CertificateIdentifier<'_>>,
+        failures: u32,
+    ) -> Result<Issued, Refusal> {
+        let mut replaces = replaces;
+        let mut last = None;
+        for _ in 0..TRIES {
+            let refusal = match self.try_to_obtain(hosts, replaces, failures) {
+                Ok(issued) => return Ok(issued),
+                Err(refusal) => refusal,
+            };
+            account::forget_unknown(&refusal, self);
+            match refusal.kind {
+                Kind::CannotReplace => replaces = None,
+                Kind::BadNonce | Kind::NoAccount => {}
+                Kind::ServerEnded | Kind::Other => return Err(refusal),
+            }
+            last = Some(refusal);
+        }
+        Err(last.unwrap_or_else(|| Refusal::new("nothing was asked")))
+    }
+
+    fn try_to_obtain(
+        &self,
+        hosts: &[String],
+        replaces: Option<&CertificateIdentifier<'_>>,
+        failures: u32,
+    ) -> Result<Issued, Refusal> {
+        let account = account::open(self)?;
+        let identifiers: Vec<_> = hosts.iter().map(|host| identifier(host)).collect();
+        let mut new = NewOrder::new(&identifiers);
+        if let Some(profile) = &self.settings.profile {
+            new = new.profile(profile);
+        }
+        if let Some(id) = replaces {
+            new = new.replaces(id.clone().into_owned());
+        }
+        let mut order = now(account.new_order(&new)).map_err(|error| match self.refusal(&error) {
+            // It may know nothing of the certificate to be replaced.
+            Refusal { kind: Kind::Other, retry_after_s: None, why } if replaces.is_some() => {
+                Refusal { kind: Kind::CannotReplace, retry_after_s: None, why }
+            }
+            refusal => refusal,
+        })?;
+        let shown = self.authorize(&mut order, hosts, failures)?;
+        self.wait_until_ready(&account, &mut order)?;
+        drop(shown);
+        let key = match self.settings.key {
+            KeyKind::Ecdsa => KeyPair::generate(),
+            KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        };
+        let key = key.map_err(Refusal::new)?;
+        let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
+        params.distinguished_name = DistinguishedName::new();
+        let request = params.serialize_request(&key).map_err(Refusal::new)?;
+        now(order.finalize_csr(request.der())).map_err(|error| self.refusal(&error))?;
+        let chain = self.wait_for_certificate(&mut order)?;
+        let pem = key.serialize_pem() + &chain;
+        let issued = Issued::of_pem(pem.as_bytes())
+            .filter(|issued| issued.is_for(hosts))
+            .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
+        self.store.write(&self.store.certificate_path(&hosts[0]), pem.as_bytes())?;
+        Ok(issued)
+    }
+
+    /// Shows the answers for all hosts about which the authority does not know yet, and has it look at them.
+    fn authorize<'s>(
+        &'s self,
+        order: &mut Order,
+        hosts: &[String],
+        failures: u32,
+    ) -> Result<Shown<'s>, Refusal> {
+        let mut shown = Shown::nothing(self);
+        let mut kinds = Vec::new();
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = now(authorizations.next()) {
+            let mut authorization = authorization.map_err(|error| self.refusal(&error))?;
+            let remaining = hosts.len().saturating_sub(kinds.len() + 1);
+            kinds.push(match authorization.status {
+                AuthorizationStatus::Valid => None,
+                _ => Some(shown.show(&mut authorization, (hosts, remaining), failures)?),
+            });
+        }
+        if kinds.iter().any(Option::is_some) {
+            (self.wait)(SEEN_WITHIN)?;
+        }
+        let (mut authorizations, mut kinds) = (order.authorizations(), kinds.into_iter());
+        while let Some(authorization) = now(authorizations.next()) {
+            let mut authorization = authorization.map_err(|error| self.refusal(&error))?;
+            let Some(kind) = kinds.next().flatten() else { continue };
+            if let Some(mut challenge) = authorization.challenge(kind) {
+                now(challenge.set_ready()).map_err(|error| self.refusal(&error))?;
+            }
+        }
+        Ok(shown)
+    }
+
+    fn wait_until_ready(&self, account: &Account, order: &mut Order) -> Result<(), Refusal> {
+        let is_over = |state: &OrderState| !matches!(state.status, OrderStatus::Pending);
+        self.wait_until(order, is_over)?;
+        match order.state().status {
+            OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid => Ok(()),
+            _ => Err(self.why_invalid(account, order)),
+        }
+    }
+
+    fn wait_for_certificate(&self, order: &mut Order) -> Result<String, Refusal> {
+        let is_over = |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
+        self.wait_until(order, is_over)?;
+        let chain = now(order.certificate()).map_err(|error| self.refusal(&error))?;
+        chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
+    }
+
+    fn wait_until(&self, order: &mut Order, is_over: impl Fn(&OrderState) -> bool) -> Result<(), Refusal> {
+        let (mut waited, mut pause) = (Duration::ZERO, LOOK_MIN);
+        while !is_over(order.state()) {
+            if waited >= ORDER {
+                let minutes = ORDER.as_secs() / 60;
+                return Err(Refusal::new(format_args!("the order is not done after {minutes} minutes")));
+            }
+            (self.wait)(pause)?;
+            waited += pause;
+            match now(order.refresh()) {
+                Ok(_) => {}
+                // The next one brings its own.
+                Err(error) if self.refusal(&error).kind == Kind::BadNonce => continue,
+                Err(error) => return Err(self.refusal(&error)),
+            }
+            let asked = self.http.retry_after_s().map_or(pause * 2, Duration::from_secs);
+            pause = asked.clamp(LOOK_MIN, LOOK_MAX);
+        }
+        Ok(())
+    }
+
+    /// What the authority says of the challenges that it has looked at in vain.
+    fn why_invalid(&self, account: &Account, order: &mut Order) -> Refusal {
+        let mut reasons = Vec::new();
+        if let Ok(mut order) = now(account.order(order.url().to_owned())) {
+            let mut authorizations = order.authorizations();
+            while let Some(Ok(authorization)) = now(authorizations.next()) {
+                let problems =
+                    authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+                let host = host_of(authorization.identifier().identifier);
+                reasons.extend(problems.map(|problem| format!("{host}: {}", words_of(problem))));
+            }
+        }
+        reasons.extend(order.state().error.as_ref().map(words_of));
+        Refusal::new(if reasons.is_empty() { "the order is invalid".into() } else { reasons.join("; ") })
+    }
+
+    /// When the authority wants a certificate to be renewed, and in how many seconds it is asked again. `None` if it gives no advice.
+    pub(crate) fn advice(
+        &self,
+        id: &CertificateIdentifier<'_>,
+    ) -> Result<Option<(std::ops::Range<u64>, u64)>, Refusal> {
+        let account = account::open(self)?;
+        let second = |time: i64| u64::try_from(time).unwrap_or_default();
+        match now(account.renewal_info(id)) {
+            Ok((info, again)) => {
+                let window = info.suggested_window;
+                let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
+                Ok(Some((window, again.as_secs())))
+            }
+            Err(instant_acme::Error::Unsupported(_)) => Ok(None),
+            Err(error) => Err(self.refusal(&error)),
+        }
+    }
+
+    /// Tells the authority that a certificate must not be trusted any more.
+    pub(crate) fn revoke(&self, host: &str) -> Result<(), Refusal> {
+        use rustls::pki_types::{CertificateDer, pem::PemObject};
+        let certificate =
+            CertificateDer::from_pem_file(self.store.certificate_path(host)).map_err(Refusal::new)?;
+        let request = instant_acme::RevocationRequest { certificate: &certificate, reason: None };
+        now(account::open(self)?.revoke(&request)).map_err(|error| self.refusal(&error))
+    }
+}

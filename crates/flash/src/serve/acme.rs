@@ -1,0 +1,49 @@
+//! Certificates that an authority issues: which ones sites want, and where they are.
+
+use flash_core::site::hosts::HostName;
+use flash_tls::CertificateFiles;
+
+use crate::failure::Failure;
+use crate::flags::{self, HOSTS_OF_SITE};
+
+/// Where authorities ask (RFC 8555 §8.3, RFC 8737 §3).
+pub(super) const PORTS: [u16; 2] = [80, 443];
+
+/// The hosts of the certificate of a site that wants one.
+pub(super) fn hosts(
+    server: &flags::Serve,
+    site: &flags::Serve,
+    names: &[HostName],
+) -> Result<Option<Vec<String>>, Failure> {
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    if !site.tls.is_acme() {
+        return Ok(None);
+    }
+    let hosts: Vec<String> = match &site.tls.acme[..] {
+        [hosts] if hosts == HOSTS_OF_SITE => {
+            let name = |name: &HostName| match name {
+                HostName::Exact(name) => Some(text(name).trim_matches(['[', ']']).to_owned()),
+                HostName::Below(name) => Some(format!("*.{}", text(name))),
+                HostName::Any => None,
+            };
+            names.iter().filter_map(name).collect()
+        }
+        hosts => hosts.to_vec(),
+    };
+    if hosts.is_empty() {
+        let why = "an authority issues a certificate for hosts, and none is named: write [site.\"www.example.org\"]";
+        return Err(Failure::Usage(why.into()));
+    }
+    match hosts.iter().find(|host| host.starts_with("*.")) {
+        Some(host) if server.acme.acme_dns.is_empty() => Err(Failure::Usage(format!(
+            "an authority issues a certificate for {host} to those only who set a record of DNS: write acme-dns"
+        ))),
+        _ => Ok(Some(hosts)),
+    }
+}
+
+/// Where the certificate for these hosts is, with its key in one file.
+pub(super) fn files(server: &flags::Serve, hosts: Vec<String>) -> CertificateFiles {
+    let path = flash_acme::file_of(&server.acme.acme_folder, &hosts[0]);
+    CertificateFiles { certificate: path.clone(), key: path, stand_in: hosts }
+}
