@@ -249,9 +249,14 @@ pub fn tool(name: &str) -> PathBuf {
 
 /// The test of conformance to HTTP/2 that `cargo xtask prepare` builds, or an installed one.
 pub fn h2spec() -> PathBuf {
+    go_tool("h2spec")
+}
+
+/// A program in Go that `cargo xtask prepare` builds, or an installed one.
+pub fn go_tool(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test has a path");
-    let built = own.ancestors().nth(3).expect("target/PROFILE/deps/test").join("tools/h2spec");
-    if built.exists() { built } else { need("h2spec", "golang-go, then cargo xtask prepare") }
+    let built = own.ancestors().nth(3).expect("target/PROFILE/deps/test").join("tools").join(name);
+    if built.exists() { built } else { need(name, "golang-go, then cargo xtask prepare") }
 }
 
 /// Finds a program that a test drives, or fails with the name of its package.

@@ -16,8 +16,13 @@ const TREE_FILES_MIN: usize = 900;
 /// The folder of the tree, and the name of a package that only depends on the one that holds it.
 const TREE: &str = "postgresql-doc";
 
-/// The proxy of Go modules serves this version.
-const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+/// Programs in Go, which no distribution packages: a test of conformance to HTTP/2, a certificate authority for tests, and the names and
+/// records that it looks up. The proxy of Go modules serves these versions.
+const GO_TOOLS: [(&str, &str); 3] = [
+    ("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"),
+    ("pebble", "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3"),
+    ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.3"),
+];
 
 /// The schemas of Kubernetes.
 const SCHEMAS: &str = "xtask/schemas.txt";
@@ -107,7 +112,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let peers = || missing(&PEERS);
     let not_tested =
         |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
-    build_h2spec(root)?;
+    GO_TOOLS.iter().try_for_each(|(name, module)| build_go_tool(root, name, module))?;
     package::prepare(root)?;
     fetch_schemas(root)?;
     let needed = missing(&NEEDS);
@@ -137,17 +142,17 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     Ok(not_tested(peers()))
 }
 
-/// Builds the test of conformance to HTTP/2 where it is not installed: a Go module, which no distribution packages.
-fn build_h2spec(root: &Path) -> Result<()> {
+/// Builds a program in Go where it is not installed.
+fn build_go_tool(root: &Path, name: &'static str, module: &str) -> Result<()> {
     let tools = tools(root)?;
-    if find("h2spec").is_ok() || tools.join("h2spec").exists() {
+    if find(name).is_ok() || tools.join(name).exists() {
         return Ok(());
     }
-    let Ok(go) = find("go") else { bail!("missing: h2spec, and go to build it: install golang-go") };
-    println!("building h2spec");
+    let Ok(go) = find("go") else { bail!("missing: {name}, and go to build it: install golang-go") };
+    println!("building {name}");
     let status =
-        Command::new(go).args(["install", H2SPEC]).env("GOBIN", tools).status().context("starting go")?;
-    if status.success() { Ok(()) } else { bail!("go could not build {H2SPEC}") }
+        Command::new(go).args(["install", module]).env("GOBIN", tools).status().context("starting go")?;
+    if status.success() { Ok(()) } else { bail!("go could not build {module}") }
 }
 
 /// Brings the schemas that the manifests for Kubernetes are held to.

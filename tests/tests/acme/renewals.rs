@@ -1,0 +1,116 @@
+//! Certificates that are renewed while the server runs.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use flash_tests::{Server, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::CertificateDer;
+
+use crate::pebble::Pebble;
+use crate::{Site, get, stream};
+
+/// Of a certificate, in seconds.
+const LIFE_S: u64 = 24;
+
+#[test]
+fn ten_renewals_and_no_certificate_is_older_than_its_half() {
+    let pebble =
+        Pebble::start_with(&[], |config| config["profiles"]["default"]["validityPeriod"] = LIFE_S.into());
+    let mut site = Site::new("amped", 40);
+    // Renewed files are found at once, and not at the next look at all of them.
+    site.settings = "tls-renewal = '1h'\n".into();
+    let server = site.start(&pebble, &["short.example"]);
+    let mut present = site.wait_for_certificate(&pebble, "short.example");
+    let roots = pebble.roots();
+    let mut kept = stream(site.tls_address(&pebble), &roots, "short.example");
+    assert_eq!(get(&mut kept, "short.example", "/a.txt").expect("an answer"), 200);
+    for renewal in 0..10 {
+        let since = Instant::now();
+        let next = loop {
+            thread::sleep(Duration::from_millis(100));
+            let shown = site.trusted(&pebble, &roots, "short.example").expect("it is always trusted");
+            if shown != present {
+                break shown;
+            }
+        };
+        // An order takes some seconds, which are as long for a certificate of six days.
+        let age = since.elapsed();
+        assert!(age < Duration::from_secs(LIFE_S / 2 + 8), "renewal {renewal} after {age:?}");
+        present = next;
+        assert_eq!(get(&mut kept, "short.example", "/a.txt").expect("the connection is kept"), 200);
+    }
+    server.stop();
+}
+
+#[test]
+fn the_process_is_replaced_and_the_authoritys_advice_is_followed() {
+    let pebble = Pebble::start();
+    let site = Site::new("amped", 41);
+    let server = site.start(&pebble, &["advice.example"]);
+    let first = site.wait_for_certificate(&pebble, "advice.example");
+    let state = site.store().join("states/advice.example.json");
+    let known = || -> serde_json::Value {
+        serde_json::from_slice(&fs::read(&state).unwrap_or_default()).unwrap_or_default()
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs();
+    wait_for("the authority's advice", || known()["advice_at"].as_u64() > Some(now));
+    let process = || process_of(&server).expect("the process runs");
+    let killed = process();
+    kill_process(killed, Signal::KILL).expect("it is there");
+    wait_for("another process", || process_of(&server).is_some_and(|pid| pid != killed));
+    assert!(site.trusted(&pebble, &pebble.roots(), "advice.example").is_some());
+    // The authority has found something wrong with the certificate: it is to be renewed now.
+    let pem = fs::read_to_string(site.store().join("certificates/advice.example.pem")).expect("the file");
+    pebble.advise_now(&pem[pem.find("-----BEGIN CERTIFICATE").expect("a certificate")..]);
+    // As if hours had passed.
+    server.stop();
+    let mut earlier = known();
+    earlier["advice_at"] = 0.into();
+    fs::write(&state, earlier.to_string()).expect("a file");
+    let server = Server::start_configured(&site.config(), &[]);
+    let differs_from = |known: &CertificateDer<'_>| {
+        let shown = site.trusted(&pebble, &pebble.roots(), "advice.example");
+        shown.filter(|shown| shown != known)
+    };
+    wait_for("a renewal", || differs_from(&first).is_some());
+    let second = site.wait_for_certificate(&pebble, "advice.example");
+    assert_eq!(site.flash(&["acme", "revoke", "advice.example"]).0, Some(0));
+    assert!(pebble.log().contains("POST /revoke-cert"), "{}", pebble.log());
+    wait_for("another one in the place of what was revoked", || differs_from(&second).is_some());
+    server.stop();
+}
+
+/// The process that asks the authority for this server.
+fn process_of(server: &Server) -> Option<Pid> {
+    let stat = |pid: i32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (name, rest) = text.split_once('(')?.1.rsplit_once(") ")?;
+        Some((name.to_owned(), rest.split(' ').nth(1)?.parse::<i32>().ok()?))
+    };
+    let pids =
+        fs::read_dir("/proc").ok()?.flatten().filter_map(|of| of.file_name().to_str()?.parse::<i32>().ok());
+    let is_below = |pid: i32| {
+        let parents = std::iter::successors(Some(pid), |pid| stat(*pid).map(|(_, parent)| parent));
+        parents.take(8).any(|pid| pid == server.pid() as i32)
+    };
+    let is_it = |pid: &i32| stat(*pid).is_some_and(|(name, _)| name == "flash-acme") && is_below(*pid);
+    pids.into_iter().find(is_it).and_then(Pid::from_raw)
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_replaced() {
+    let (first, second) = (Pebble::start(), Pebble::start());
+    let site = Site::new("sped", 42);
+    let server = site.start(&first, &["moved.example"]);
+    site.wait_for_certificate(&first, "moved.example");
+    server.stop();
+    // It trusts the servers of both.
+    let both = [&first, &second].map(|pebble| fs::read_to_string(pebble.ca()).expect("its root")).concat();
+    fs::write(second.ca(), both).expect("a file");
+    let server = site.start(&second, &["moved.example"]);
+    assert!(site.trusted(&second, &first.roots(), "moved.example").is_some(), "it is shown meanwhile");
+    site.wait_for_certificate(&second, "moved.example");
+    server.stop();
+}
