@@ -32,8 +32,8 @@ pub struct Certificate {
     key: Arc<CertifiedKey>,
     /// The names that it is for, in lower case: hosts, `*.` patterns and addresses.
     names: Vec<String>,
-    /// When it expires, in seconds since the Unix epoch.
-    not_after_unix_s: u64,
+    /// From when until when it is valid, in seconds since the Unix epoch.
+    validity_unix_s: [u64; 2],
     stamps: [Option<FileStamp>; 2],
 }
 
@@ -61,7 +61,7 @@ impl Certificate {
         let (pem, certificate_stamp) = read(&files.certificate, open).map_err(of_certificate)?;
         let chain = certificates_in(&pem).map_err(of_certificate)?;
         let leaf = chain.first().ok_or_else(|| of_certificate("there is no certificate in it".into()))?;
-        let (names, not_after_unix_s) = read_leaf(leaf).map_err(of_certificate)?;
+        let (names, validity_unix_s) = read_leaf(leaf).map_err(of_certificate)?;
         let (pem, key_stamp) = read(&files.key, open).map_err(of_key)?;
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
             of_key(match pem.windows(ENCRYPTED.len()).any(|text| text == ENCRYPTED) {
@@ -82,7 +82,7 @@ impl Certificate {
             Err(error) => return Err(of_certificate(format!("a certificate that cannot be used: {error}"))),
         }
         let stamps = [certificate_stamp, key_stamp];
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps })
+        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps })
     }
 
     /// What is shown while there are no files.
@@ -90,8 +90,8 @@ impl Certificate {
         let hosts = &files.stand_in;
         let cannot = |why: String| format!("cannot make a certificate for {}: {why}", hosts.join(", "));
         let key = self_signed::for_hosts(hosts).map_err(|error| cannot(error.to_string()))?;
-        let (names, not_after_unix_s) = read_leaf(&key.cert[0]).map_err(cannot)?;
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps: [None; 2] })
+        let (names, validity_unix_s) = read_leaf(&key.cert[0]).map_err(cannot)?;
+        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps: [None; 2] })
     }
 
     /// Whether Flash has signed it itself, because there are no files.
@@ -107,9 +107,9 @@ impl Certificate {
         &self.names
     }
 
-    /// When it expires, in seconds since the Unix epoch.
-    pub fn not_after_unix_s(&self) -> u64 {
-        self.not_after_unix_s
+    /// From when until when it is valid, in seconds since the Unix epoch.
+    pub fn validity_unix_s(&self) -> [u64; 2] {
+        self.validity_unix_s
     }
 
     /// Whether it is for this host.
@@ -158,7 +158,6 @@ fn stamp(found: &Metadata) -> FileStamp {
     (found.ino(), found.len(), found.mtime(), found.mtime_nsec())
 }
 
-/// When a certificate expires. One that expired before 1970 counts as expired then.
 /// The certificates of a file in the form of PEM, which may be none.
 pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| {
@@ -174,8 +173,8 @@ pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     })
 }
 
-/// The names that a certificate is for (RFC 9525 §4.1), and when it expires.
-fn read_leaf(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, u64), String> {
+/// The names that a certificate is for (RFC 9525 §4.1), and its validity. What was before 1970 counts as then.
+fn read_leaf(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, [u64; 2]), String> {
     let (_, leaf) =
         X509Certificate::from_der(leaf).map_err(|error| format!("no certificate of X.509: {error}"))?;
     if leaf.version() != X509Version::V3 {
@@ -184,7 +183,8 @@ fn read_leaf(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, u64), String> {
             "a certificate of version {version}, which no client takes: make one of version 3, such as with openssl req -x509 -addext"
         ));
     }
-    Ok((names_of(&leaf), u64::try_from(leaf.validity().not_after.timestamp()).unwrap_or_default()))
+    let validity = [leaf.validity().not_before, leaf.validity().not_after];
+    Ok((names_of(&leaf), validity.map(|time| u64::try_from(time.timestamp()).unwrap_or_default())))
 }
 
 fn names_of(leaf: &X509Certificate<'_>) -> Vec<String> {

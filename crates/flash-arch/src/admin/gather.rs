@@ -87,9 +87,8 @@ fn certificates(server: &ServerState) -> Vec<CertificateSnapshot> {
     let endpoints = server.tls.all();
     let of_endpoint = |endpoint: &Arc<Endpoint>| {
         let certificates = endpoint.certificates();
-        let snapshot = |certificate: &Certificate| CertificateSnapshot {
-            names: certificate.names().join(" "),
-            not_after_unix_s: certificate.not_after_unix_s(),
+        let snapshot = |certificate: &Certificate| {
+            CertificateSnapshot::new(certificate.names().join(" "), certificate.validity_unix_s())
         };
         certificates.iter().map(snapshot).collect::<Vec<_>>()
     };

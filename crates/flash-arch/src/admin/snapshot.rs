@@ -229,7 +229,14 @@ pub struct ProgramSnapshot {
 pub struct CertificateSnapshot {
     /// Its names, separated by spaces.
     pub names: String,
+    pub not_before_unix_s: u64,
     pub not_after_unix_s: u64,
+}
+
+impl CertificateSnapshot {
+    pub(crate) fn new(names: String, [not_before_unix_s, not_after_unix_s]: [u64; 2]) -> Self {
+        Self { names, not_before_unix_s, not_after_unix_s }
+    }
 }
 
 /// Why an authority has issued no certificate.

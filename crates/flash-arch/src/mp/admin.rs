@@ -60,7 +60,7 @@ impl Administered for Parent<'_, '_> {
             devices: gather::by_device(devices.into_iter()),
             slowest: slowest_of(slowest),
             certificates: certificates
-                .map(|(names, not_after_unix_s)| CertificateSnapshot { names, not_after_unix_s })
+                .map(|(names, validity)| CertificateSnapshot::new(names, validity))
                 .collect(),
             workers: Some(Workers {
                 processes: self.generations.all().map(|workers| workers.scoreboard.workers() as u64).sum(),

@@ -86,6 +86,9 @@ impl Certificates {
             let clients = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
             sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
         }
+        if !Board::has_room(&next.wanted) {
+            wrong.push((None, Failure::Run("too many certificates of an authority".into())));
+        }
         (next.numbers, next.of_sites) = self.numbers.next(&sets);
         let mut known = BTreeMap::new();
         for (number, ((_, set), own)) in sets.iter().zip(&next.of_sites).enumerate() {
@@ -230,12 +233,12 @@ fn wait(every: Duration, board: Option<&Board>, renewals: &mut Option<u64>, log:
 fn tell(endpoints: &Endpoints, memory: &MetricsMemory) {
     let all = endpoints.all();
     let certificates: Vec<_> = all.iter().map(|endpoint| endpoint.certificates()).collect();
-    let shown: Vec<(String, u64)> = certificates
+    let shown: Vec<(String, [u64; 2])> = certificates
         .iter()
         .flat_map(|of| of.iter())
-        .map(|certificate| (certificate.names().join(" "), certificate.not_after_unix_s()))
+        .map(|certificate| (certificate.names().join(" "), certificate.validity_unix_s()))
         .collect();
-    memory.certificates.tell(shown.iter().map(|(names, end)| (&**names, *end)));
+    memory.certificates.tell(shown.iter().map(|(names, validity)| (&**names, *validity)));
 }
 
 fn reload(endpoint: &Endpoint, open: &Open<'_>, error_log: &ErrorLog) {

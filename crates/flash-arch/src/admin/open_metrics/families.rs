@@ -132,8 +132,12 @@ families! {
         };
     Server Gauge "flash_certificate_not_after_seconds"
         "When the certificate of these names expires, in seconds since 1970.",
-        "less than 14 days left",
+        "less than 14 days left, and a sixth of its life",
         |of, to| of.certificates.iter().for_each(|of| to.add(&[("names", &of.names)], of.not_after_unix_s));
+    Server Gauge "flash_certificate_not_before_seconds"
+        "When the certificate of these names began to be valid, in seconds since 1970.",
+        "none",
+        |of, to| of.certificates.iter().for_each(|of| to.add(&[("names", &of.names)], of.not_before_unix_s));
     Server Gauge "flash_certificate_renewals_failing"
         "Certificates that an authority did not issue when it was last asked.",
         "any",

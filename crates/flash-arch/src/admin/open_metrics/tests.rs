@@ -43,7 +43,7 @@ fn busy() -> Snapshot {
             ..Default::default()
         }],
         programs: vec![ProgramSnapshot { route: "/app".into(), ..Default::default() }],
-        certificates: vec![CertificateSnapshot { names: "a.example".into(), not_after_unix_s: 1 }],
+        certificates: vec![CertificateSnapshot::new("a.example".into(), [0, 1])],
         workers: Some(Workers { processes: 2, busy: 1, list: Vec::new() }),
         ..Snapshot::default()
     }

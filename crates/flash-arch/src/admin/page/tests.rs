@@ -99,9 +99,10 @@ fn snapshot() -> Snapshot {
             }),
         }],
         certificates: vec![
-            CertificateSnapshot { names: "long.example.org".into(), not_after_unix_s: 63 + 80 * DAY_S },
-            CertificateSnapshot { names: "short.example.org".into(), not_after_unix_s: 63 + 3 * DAY_S },
-            CertificateSnapshot { names: "over.example.org".into(), not_after_unix_s: 62 },
+            CertificateSnapshot::new("long.example.org".into(), [0, 63 + 80 * DAY_S]),
+            CertificateSnapshot::new("short.example.org".into(), [0, 63 + 3 * DAY_S]),
+            CertificateSnapshot::new("soon.example.org".into(), [0, 63 + 9]),
+            CertificateSnapshot::new("over.example.org".into(), [0, 62]),
         ],
         slowest: vec![SlowRequest {
             unix_ms: 61_000,
@@ -143,7 +144,8 @@ fn all_of_a_snapshot_is_shown() {
         "1 busy, 4 waiting",
         "6,789",
         "80 days",
-        "3 d 0 h",
+        "3 days",
+        "9 s",
         "expired",
         "654 ms",
         "321 ms",

@@ -15,6 +15,8 @@ const PIDS_MAX: usize = 20;
 const DAY_S: u64 = 86_400;
 /// A certificate that lasts less long needs an operator.
 const DAYS_MIN: u64 = 14;
+/// The same as a part of its life, if that is shorter.
+const SHARE_MIN: u64 = 6;
 
 pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     let rate = |series: Vec<u64>, shown: fn(u64) -> String| {
@@ -116,7 +118,7 @@ pub(super) fn certificates(snapshot: &Snapshot) -> Section {
         vec![Cell::new(&*certificate.names), lasts(certificate, snapshot.taken_unix_ms)]
     };
     let rows = certificates.iter().map(row).collect();
-    let caption = format!("Less than {DAYS_MIN} days are marked.");
+    let caption = format!("Less than {DAYS_MIN} days, or a sixth of a shorter life, are marked.");
     Section { id: "certificates", title: "Certificates", parts: of_rows(&caption, &["Names", "#Left"], rows) }
 }
 
@@ -180,9 +182,12 @@ fn shortest(snapshot: &Snapshot) -> Option<&CertificateSnapshot> {
 
 /// How long a certificate lasts.
 fn lasts(certificate: &CertificateSnapshot, now_unix_ms: u64) -> Cell {
+    let life_s = certificate.not_after_unix_s.saturating_sub(certificate.not_before_unix_s);
+    let soon_s = (DAYS_MIN * DAY_S).min(life_s / SHARE_MIN);
     match certificate.not_after_unix_s.checked_sub(now_unix_ms / 1000) {
         None | Some(0) => Cell::sick("expired"),
-        Some(seconds) if seconds < DAYS_MIN * DAY_S => Cell::sick(number::duration(seconds)),
+        Some(seconds) if seconds < soon_s => Cell::sick(number::duration(seconds)),
+        Some(seconds) if seconds < DAY_S => Cell::new(number::duration(seconds)),
         Some(seconds) => Cell::new(format!("{} days", seconds / DAY_S)),
     }
 }
