@@ -46,14 +46,16 @@ impl SharedText {
 
     fn try_read(&self) -> Option<Vec<u8>> {
         let version = self.version();
+        if !version.is_multiple_of(2) {
+            return None;
+        }
         let room = (self.words.len() - HEAD_WORDS) * WORD_BYTES;
         let length = usize::try_from(self.words[1].load(Ordering::Relaxed)).ok()?.min(room);
         let words = self.words[HEAD_WORDS..].iter().take(length.div_ceil(WORD_BYTES));
         let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
         bytes.truncate(length);
         fence(Ordering::Acquire);
-        let is_whole = version.is_multiple_of(2) && self.words[0].load(Ordering::Relaxed) == version;
-        is_whole.then_some(bytes)
+        (self.words[0].load(Ordering::Relaxed) == version).then_some(bytes)
     }
 
     /// Replaces the text. Only one process does at a time.
