@@ -14,6 +14,16 @@ pub fn block_all() {
     block();
 }
 
+/// Takes all signals again, in this thread and in what it starts: programs inherit what is blocked.
+pub fn unblock_all() {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: sigemptyset fills the set, and pthread_sigmask cannot fail with SIG_SETMASK and a pointer that is valid.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
 /// A descriptor that can be read when children have ended, for a thread that blocks SIGCHLD, as all others do. It does not block.
 ///
 /// # Errors
