@@ -35,6 +35,8 @@ pub struct Certificate {
     /// From when until when it is valid, in seconds since the Unix epoch.
     validity_unix_s: [u64; 2],
     stamps: [Option<FileStamp>; 2],
+    /// Why it stands in for its files, if they are there.
+    fault: Option<String>,
 }
 
 /// By what a changed file is recognized.
@@ -54,7 +56,7 @@ impl Certificate {
         let is_missing =
             || matches!(open(&files.certificate), Err(error) if error.kind() == ErrorKind::NotFound);
         if !files.stand_in.is_empty() && is_missing() {
-            return Self::stand_in(files);
+            return Self::stand_in(files, None);
         }
         let of_certificate = |why: String| format!("{}: {why}", files.certificate.display());
         let of_key = |why: String| format!("{}: {why}", files.key.display());
@@ -82,19 +84,42 @@ impl Certificate {
             Err(error) => return Err(of_certificate(format!("a certificate that cannot be used: {error}"))),
         }
         let stamps = [certificate_stamp, key_stamp];
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps })
+        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps, fault: None })
     }
 
-    /// What is shown while there are no files.
-    fn stand_in(files: &CertificateFiles) -> Result<Self, String> {
+    /// The same, but files that cannot be used are as good as none where a certificate can stand in.
+    ///
+    /// # Errors
+    /// As [`Self::read`], if none can.
+    pub fn read_or_stand_in(files: &CertificateFiles, open: &Open<'_>) -> Result<Self, String> {
+        match Self::read(files, open) {
+            Err(fault) if !files.stand_in.is_empty() => Self::stand_in(files, Some(fault)),
+            read => read,
+        }
+    }
+
+    /// What is shown while there are no files that can be used.
+    fn stand_in(files: &CertificateFiles, fault: Option<String>) -> Result<Self, String> {
         let hosts = &files.stand_in;
         let cannot = |why: String| format!("cannot make a certificate for {}: {why}", hosts.join(", "));
         let key = self_signed::for_hosts(hosts).map_err(|error| cannot(error.to_string()))?;
         let (names, validity_unix_s) = read_leaf(&key.cert[0]).map_err(cannot)?;
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps: [None; 2] })
+        Ok(Self {
+            files: files.clone(),
+            key: Arc::new(key),
+            names,
+            validity_unix_s,
+            stamps: [None; 2],
+            fault,
+        })
     }
 
-    /// Whether Flash has signed it itself, because there are no files.
+    /// Why it stands in for its files, if they are there.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Whether Flash has signed it itself, because there are no files that can be used.
     pub fn is_stand_in(&self) -> bool {
         self.stamps == [None; 2]
     }
@@ -110,6 +135,11 @@ impl Certificate {
     /// From when until when it is valid, in seconds since the Unix epoch.
     pub fn validity_unix_s(&self) -> [u64; 2] {
         self.validity_unix_s
+    }
+
+    /// The same since when, as clocks tell it.
+    pub(crate) fn begins(&self) -> i64 {
+        i64::try_from(self.validity_unix_s[0]).unwrap_or(i64::MAX)
     }
 
     /// Whether it is for this host.

@@ -1,7 +1,9 @@
 //! What answers the handshakes of some sites: their certificates, and the rules that all handshakes have in common.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_core::connection::transport::CertificatesId;
@@ -33,6 +35,10 @@ pub struct Endpoint {
     certificates: ArcSwap<Vec<Certificate>>,
     /// What the files were when they were last read, whether they could be used or not.
     seen: ArcSwap<Stamps>,
+    /// When the same files are read again, because what they hold is valid from then on.
+    looks_again_at: AtomicI64,
+    /// What answers an authority, for each host and its key authorization.
+    challenges: ArcSwap<Answers>,
 }
 
 /// What clients may choose in their handshakes.
@@ -46,6 +52,9 @@ pub struct Choices {
 /// Of each certificate and its key, and at last of the clients' authorities.
 type Stamps = Vec<Option<FileStamp>>;
 
+/// To hosts and their key authorizations.
+type Answers = BTreeMap<(String, Vec<u8>), Arc<Endpoint>>;
+
 /// ALPN's names of protocols (RFC 7301 §6).
 pub(crate) const HTTP1: &[u8] = b"http/1.1";
 pub(crate) const HTTP2: &[u8] = b"h2";
@@ -53,6 +62,8 @@ pub(crate) const HTTP2: &[u8] = b"h2";
 const EARLY_DATA_BYTES_MAX: u32 = 16 << 10;
 /// Sessions that an endpoint with early data remembers. Each takes a third of a kilobyte.
 const SESSIONS_MAX: usize = 8192;
+/// Answers to authorities that an endpoint keeps. Most are asked for a few times within seconds, and never again.
+const CHALLENGES_MAX: usize = 100;
 /// In the order of preference.
 const APPLICATION_PROTOCOLS: [&[u8]; 2] = [HTTP2, HTTP1];
 
@@ -77,6 +88,8 @@ impl Endpoint {
             config,
             certificates: ArcSwap::from_pointee(certificates),
             seen,
+            looks_again_at: AtomicI64::new(i64::MAX),
+            challenges: ArcSwap::default(),
         }
     }
 
@@ -92,6 +105,22 @@ impl Endpoint {
     /// What answers the handshake in which an authority asks for this host in the place of this endpoint. No site is answered over
     /// its connection.
     pub fn for_challenge(&self, host: &str, key_authorization: &[u8]) -> Option<Arc<Self>> {
+        let key = (host.to_ascii_lowercase(), key_authorization.to_vec());
+        let known = self.challenges.load();
+        if let Some(endpoint) = known.get(&key) {
+            return Some(Arc::clone(endpoint));
+        }
+        let new = self.answering(&key.0, key_authorization)?;
+        let mut challenges = Answers::clone(&known);
+        if challenges.len() >= CHALLENGES_MAX {
+            challenges.clear();
+        }
+        challenges.insert(key, Arc::clone(&new));
+        self.challenges.store(Arc::new(challenges));
+        Some(new)
+    }
+
+    fn answering(&self, host: &str, key_authorization: &[u8]) -> Option<Arc<Self>> {
         Some(Arc::new(Self {
             id: CertificatesId::NO_SITES,
             tickets: Arc::clone(&self.tickets),
@@ -100,6 +129,8 @@ impl Endpoint {
             config: ArcSwap::new(self_signed::for_challenge(host, key_authorization)?),
             certificates: ArcSwap::default(),
             seen: ArcSwap::default(),
+            looks_again_at: AtomicI64::new(i64::MAX),
+            challenges: ArcSwap::default(),
         }))
     }
 
@@ -120,14 +151,17 @@ impl Endpoint {
     pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
         let seen = self.seen.load_full();
         let stamps = self.stamps(&seen, open);
-        if stamps == *seen {
+        if stamps == *seen && now < self.looks_again_at.load(Ordering::Relaxed) {
             return Ok(false);
         }
         self.seen.store(Arc::new(stamps));
-        let (certificates, clients) = self.read_again(open)?;
+        self.looks_again_at.store(i64::MAX, Ordering::Relaxed);
+        let (certificates, clients) = self.read_again(&Certificate::read, open)?;
         let present = self.certificates.load();
         let mut renewals = present.iter().zip(&certificates);
         if let Some(fault) = renewals.find_map(|(old, new)| check::fault_of_renewal(old, new, now)) {
+            let begins = certificates.iter().map(Certificate::begins).filter(|begins| *begins > now);
+            self.looks_again_at.store(begins.min().unwrap_or(i64::MAX), Ordering::Relaxed);
             return Err(fault);
         }
         self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.choices));
@@ -145,7 +179,15 @@ impl Endpoint {
         if choices == self.choices && self.stamps(&present, open) == present {
             return Ok(Arc::clone(self));
         }
-        let (certificates, clients) = self.read_again(open)?;
+        let read = |files: &CertificateFiles, open: &Open<'_>| {
+            let is_stand_in = self.certificates.load().iter().any(Certificate::is_stand_in);
+            if is_stand_in {
+                Certificate::read_or_stand_in(files, open)
+            } else {
+                Certificate::read(files, open)
+            }
+        };
+        let (certificates, clients) = self.read_again(&read, open)?;
         Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), choices)))
     }
 
@@ -158,8 +200,12 @@ impl Endpoint {
         paths.zip(before).map(|(path, before)| certificates::stamp_of(path, open).or(*before)).collect()
     }
 
-    fn read_again(&self, open: &Open<'_>) -> Result<(Vec<Certificate>, Option<ClientAuthorities>), String> {
-        let read = |certificate: &Certificate| Certificate::read(certificate.files(), open);
+    fn read_again(
+        &self,
+        read: &dyn Fn(&CertificateFiles, &Open<'_>) -> Result<Certificate, String>,
+        open: &Open<'_>,
+    ) -> Result<(Vec<Certificate>, Option<ClientAuthorities>), String> {
+        let read = |certificate: &Certificate| read(certificate.files(), open);
         let certificates = self.certificates.load().iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let clients = self.clients.load().as_ref().map(|clients| clients.again(open)).transpose()?;
         Ok((certificates, clients))
@@ -172,9 +218,9 @@ fn stamps_of(certificates: &[Certificate], clients: Option<&ClientAuthorities>) 
     of_certificates.chain(clients.map(ClientAuthorities::stamp)).collect()
 }
 
-/// The files of an endpoint, read and checked.
+/// The files of an endpoint, read and checked. Where a certificate can stand in, none has to be there.
 pub fn read(files: &[CertificateFiles], open: &Open<'_>) -> Result<Vec<Certificate>, String> {
-    files.iter().map(|files| Certificate::read(files, open)).collect()
+    files.iter().map(|files| Certificate::read_or_stand_in(files, open)).collect()
 }
 
 /// Makes ready what cryptography needs of the system, before the server gives its rights up.
@@ -233,5 +279,87 @@ impl ResolvesServerCert for Resolver {
         let usable = || self.0.iter().filter(|(_, key)| is_usable(key));
         let found = usable().find(|(names, _)| covers(names)).or_else(|| usable().next());
         found.map(|(_, key)| Arc::clone(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    const HOST: &str = "www.example";
+
+    fn write(path: &Path, begins: i32) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(begins, 1, 1);
+        fs::write(path, key.serialize_pem() + &params.self_signed(&key).unwrap().pem()).unwrap();
+    }
+
+    fn open(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    fn endpoint(path: &Path) -> Arc<Endpoint> {
+        let files =
+            CertificateFiles { certificate: path.into(), key: path.into(), stand_in: vec![HOST.into()] };
+        let certificates = read(&[files], &open).unwrap();
+        let choices = Choices { http2: true, early_data: false };
+        let tickets = Arc::new(Tickets::new().unwrap());
+        Arc::new(Endpoint::new(CertificatesId::NO_SITES, certificates, None, tickets, choices))
+    }
+
+    fn year(year: i32) -> i64 {
+        date_time_ymd(year, 1, 1).unix_timestamp()
+    }
+
+    #[test]
+    fn what_is_not_valid_yet_is_shown_once_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pem");
+        write(&path, 2020);
+        let endpoint = endpoint(&path);
+        write(&path, 2040);
+        let why = endpoint.reload(year(2030), &open).unwrap_err();
+        assert!(why.contains("not valid for another"), "{why}");
+        assert_eq!(endpoint.reload(year(2039), &open), Ok(false), "it is said once");
+        assert_eq!(endpoint.reload(year(2040), &open), Ok(true));
+        assert_eq!(endpoint.reload(year(2041), &open), Ok(false));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_as_good_as_none_and_a_stand_in_gives_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pem");
+        fs::write(&path, "no certificate").unwrap();
+        let endpoint = endpoint(&path);
+        let shown = endpoint.certificates();
+        assert!(shown[0].is_stand_in() && shown[0].fault().is_some_and(|why| why.contains("pem")));
+        assert!(endpoint.reload(year(2030), &open).is_err());
+        let choices = Choices { http2: false, early_data: false };
+        assert!(endpoint.next(choices, &open).unwrap().certificates()[0].is_stand_in());
+        write(&path, 2040);
+        assert_eq!(endpoint.reload(year(2030), &open), Ok(true));
+        assert!(!endpoint.certificates()[0].is_stand_in());
+        fs::write(&path, "no certificate again").unwrap();
+        assert!(endpoint.reload(year(2030), &open).is_err() && endpoint.next(choices, &open).is_err());
+        assert!(!endpoint.certificates()[0].is_stand_in());
+    }
+
+    #[test]
+    fn an_answer_to_an_authority_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let endpoint = endpoint(&folder.path().join("pem"));
+        let first = endpoint.for_challenge(HOST, b"one").unwrap();
+        assert!(Arc::ptr_eq(&first, &endpoint.for_challenge("WWW.example", b"one").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &endpoint.for_challenge(HOST, b"two").unwrap()));
+        for number in 0..2 * CHALLENGES_MAX {
+            assert!(endpoint.for_challenge(&format!("host{number}.example"), b"").is_some());
+        }
+        assert!(endpoint.challenges.load().len() <= CHALLENGES_MAX);
     }
 }
