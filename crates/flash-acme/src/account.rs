@@ -1,14 +1,14 @@
 //! The account with the authority: made once, and kept.
 
 use std::fs;
+use std::io;
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
 use crate::asker::Asker;
-use crate::http_client::now;
-use crate::refusal::{Kind, Refusal};
+use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -24,31 +24,30 @@ pub(crate) fn open(asker: &Asker) -> Result<Account, Refusal> {
     let Asker { settings, store, http, binding, .. } = asker;
     let path = store.account(&settings.directory);
     let builder = Account::builder_with_http(Box::new(http.clone()));
-    let refusal = |error| Refusal::of(&error, http.retry_after_s());
     let contact = settings.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
-    if let Some(Kept { credentials, email }) = Store::read_json(&path) {
-        let account = now(builder.from_credentials(credentials)).map_err(refusal)?;
+    // What cannot be read now may be there tomorrow.
+    if let Some(Kept { credentials, email }) = Store::read_json(&path)? {
+        let account = asker.ask(builder.from_credentials(credentials))?;
         if email != settings.email {
-            now(account.update_contacts(&contact)).map_err(refusal)?;
-            if let Some(kept) = Store::read_json::<Kept>(&path) {
+            asker.ask(account.update_contacts(&contact))?;
+            if let Some(kept) = Store::read_json::<Kept>(&path)? {
                 store.write_json(&path, &Kept { email: settings.email.clone(), ..kept })?;
             }
         }
         return Ok(account);
     }
     let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
-    let made = now(builder.create(&new, settings.directory.clone(), binding.as_ref()));
-    let (account, credentials) = made.map_err(refusal)?;
+    let made = builder.create(&new, settings.directory.clone(), binding.as_ref());
+    let (account, credentials) = asker.ask(made)?;
     store.write_json(&path, &Kept { credentials, email: settings.email.clone() })?;
     Ok(account)
 }
 
-/// Forgets an account that the authority does not know.
-pub(crate) fn forget_unknown(refusal: &Refusal, asker: &Asker) {
-    if refusal.kind == Kind::NoAccount {
-        let _ = fs::remove_file(asker.store.account(&asker.settings.directory));
-    }
+/// Puts an account aside that the authority does not know.
+pub(crate) fn put_aside(asker: &Asker) -> io::Result<()> {
+    let path = asker.store.account(&asker.settings.directory);
+    fs::rename(&path, path.with_extension("unknown"))
 }
 
 /// The number and the key of an account elsewhere, with a blank between them.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use instant_acme::ExternalAccountKey;
+use instant_acme::{Error, ExternalAccountKey};
 
 use crate::hook::Hook;
-use crate::http_client::Http;
+use crate::http_client::{Http, now};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -17,12 +17,18 @@ pub(crate) struct Asker<'a> {
     pub(crate) http: Http,
     pub(crate) binding: Option<ExternalAccountKey>,
     pub(crate) hook: Option<Hook>,
-    /// Waits. Meanwhile it puts challenges on the board, and keeps the lease. An error if the server is gone.
+    /// Waits. Meanwhile it puts challenges on the board, and keeps the lease. An error if that is lost, or the server is gone.
     pub(crate) wait: &'a dyn Fn(Duration) -> Result<(), Refusal>,
 }
 
 impl Asker<'_> {
-    pub(crate) fn refusal(&self, error: &instant_acme::Error) -> Refusal {
+    /// Makes a request. The lease is renewed before, because one may take a minute.
+    pub(crate) fn ask<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Refusal> {
+        (self.wait)(Duration::ZERO)?;
+        now(request).map_err(|error| self.refusal(&error))
+    }
+
+    pub(crate) fn refusal(&self, error: &Error) -> Refusal {
         Refusal::of(error, self.http.retry_after_s())
     }
 }

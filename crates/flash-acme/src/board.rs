@@ -2,6 +2,8 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use flash_core::challenges::Challenges;
 use flash_os::shared_array::SharedWords;
@@ -26,6 +28,8 @@ const WANTED_BYTES_MAX: usize = 1 << 20;
 const CHALLENGES_BYTES_MAX: usize = 64 << 10;
 /// A longer line is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
+/// How long a line waits for a process of the server to log it.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The words of [`Board::logged`].
 const LOGGED: usize = 0;
@@ -95,12 +99,20 @@ impl Board {
     }
 
     /// Writes a line that the server logs. The line before may be lost if no process of the server has seen it.
-    pub(crate) fn say(&self, line: &str) {
-        let end = (0..=line.len().min(LINE_BYTES_MAX)).rfind(|end| line.is_char_boundary(*end)).unwrap_or(0);
-        let _ = self.line.write(&line.as_bytes()[..end]);
+    fn say(&self, line: &str) {
+        let _ = self.line.write(cut(line, LINE_BYTES_MAX).as_bytes());
     }
 
-    pub(crate) fn is_heard(&self) -> bool {
+    /// Has the server log a line, and waits until it has.
+    pub(crate) fn tell(&self, line: &str) {
+        self.say(line);
+        let give_up = Instant::now() + HEARD_WITHIN;
+        while !self.is_heard() && Instant::now() < give_up {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn is_heard(&self) -> bool {
         self.logged[LOGGED].load(Ordering::Acquire) == self.line.version()
     }
 
@@ -124,6 +136,12 @@ impl Board {
     pub(crate) fn renewed(&self) -> &AtomicU64 {
         &self.logged[RENEWED]
     }
+}
+
+/// The text, or as much of it as there is room for.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=text.len().min(bytes_max)).rfind(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
 }
 
 fn lines(certificates: &[Vec<String>]) -> String {

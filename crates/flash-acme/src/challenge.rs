@@ -13,12 +13,13 @@ use crate::store::is_token;
 /// The challenges of an order that the authority may look at. They are removed with this.
 pub(crate) struct Shown<'a> {
     asker: &'a Asker<'a>,
+    tokens: Vec<String>,
     records: Vec<Record>,
 }
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        self.asker.store.clear_challenges();
+        self.tokens.iter().for_each(|token| self.asker.store.hide(token));
         for record in &self.records {
             // The record was right, and tells nobody anything that stays a secret.
             let wait = |pause| {
@@ -34,9 +35,7 @@ impl Drop for Shown<'_> {
 
 impl<'a> Shown<'a> {
     pub(crate) fn nothing(asker: &'a Asker<'a>) -> Self {
-        // What a process has left that was killed.
-        asker.store.clear_challenges();
-        Self { asker, records: Vec::new() }
+        Self { asker, tokens: Vec::new(), records: Vec::new() }
     }
 
     /// Puts the answer for one host where the authority looks for it. Returns the kind of challenge.
@@ -48,6 +47,9 @@ impl<'a> Shown<'a> {
     ) -> Result<ChallengeType, Refusal> {
         let identifier = authorization.identifier();
         let (host, is_wildcard) = (host_of(identifier.identifier), identifier.wildcard);
+        if !is_asked(&host, hosts) {
+            return Err(Refusal::new("the authority asks about a host that the certificate is not for"));
+        }
         let offered: Vec<&ChallengeType> = authorization.challenges.iter().map(|of| &of.r#type).collect();
         let kinds = self.kinds(identifier.identifier, is_wildcard, failures);
         let Some(kind) = kinds.into_iter().find(|kind| offered.contains(&kind)) else {
@@ -62,17 +64,19 @@ impl<'a> Shown<'a> {
         let authorization = challenge.key_authorization();
         if kind == ChallengeType::Dns01 {
             let (value, hosts) = (authorization.dns_value(), hosts.to_vec());
-            let mut record = Record { host, value, hosts, remaining, output: None };
-            if let Some(hook) = &self.asker.hook {
-                record.output = Some(hook.run(&record, self.asker.wait)?);
+            let record = Record { host, value, hosts, remaining, output: None };
+            // It is removed even if the program fails, which may have set it before.
+            self.records.push(Record { output: Some(String::new()), ..record.clone() });
+            if let (Some(hook), Some(kept)) = (&self.asker.hook, self.records.last_mut()) {
+                kept.output = Some(hook.run(&record, self.asker.wait)?);
             }
-            self.records.push(record);
             return Ok(kind);
         }
         if !is_token(&challenge.token) {
             return Err(Refusal::new("the authority's token is none"));
         }
         let key_authorization = authorization.as_str().to_owned();
+        self.tokens.push(challenge.token.clone());
         self.asker.store.show(&Pending { token: challenge.token.clone(), host, key_authorization })?;
         Ok(kind)
     }
@@ -101,6 +105,29 @@ pub(crate) fn identifier(host: &str) -> Identifier {
     host.parse().map_or_else(|_| Identifier::Dns(host.into()), Identifier::Ip)
 }
 
+/// Whether a certificate for these hosts was asked for, and so `host` is to be shown to be this server's. What an authority sends is
+/// no host until then.
+fn is_asked(host: &str, hosts: &[String]) -> bool {
+    let name = |asked: &String| host_of(&identifier(asked.strip_prefix("*.").unwrap_or(asked)));
+    hosts.iter().any(|asked| name(asked).eq_ignore_ascii_case(host))
+}
+
 pub(crate) fn host_of(identifier: &Identifier) -> String {
     identifier.authorized(false).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_asks_about_the_hosts_of_the_order_alone() {
+        let hosts = ["a.example", "*.b.example", "2001:db8::1"].map(str::to_owned);
+        for host in ["a.example", "A.Example", "b.example", "2001:db8::1"] {
+            assert!(is_asked(host, &hosts), "{host}");
+        }
+        for host in ["", "c.b.example", "a\nTOKEN victim.example TOKEN.THUMBPRINT\nz", "a.example b", "*"] {
+            assert!(!is_asked(host, &hosts), "{host}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,10 +105,49 @@ fn bytes_of(mut body: BodyWrapper<Bytes>) -> Vec<u8> {
     }
 }
 
-/// The result of a future that waits for nothing but this client, whose requests block.
-pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => unreachable!("its timers are not used, and its requests are done when they return"),
+/// The result of a future that waits for nothing but this client, whose requests block. The library panics at some answers: at a URL
+/// that is none, and at a time that no clock has.
+pub(crate) fn now<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let poll = || pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+    match catch_unwind(AssertUnwindSafe(poll)) {
+        Ok(Poll::Ready(result)) => result,
+        Ok(Poll::Pending) => {
+            unreachable!("its timers are not used, and its requests are done when they return")
+        }
+        Err(_) => Err(Error::Other("its answer makes no sense".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instant_acme::Account;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Liar;
+
+    impl HttpClient for Liar {
+        fn request(
+            &self,
+            _: Request<BodyWrapper<Bytes>>,
+        ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+            let directory = r#"{"newNonce": "", "newAccount": "", "newOrder": ""}"#;
+            let (parts, ()) = http::Response::new(()).into_parts();
+            Box::pin(std::future::ready(Ok(BytesResponse { parts, body: Box::new(Bytes::from(directory)) })))
+        }
+    }
+
+    #[test]
+    fn what_the_library_cannot_read_is_an_error_and_ends_no_process() {
+        let account = instant_acme::NewAccount {
+            contact: &[],
+            terms_of_service_agreed: true,
+            only_return_existing: false,
+        };
+        for directory in ["https://localhost/dir", "https://["] {
+            let builder = Account::builder_with_http(Box::new(Liar));
+            assert!(now(builder.create(&account, directory.into(), None)).is_err(), "{directory}");
+        }
     }
 }

@@ -26,6 +26,7 @@ struct Holder {
 }
 
 const FOR_S: u64 = 180;
+const CLOCKS_DIFFER_S: u64 = 60;
 const RENEWED_EACH_S: u64 = 20;
 /// Of two that write at the same time, the later one has it. Each waits until the other one must have written, too.
 const SETTLED_S: u64 = 2;
@@ -42,25 +43,37 @@ impl Lease {
     /// Whether this process asks. Called again and again.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub(crate) fn hold(&mut self, store: &Store, now: u64) -> io::Result<bool> {
-        let holder: Option<Holder> = Store::read_json(&self.path);
+    /// If the file cannot be read or written.
+    pub(crate) fn hold(&mut self, store: &Store, clock: &dyn Fn() -> u64) -> io::Result<bool> {
+        let now = clock();
+        let holder = self.holder().inspect_err(|_| self.is_held = false)?;
+        // A time that nobody can have written now is of a clock that was wrong.
+        let is_valid = |until| until > now && until <= now + FOR_S + CLOCKS_DIFFER_S;
         match holder {
-            Some(holder) if holder.name != self.own && now < holder.until => {
+            Some(holder) if holder.name != self.own && is_valid(holder.until) => {
                 self.is_held = false;
                 return Ok(false);
             }
             Some(holder) if holder.name == self.own => {
                 self.is_held |= now >= self.written_at + SETTLED_S;
-                if now < self.written_at + RENEWED_EACH_S {
+                if (self.written_at..self.written_at + RENEWED_EACH_S).contains(&now) {
                     return Ok(self.is_held);
                 }
             }
             _ => self.is_held = false,
         }
         store.write_json(&self.path, &Holder { name: self.own.clone(), until: now + FOR_S })?;
-        self.written_at = now;
+        // Writing may have taken long, and another one may have written meanwhile.
+        self.written_at = clock();
         Ok(self.is_held)
+    }
+
+    /// Who has it. A file without sense is nobody's.
+    fn holder(&self) -> io::Result<Option<Holder>> {
+        match Store::read_json(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            read => read,
+        }
     }
 
     /// As of the last look.
@@ -70,8 +83,7 @@ impl Lease {
 
     /// The next one need not wait.
     pub(crate) fn release(&self) {
-        let holder: Option<Holder> = Store::read_json(&self.path);
-        if holder.is_some_and(|holder| holder.name == self.own) {
+        if self.holder().ok().flatten().is_some_and(|holder| holder.name == self.own) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -87,22 +99,44 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let (mut first, mut second) = (Lease::new(&store, 1), Lease::new(&store, 2));
         // Both see that nobody has it, and write.
-        assert!(!first.hold(&store, 1000).unwrap());
+        assert!(!first.hold(&store, &|| 1000).unwrap());
         fs::remove_file(&first.path).unwrap();
-        assert!(!second.hold(&store, 1000).unwrap());
+        assert!(!second.hold(&store, &|| 1000).unwrap());
         for now in 1001..1100 {
-            assert!(!first.hold(&store, now).unwrap(), "{now}");
-            assert_eq!(second.hold(&store, now).unwrap(), now >= 1002, "{now}");
+            assert!(!first.hold(&store, &|| now).unwrap(), "{now}");
+            assert_eq!(second.hold(&store, &|| now).unwrap(), now >= 1002, "{now}");
         }
         // The holder is killed.
-        let mut held = (1100..2000).filter(|now| first.hold(&store, *now).unwrap());
+        let mut held = (1100..2000).filter(|now| first.hold(&store, &|| *now).unwrap());
         let since = held.next().expect("it is held in the end");
         assert!((1200..1300).contains(&since), "{since}");
-        assert!(!second.hold(&store, since).unwrap());
+        assert!(!second.hold(&store, &|| since).unwrap());
         // It ends in order.
         second.release();
-        assert!(first.hold(&store, since + 1).unwrap());
+        assert!(first.hold(&store, &|| since + 1).unwrap());
         first.release();
-        assert!(!second.hold(&store, since + 2).unwrap() && second.hold(&store, since + 4).unwrap());
+        assert!(!second.hold(&store, &|| since + 2).unwrap() && second.hold(&store, &|| since + 4).unwrap());
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_and_a_slow_write_mislead_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (mut first, mut second) = (Lease::new(&store, 1), Lease::new(&store, 2));
+        // Its clock is decades ahead, and is set right.
+        assert!(!first.hold(&store, &|| 4_000_000_000).unwrap());
+        assert!(first.hold(&store, &|| 4_000_000_002).unwrap());
+        assert!(!second.hold(&store, &|| 1000).unwrap() && second.hold(&store, &|| 1002).unwrap());
+        assert!(!first.hold(&store, &|| 1003).unwrap());
+        second.release();
+        // Its file takes a minute to be written.
+        let times = std::cell::Cell::new(2000);
+        let slow = || times.replace(times.get() + 60);
+        assert!(!first.hold(&store, &slow).unwrap());
+        assert!(!first.hold(&store, &|| 2061).unwrap() && first.hold(&store, &|| 2062).unwrap());
+        // What cannot be read may be another's.
+        fs::remove_file(&first.path).unwrap();
+        fs::create_dir(&first.path).unwrap();
+        assert!(first.hold(&store, &|| 2063).is_err() && !first.is_held());
     }
 }

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationStatus, CertificateIdentifier, NewOrder, Order, OrderState, OrderStatus,
+    Account, AuthorizationHandle, AuthorizationStatus, Authorizations, CertificateIdentifier, NewOrder,
+    Order, OrderState, OrderStatus, RevocationReason,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 
 use crate::account;
 use crate::asker::Asker;
 use crate::challenge::{Shown, host_of, identifier};
+use crate::clock::unix_seconds;
 use crate::http_client::now;
+use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal, words_of};
 use crate::settings::KeyKind;
-use crate::store::Issued;
 
 /// Other servers with the same folder see challenges within this time.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -32,18 +34,17 @@ impl Asker<'_> {
         replaces: Option<&CertificateIdentifier<'_>>,
         failures: u32,
     ) -> Result<Issued, Refusal> {
-        let mut replaces = replaces;
-        let mut last = None;
+        let (mut replaces, mut has_account, mut last) = (replaces, true, None);
         for _ in 0..TRIES {
             let refusal = match self.try_to_obtain(hosts, replaces, failures) {
                 Ok(issued) => return Ok(issued),
                 Err(refusal) => refusal,
             };
-            account::forget_unknown(&refusal, self);
             match refusal.kind {
                 Kind::CannotReplace => replaces = None,
-                Kind::BadNonce | Kind::NoAccount => {}
-                Kind::ServerEnded | Kind::Other => return Err(refusal),
+                Kind::BadNonce => {}
+                Kind::NoAccount if std::mem::take(&mut has_account) => account::put_aside(self)?,
+                _ => return Err(refusal),
             }
             last = Some(refusal);
         }
@@ -65,7 +66,7 @@ impl Asker<'_> {
         if let Some(id) = replaces {
             new = new.replaces(id.clone().into_owned());
         }
-        let mut order = now(account.new_order(&new)).map_err(|error| match self.refusal(&error) {
+        let mut order = self.ask(account.new_order(&new)).map_err(|refusal| match refusal {
             // It may know nothing of the certificate to be replaced.
             Refusal { kind: Kind::Other, retry_after_s: None, why } if replaces.is_some() => {
                 Refusal { kind: Kind::CannotReplace, retry_after_s: None, why }
@@ -83,13 +84,18 @@ impl Asker<'_> {
         let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
         params.distinguished_name = DistinguishedName::new();
         let request = params.serialize_request(&key).map_err(Refusal::new)?;
-        now(order.finalize_csr(request.der())).map_err(|error| self.refusal(&error))?;
+        self.ask(order.finalize_csr(request.der()))?;
         let chain = self.wait_for_certificate(&mut order)?;
         let pem = key.serialize_pem() + &chain;
         let issued = Issued::of_pem(pem.as_bytes())
             .filter(|issued| issued.is_for(hosts))
             .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
-        self.store.write(&self.store.certificate_path(&hosts[0]), pem.as_bytes())?;
+        if issued.life.ends <= unix_seconds() {
+            return Err(Refusal::new(
+                "what the authority has issued has expired, or this machine's clock is wrong",
+            ));
+        }
+        self.store.write_certificate(&hosts[0], pem.as_bytes())?;
         Ok(issued)
     }
 
@@ -103,8 +109,7 @@ impl Asker<'_> {
         let mut shown = Shown::nothing(self);
         let mut kinds = Vec::new();
         let mut authorizations = order.authorizations();
-        while let Some(authorization) = now(authorizations.next()) {
-            let mut authorization = authorization.map_err(|error| self.refusal(&error))?;
+        while let Some(mut authorization) = self.next(&mut authorizations)? {
             let remaining = hosts.len().saturating_sub(kinds.len() + 1);
             kinds.push(match authorization.status {
                 AuthorizationStatus::Valid => None,
@@ -115,14 +120,18 @@ impl Asker<'_> {
             (self.wait)(SEEN_WITHIN)?;
         }
         let (mut authorizations, mut kinds) = (order.authorizations(), kinds.into_iter());
-        while let Some(authorization) = now(authorizations.next()) {
-            let mut authorization = authorization.map_err(|error| self.refusal(&error))?;
+        while let Some(mut authorization) = self.next(&mut authorizations)? {
             let Some(kind) = kinds.next().flatten() else { continue };
             if let Some(mut challenge) = authorization.challenge(kind) {
-                now(challenge.set_ready()).map_err(|error| self.refusal(&error))?;
+                self.ask(challenge.set_ready())?;
             }
         }
         Ok(shown)
+    }
+
+    fn next<'a>(&self, all: &'a mut Authorizations<'_>) -> Result<Option<AuthorizationHandle<'a>>, Refusal> {
+        let next = all.next();
+        self.ask(async { next.await.transpose() })
     }
 
     fn wait_until_ready(&self, account: &Account, order: &mut Order) -> Result<(), Refusal> {
@@ -137,7 +146,7 @@ impl Asker<'_> {
     fn wait_for_certificate(&self, order: &mut Order) -> Result<String, Refusal> {
         let is_over = |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
         self.wait_until(order, is_over)?;
-        let chain = now(order.certificate()).map_err(|error| self.refusal(&error))?;
+        let chain = self.ask(order.certificate())?;
         chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
     }
 
@@ -150,11 +159,11 @@ impl Asker<'_> {
             }
             (self.wait)(pause)?;
             waited += pause;
-            match now(order.refresh()) {
+            match self.ask(order.refresh()) {
                 Ok(_) => {}
                 // The next one brings its own.
-                Err(error) if self.refusal(&error).kind == Kind::BadNonce => continue,
-                Err(error) => return Err(self.refusal(&error)),
+                Err(Refusal { kind: Kind::BadNonce, .. }) => continue,
+                Err(refusal) => return Err(refusal),
             }
             let asked = self.http.retry_after_s().map_or(pause * 2, Duration::from_secs);
             pause = asked.clamp(LOOK_MIN, LOOK_MAX);
@@ -165,9 +174,9 @@ impl Asker<'_> {
     /// What the authority says of the challenges that it has looked at in vain.
     fn why_invalid(&self, account: &Account, order: &mut Order) -> Refusal {
         let mut reasons = Vec::new();
-        if let Ok(mut order) = now(account.order(order.url().to_owned())) {
+        if let Ok(mut order) = self.ask(account.order(order.url().to_owned())) {
             let mut authorizations = order.authorizations();
-            while let Some(Ok(authorization)) = now(authorizations.next()) {
+            while let Ok(Some(authorization)) = self.next(&mut authorizations) {
                 let problems =
                     authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
                 let host = host_of(authorization.identifier().identifier);
@@ -185,6 +194,7 @@ impl Asker<'_> {
     ) -> Result<Option<(std::ops::Range<u64>, u64)>, Refusal> {
         let account = account::open(self)?;
         let second = |time: i64| u64::try_from(time).unwrap_or_default();
+        (self.wait)(Duration::ZERO)?;
         match now(account.renewal_info(id)) {
             Ok((info, again)) => {
                 let window = info.suggested_window;
@@ -201,7 +211,8 @@ impl Asker<'_> {
         use rustls::pki_types::{CertificateDer, pem::PemObject};
         let certificate =
             CertificateDer::from_pem_file(self.store.certificate_path(host)).map_err(Refusal::new)?;
-        let request = instant_acme::RevocationRequest { certificate: &certificate, reason: None };
-        now(account::open(self)?.revoke(&request)).map_err(|error| self.refusal(&error))
+        let reason = Some(RevocationReason::KeyCompromise);
+        let request = instant_acme::RevocationRequest { certificate: &certificate, reason };
+        self.ask(account::open(self)?.revoke(&request))
     }
 }

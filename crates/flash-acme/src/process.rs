@@ -1,25 +1,25 @@
 //! The process that asks an authority for certificates: it looks each second what is wanted and what is due.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
-use std::{cell::RefCell, thread};
+use std::time::{Duration, Instant};
 
 use flash_os::shared_text::SharedText;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::account;
 use crate::asker::Asker;
-use crate::board::{Board, Pending};
+use crate::board::{Board, Pending, cut};
+use crate::clock::unix_seconds;
 use crate::hook::Hook;
 use crate::http_client::Http;
 use crate::lease::Lease;
 use crate::refusal::{Kind, Refusal};
-use crate::renewal::pause_s;
 use crate::settings::Settings;
-use crate::store::{Issued, State, Store};
+use crate::store::Store;
+use crate::wanted::{self, Wanted};
 
 /// Gives up the rights that the process does not need.
 pub type Sandbox<'a> = &'a dyn Fn() -> io::Result<()>;
@@ -40,22 +40,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// How often a server says what it wants, and looks what others want.
 const SHARED_EACH_S: u64 = 10;
 const LOOK: Duration = Duration::from_secs(1);
-/// A failure that goes on is logged again after that long.
-const LOGGED_EACH_S: u64 = 24 * 3600;
-/// When an authority that gives no advice, or cannot be asked for it, is asked again.
-const ADVICE_S: u64 = 6 * 3600;
-const ADVICE_S_MIN: u64 = 60;
-/// How long a line waits for a process of the server to log it.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
-
-/// A certificate that is wanted.
-struct Wanted {
-    hosts: Vec<String>,
-    issued: Option<Issued>,
-    state: State,
-    /// For the error log, once the state is on disk.
-    line: Option<String>,
-}
+/// Of the reason of a failure, for the server's status: as much of it as there is room for with so many.
+const REASON_BYTES_MAX: [usize; 5] = [500, 200, 80, 30, 0];
 
 /// What goes on while an order waits.
 struct Background<'a> {
@@ -63,7 +49,13 @@ struct Background<'a> {
     server: &'a OwnedFd,
     store: Store,
     lease: Lease,
-    shown: Vec<Pending>,
+    /// What is on the board, once that is known.
+    shown: Option<Vec<Pending>>,
+    /// What the server wants, by which version of the board, and how often and when other servers were told.
+    own: Vec<Vec<String>>,
+    version: u64,
+    told: u64,
+    told_at: u64,
 }
 
 /// Reads what the process will read besides its folder.
@@ -81,8 +73,10 @@ pub fn check(settings: &Settings) -> io::Result<()> {
 /// If the folder cannot be used, or the authority could not be verified. The server has logged it.
 pub fn run(process: &Process<'_>) -> io::Result<()> {
     let result = ask(process);
-    if let Err(error) = &result {
-        say(process.board, &format!("no certificates are asked for: {error}"));
+    // Of what has no address, its certificates' lines tell.
+    if let Some(error) = result.as_ref().err().filter(|error| error.kind() != io::ErrorKind::HostUnreachable)
+    {
+        process.board.tell(&format!("no certificates are asked for: {error}"));
         // The next one would find the same.
         let _ = wait_for_end(process.server, PAUSE);
     }
@@ -99,58 +93,66 @@ fn ask(process: &Process<'_>) -> io::Result<()> {
     let _ = ("localhost", 443).to_socket_addrs();
     sandbox()?;
     let lease = Lease::new(&store, board.server);
-    let background =
-        RefCell::new(Background { board, server, store: store.clone(), lease, shown: Vec::new() });
-    let wait = |pause: Duration| background.borrow_mut().wait(pause);
+    let background = RefCell::new(Background::new(board, server, store.clone(), lease));
+    let wait = |pause: Duration| {
+        let mut background = background.borrow_mut();
+        background.wait(pause)?;
+        if background.lease.is_held() { Ok(()) } else { Err(Refusal::lease_lost()) }
+    };
     let asker = Asker { settings: settings.clone(), store, http, binding, hook, wait: &wait };
-    let ended = keep_asking(&asker, board, failures, &|| background.borrow().lease.is_held());
+    let ended = keep_asking(&asker, &background, failures);
     background.borrow().lease.release();
     asker.store.want_no_more(board.server);
     match ended {
         Refusal { kind: Kind::ServerEnded, .. } => Ok(()),
+        // The next process reads anew how names are looked up.
+        Refusal { kind: Kind::NoAddress, why, .. } => {
+            let _ = wait_for_end(server, PAUSE);
+            Err(io::Error::new(io::ErrorKind::HostUnreachable, why))
+        }
         Refusal { why, .. } => Err(io::Error::other(why)),
     }
 }
 
 /// Asks for what is due, until something keeps this process from it.
-fn keep_asking(
-    asker: &Asker<'_>,
-    board: &Board,
-    failures: &SharedText,
-    holds_lease: &dyn Fn() -> bool,
-) -> Refusal {
-    let (mut own, mut all) = (Vec::new(), Vec::new());
-    let (mut version, mut shared_at, mut was_held) = (0, 0, false);
+fn keep_asking(asker: &Asker<'_>, background: &RefCell<Background<'_>>, failures: &SharedText) -> Refusal {
+    let (mut all, mut known_told, mut was_held) = (Vec::new(), 0, false);
+    let mut asks_from = Instant::now();
     loop {
-        if let Err(ended) = (asker.wait)(LOOK) {
+        if let Err(ended) = background.borrow_mut().wait(LOOK) {
             return ended;
         }
-        let (now, is_held) = (unix_seconds(), holds_lease());
-        let is_new = board.wanted_since(&mut version).map(|wanted| own = wanted).is_some();
-        if is_new || is_held != was_held || now >= shared_at + SHARED_EACH_S {
-            shared_at = now;
-            if let Err(error) = asker.store.want(board.server, &own, now) {
-                return error.into();
-            }
+        let (board, own, is_held, told) = {
+            let of = background.borrow();
+            (of.board, of.own.clone(), of.lease.is_held(), of.told)
+        };
+        if is_held && !was_held {
+            asker.store.clear_leftovers();
+        }
+        if told != known_told || is_held != was_held {
+            known_told = told;
             let mut known = if was_held { std::mem::take(&mut all) } else { Vec::new() };
             let find = |hosts| match known.iter().position(|wanted: &Wanted| wanted.hosts == hosts) {
                 Some(at) => known.swap_remove(at),
                 // Another server may have asked for it.
                 None => Wanted::find(hosts, &asker.store),
             };
-            let wanted = if is_held { asker.store.all_wanted(&own, now) } else { own.clone() };
+            let wanted = if is_held { asker.store.all_wanted(&own, unix_seconds()) } else { own.clone() };
             all = wanted.into_iter().map(find).collect();
         }
         was_held = is_held;
         if is_held {
             let is_requested = asker.store.take_requests();
-            for wanted in &mut all {
-                if is_requested(&wanted.hosts[0]) {
-                    (wanted.state.renew_at, wanted.state.retry_at) = (0, 0);
-                    // The server may end before it is done.
-                    let _ = asker.store.keep(&wanted.hosts[0], &wanted.state);
+            all.iter_mut()
+                .filter(|wanted| is_requested(&wanted.hosts[0]))
+                .for_each(|wanted| wanted.request(asker));
+            if Instant::now() >= asks_from {
+                match wanted::take_turn(&mut all, asker, board) {
+                    Some(Kind::NoAddress) => return Refusal::no_address(),
+                    // Others would have to wait for it as long.
+                    Some(_) => asks_from = Instant::now() + PAUSE,
+                    None => {}
                 }
-                wanted.look_after_and_tell(asker, board);
             }
         }
         // The first ones are those of this server.
@@ -175,14 +177,18 @@ pub fn revoke(settings: &Settings, host: &str) -> io::Result<()> {
     asker.revoke(host).map_err(|refusal| io::Error::other(refusal.why))
 }
 
-/// Tells the server what has failed, in the authority's words, if they have changed.
+/// Tells the server what has failed, in the authority's words, if they have changed. The more there is, the shorter.
 fn tell(failures: &SharedText, certificates: &[Wanted]) {
-    let failed = certificates.iter().filter(|wanted| wanted.state.failures > 0);
-    let line = |wanted: &Wanted| format!("{} {}\n", wanted.hosts[0], wanted.state.failure.replace('\n', " "));
-    let text: String = failed.map(line).collect();
-    if text.as_bytes() != failures.read() {
-        let _ = failures.write(text.as_bytes());
-    }
+    let failed = || certificates.iter().filter(|wanted| wanted.state.failures > 0);
+    let fits = |bytes_max: &usize| {
+        let line = |wanted: &Wanted| {
+            let reason = wanted.state.failure.replace('\n', " ");
+            format!("{} {}\n", wanted.hosts[0], cut(&reason, *bytes_max))
+        };
+        let text: String = failed().map(line).collect();
+        text.as_bytes() == failures.read() || failures.write(text.as_bytes()).is_ok()
+    };
+    let _ = REASON_BYTES_MAX.iter().find(|bytes_max| fits(bytes_max));
 }
 
 /// Waits that long. An error if the server ends: it sends nothing else.
@@ -194,21 +200,22 @@ fn wait_for_end(server: &OwnedFd, pause: Duration) -> Result<(), Refusal> {
     }
 }
 
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
+impl<'a> Background<'a> {
+    fn new(board: &'a Board, server: &'a OwnedFd, store: Store, lease: Lease) -> Self {
+        Self { board, server, store, lease, shown: None, own: Vec::new(), version: 0, told: 0, told_at: 0 }
+    }
 
-impl Background<'_> {
-    /// Waits, shows what is pending, and keeps the lease. An error if the server is gone.
+    /// Waits, shows what is pending, keeps the lease, and says what the server wants. An error if the server is gone.
     fn wait(&mut self, pause: Duration) -> Result<(), Refusal> {
         let until = Instant::now() + pause;
         loop {
             let pending = self.store.pending();
-            if pending != self.shown {
+            if self.shown.as_ref() != Some(&pending) {
                 self.board.show(&pending)?;
-                self.shown = pending;
+                self.shown = Some(pending);
             }
-            self.lease.hold(&self.store, unix_seconds())?;
+            self.lease.hold(&self.store, &unix_seconds)?;
+            self.tell_others()?;
             let left = until.saturating_duration_since(Instant::now()).min(LOOK);
             wait_for_end(self.server, left)?;
             if Instant::now() >= until {
@@ -216,119 +223,40 @@ impl Background<'_> {
             }
         }
     }
-}
 
-impl Wanted {
-    fn find(hosts: Vec<String>, store: &Store) -> Self {
-        let (issued, state) = (store.issued(&hosts[0]), store.state(&hosts[0]));
-        Self { hosts, issued, state, line: None }
-    }
-
-    /// Asks the authority if it is time. Keeps what comes of it, and has the server log it.
-    fn look_after_and_tell(&mut self, asker: &Asker<'_>, board: &Board) {
-        let before = self.state.clone();
-        self.look_after(asker, board);
-        if self.state != before {
-            let _ = asker.store.keep(&self.hosts[0], &self.state);
-        }
-        if let Some(line) = self.line.take() {
-            say(board, &line);
-        }
-    }
-
-    fn look_after(&mut self, asker: &Asker<'_>, board: &Board) {
+    fn tell_others(&mut self) -> io::Result<()> {
         let now = unix_seconds();
-        let (id, authority) =
-            (self.issued.as_ref().map(|issued| issued.id.to_string()), &asker.settings.directory);
-        if self.state.hosts != self.hosts || self.state.authority != *authority {
-            // What failed was another question. What another authority has issued is replaced now.
-            let is_anothers = !self.state.authority.is_empty() && self.state.authority != *authority;
-            let certificate = id.clone().filter(|_| is_anothers).unwrap_or_default();
-            self.state = State { certificate, ..self.new_state(asker) };
+        let is_new = self.board.wanted_since(&mut self.version).map(|wanted| self.own = wanted).is_some();
+        if is_new || !(self.told_at..self.told_at + SHARED_EACH_S).contains(&now) {
+            (self.told, self.told_at) = (self.told + 1, now);
+            self.store.want(self.board.server, &self.own, now)?;
         }
-        match &self.issued {
-            Some(issued) if issued.is_for(&self.hosts) => {
-                if id.is_some_and(|id| id != self.state.certificate) {
-                    self.state.begin(issued);
-                }
-                if self.state.advice_at <= now && self.state.retry_at <= now {
-                    self.take_advice(asker, now);
-                }
-            }
-            _ => self.state.renew_at = 0,
-        }
-        if now >= self.state.renew_at.max(self.state.retry_at) {
-            self.renew(asker, board);
-        }
-    }
-
-    fn new_state(&self, asker: &Asker<'_>) -> State {
-        let (hosts, authority) = (self.hosts.clone(), asker.settings.directory.clone());
-        State { hosts, authority, ..State::default() }
-    }
-
-    fn take_advice(&mut self, asker: &Asker<'_>, now: u64) {
-        let Some(issued) = &self.issued else { return };
-        let again = match asker.advice(&issued.id) {
-            Ok(Some((window, again))) => {
-                // A window that has not changed leaves the moment that was chosen in it.
-                if !window.contains(&self.state.renew_at) {
-                    self.state.renew_at = issued.life.renewal_within(&window, fastrand::f64());
-                }
-                again
-            }
-            // The certificate is renewed in time without it.
-            Ok(None) | Err(_) => ADVICE_S,
-        };
-        self.state.advice_at = now + again.clamp(ADVICE_S_MIN, ADVICE_S);
-    }
-
-    fn renew(&mut self, asker: &Asker<'_>, board: &Board) {
-        let hosts = self.hosts.join(", ");
-        let replaces = self.issued.as_ref().map(|issued| &issued.id);
-        let result = asker.obtain(&self.hosts, replaces, self.state.failures);
-        let now = unix_seconds();
-        match result {
-            Ok(issued) => {
-                board.renewed().fetch_add(1, Ordering::Release);
-                let days = issued.life.ends.saturating_sub(now) / (24 * 3600);
-                let by = &asker.settings.directory;
-                self.line =
-                    Some(format!("{hosts}: {by} has issued a certificate, which expires in {days} days"));
-                self.state = self.new_state(asker);
-                self.state.begin(&issued);
-                self.issued = Some(issued);
-            }
-            Err(Refusal { kind: Kind::ServerEnded, .. }) => {}
-            Err(refusal) => {
-                let failures = self.state.failures.saturating_add(1);
-                let pause = pause_s(failures, refusal.retry_after_s, fastrand::f64());
-                let logged_at = self.state.logged_at;
-                let is_logged = self.state.failures == 0 || now >= logged_at + LOGGED_EACH_S;
-                self.state = State {
-                    failures,
-                    retry_at: now + pause,
-                    logged_at: if is_logged { now } else { logged_at },
-                    failure: refusal.why,
-                    ..self.state.clone()
-                };
-                if is_logged {
-                    let why = &self.state.failure;
-                    self.line = Some(format!(
-                        "{hosts}: no certificate was issued: {why}; the next try is in {} minutes",
-                        pause.div_ceil(60)
-                    ));
-                }
-            }
-        }
+        Ok(())
     }
 }
 
-/// Has the server log a line, and waits until it has.
-fn say(board: &Board, line: &str) {
-    board.say(line);
-    let give_up = Instant::now() + HEARD_WITHIN;
-    while !board.is_heard() && Instant::now() < give_up {
-        thread::sleep(Duration::from_millis(50));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::Refusal;
+
+    #[test]
+    fn many_failures_are_told_with_shorter_reasons() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let failures = SharedText::new(64 << 10).unwrap();
+        for count in [1, 100, 1000] {
+            let failed = |number: usize| {
+                let mut wanted = Wanted::find(vec![format!("host{number}.example")], &store);
+                wanted.state.fail(Refusal::new("no\n".repeat(1000)), 1_800_000_000);
+                wanted
+            };
+            tell(&failures, &(0..count).map(failed).collect::<Vec<_>>());
+            let text = String::from_utf8(failures.read()).unwrap();
+            assert_eq!(text.lines().count(), count);
+            assert!(text.lines().all(|line| line.contains(".example no no")), "{text}");
+        }
+        tell(&failures, &[]);
+        assert!(failures.is_empty());
     }
 }

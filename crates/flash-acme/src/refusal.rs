@@ -22,11 +22,19 @@ pub(crate) enum Kind {
     NoAccount,
     /// The certificate to be replaced has been replaced, or is not known.
     CannotReplace,
+    /// The authority's server has no address. A sandbox has its look-ups by files that others may have replaced.
+    NoAddress,
+    /// It does not answer, and would not for another certificate either.
+    Unreachable,
     /// Nothing was refused: this server ends.
     ServerEnded,
+    /// The same: another server asks now.
+    LeaseLost,
     Other,
 }
 
+/// How the standard library says so.
+const LOOK_UP_FAILED: &str = "failed to lookup address information";
 /// RFC 8555 §6.7.
 const ERRORS: &str = "urn:ietf:params:acme:error:";
 
@@ -39,9 +47,18 @@ impl Refusal {
         Self { kind: Kind::ServerEnded, ..Self::new("the server has ended") }
     }
 
+    pub(crate) fn no_address() -> Self {
+        Self { kind: Kind::NoAddress, ..Self::new("the authority's server has no address") }
+    }
+
+    pub(crate) fn lease_lost() -> Self {
+        Self { kind: Kind::LeaseLost, ..Self::new("another server asks") }
+    }
+
     pub(crate) fn of(error: &Error, retry_after_s: Option<u64>) -> Self {
         let Error::Api(problem) = error else {
-            return Self::new(format_args!("cannot ask the authority: {error}"));
+            let why = format_args!("cannot ask the authority: {error}");
+            return Self { kind: kind_of(error), ..Self::new(why) };
         };
         let kind = match problem.r#type.as_deref().and_then(|kind| kind.strip_prefix(ERRORS)) {
             Some("badNonce") => Kind::BadNonce,
@@ -50,6 +67,17 @@ impl Refusal {
             _ => Kind::Other,
         };
         Self { why: words_of(problem), retry_after_s, kind }
+    }
+}
+
+/// Of what is no answer.
+fn kind_of(error: &Error) -> Kind {
+    let Error::Other(other) = error else { return Kind::Other };
+    match other.downcast_ref::<ureq::Error>() {
+        Some(ureq::Error::HostNotFound) => Kind::NoAddress,
+        Some(ureq::Error::Io(error)) if error.to_string().starts_with(LOOK_UP_FAILED) => Kind::NoAddress,
+        Some(_) => Kind::Unreachable,
+        None => Kind::Other,
     }
 }
 

@@ -15,10 +15,20 @@ const SHORT_S: u64 = 10 * DAY_S;
 /// The first pause after a failure. Each further one is three times as long.
 const PAUSE_S: u64 = 60;
 const PAUSE_S_MAX: u64 = 6 * 3600;
+/// An authority that asks to wait longer is mistaken, or wants no certificate to be renewed.
+pub(crate) const RETRY_AFTER_S_MAX: u64 = 7 * DAY_S;
+/// After a success, whatever an authority advises or a clock says.
+const SUCCESS_PAUSE_S_MAX: u64 = 3600;
+const SUCCESS_SHARE: u64 = 20;
 
 impl Life {
     fn share(self, share: f64) -> u64 {
         self.begins + (self.ends.saturating_sub(self.begins) as f64 * share) as u64
+    }
+
+    /// How long after it was issued the next one is asked for at the earliest.
+    pub(crate) fn pause_s(self) -> u64 {
+        (self.ends.saturating_sub(self.begins) / SUCCESS_SHARE).min(SUCCESS_PAUSE_S_MAX)
     }
 
     fn is_short(self) -> bool {
@@ -46,7 +56,7 @@ impl Life {
 pub(crate) fn pause_s(failures: u32, retry_after_s: Option<u64>, chance: f64) -> u64 {
     let pause = PAUSE_S.saturating_mul(3_u64.saturating_pow(failures.saturating_sub(1))).min(PAUSE_S_MAX);
     let pause = pause + (pause as f64 * chance / 10.0) as u64;
-    pause.max(retry_after_s.unwrap_or_default())
+    pause.max(retry_after_s.unwrap_or_default().min(RETRY_AFTER_S_MAX))
 }
 
 #[cfg(test)]
@@ -102,6 +112,7 @@ mod tests {
         let pauses: Vec<u64> = (1..9).map(|failures| pause_s(failures, None, 0.0)).collect();
         assert_eq!(pauses, [60, 180, 540, 1620, 4860, 14_580, 21_600, 21_600]);
         assert_eq!(pause_s(1, Some(3600), 0.0), 3600);
+        assert_eq!(pause_s(1, Some(u64::MAX), 0.0), RETRY_AFTER_S_MAX);
         assert_eq!(pause_s(u32::MAX, Some(60), 0.0), PAUSE_S_MAX);
     }
 }

@@ -1,19 +1,18 @@
 //! The folder where accounts, certificates and what has failed are kept. Each file is for its user alone, and is replaced by renaming.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use instant_acme::CertificateIdentifier;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use flash_tls::{Certificate, CertificateFiles};
+use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::board::Pending;
-use crate::renewal::Life;
+use crate::issued::Issued;
+use crate::state::State;
 
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -32,51 +31,15 @@ const SERVERS: &str = "servers";
 const FOLDERS: [&str; 6] = [ACCOUNTS, CERTIFICATES, STATES, CHALLENGES, REQUESTS, SERVERS];
 /// A server that has not said so again by then wants nothing any more.
 const WANTED_FOR_S: u64 = 300;
-
-/// What is known of a certificate beside itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct State {
-    pub hosts: Vec<String>,
-    /// The directory of the authority that is asked.
-    pub authority: String,
-    /// The certificate that this is about; empty without one.
-    pub certificate: String,
-    /// When it is renewed.
-    pub renew_at: u64,
-    /// When the authority is asked again for its advice.
-    pub advice_at: u64,
-    /// In a row.
-    pub failures: u32,
-    /// In the authority's own words.
-    pub failure: String,
-    /// When the failure was logged.
-    pub logged_at: u64,
-    /// Nothing is asked before.
-    pub retry_at: u64,
-}
+const CLOCKS_DIFFER_S: u64 = 60;
+/// What the names of files begin with that are not written to their end.
+const UNFINISHED: &str = ".tmp";
 
 /// What a server wants.
 #[derive(Serialize, Deserialize)]
 struct Wants {
     until: u64,
     certificates: Vec<Vec<String>>,
-}
-
-/// A certificate that was issued.
-#[derive(Clone, Debug)]
-pub(crate) struct Issued {
-    pub(crate) id: CertificateIdentifier<'static>,
-    pub(crate) life: Life,
-    pub(crate) names: Vec<String>,
-}
-
-impl State {
-    /// It is about this certificate from now on, about which the authority has given no advice.
-    pub(crate) fn begin(&mut self, issued: &Issued) {
-        self.certificate = issued.id.to_string();
-        (self.renew_at, self.advice_at) = (issued.life.renewal(fastrand::f64()), 0);
-    }
 }
 
 /// The file of the certificate whose first host this is, with its key in front of it.
@@ -91,8 +54,14 @@ fn name_of(host: &str) -> String {
 
 impl Store {
     /// # Errors
-    /// If a folder cannot be made.
+    /// If a folder cannot be made, or if another user decides what is in it.
     pub fn open(folder: &Path) -> io::Result<Self> {
+        let found = fs::metadata(folder)?;
+        if found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            let why =
+                format!("{}: the server's user has to own it, and no other may write it", folder.display());
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
         for name in FOLDERS {
             match DirBuilder::new().mode(0o700).create(folder.join(name)) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -116,17 +85,39 @@ impl Store {
         &self.folder
     }
 
-    pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        // Its mode is 0600.
-        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.folder))?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.write_checked(path, bytes, |_| Ok(()))
     }
 
-    pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    /// Writes a file whose content is right as a file.
+    fn write_checked(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        check: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(&self.folder);
+        // Its mode is 0600.
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        check(file.path())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        // Its name.
+        File::open(folder)?.sync_all()
+    }
+
+    /// # Errors
+    /// InvalidData if the file has another content.
+    pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+        let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        match fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|error| failed(io::Error::new(ErrorKind::InvalidData, error))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
@@ -145,8 +136,11 @@ impl Store {
     }
 
     /// What is known of the certificate whose first host this is.
-    pub fn state(&self, host: &str) -> State {
-        Self::read_json(&self.state_path(host)).unwrap_or_default()
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn state(&self, host: &str) -> io::Result<State> {
+        Self::read_json(&self.state_path(host)).map(Option::unwrap_or_default)
     }
 
     pub(crate) fn keep(&self, host: &str, state: &State) -> io::Result<()> {
@@ -155,6 +149,21 @@ impl Store {
 
     pub(crate) fn certificate_path(&self, host: &str) -> PathBuf {
         file_of(&self.folder, host)
+    }
+
+    /// Keeps a certificate behind its key.
+    ///
+    /// # Errors
+    /// Also if the server could not use it.
+    pub(crate) fn write_certificate(&self, host: &str, pem: &[u8]) -> io::Result<()> {
+        self.write_checked(&self.certificate_path(host), pem, |path| {
+            let files = CertificateFiles { certificate: path.into(), key: path.into(), stand_in: Vec::new() };
+            let read = Certificate::read(&files, &|path| File::open(path));
+            read.map(drop).map_err(|why| {
+                let why = why.replace(&*path.to_string_lossy(), "its file");
+                io::Error::other(format!("what the authority has issued cannot be used: {why}"))
+            })
+        })
     }
 
     /// The present certificate, if it can be read.
@@ -204,15 +213,17 @@ impl Store {
         let mut all = own.to_vec();
         for file in fs::read_dir(self.folder.join(SERVERS)).into_iter().flatten().flatten() {
             match Self::read_json::<Wants>(&file.path()) {
-                Some(wants) if now < wants.until => {
+                Ok(Some(wants))
+                    if (now + 1..=now + WANTED_FOR_S + CLOCKS_DIFFER_S).contains(&wants.until) =>
+                {
                     for hosts in wants.certificates {
                         if hosts.first().is_some_and(|host| all.iter().all(|known| known[0] != *host)) {
                             all.push(hosts);
                         }
                     }
                 }
-                Some(_) => _ = fs::remove_file(file.path()),
-                None => {}
+                Ok(Some(_)) => _ = fs::remove_file(file.path()),
+                Ok(None) | Err(_) => {}
             }
         }
         all
@@ -229,7 +240,9 @@ impl Store {
         let read = |file: fs::DirEntry| {
             let token = file.file_name().into_string().ok().filter(|name| is_token(name))?;
             let text = fs::read_to_string(file.path()).ok()?;
-            let (host, key_authorization) = text.split_once(' ')?;
+            // On the board each has a line.
+            let (host, key_authorization) =
+                text.split_once(' ').filter(|_| !text.contains(char::is_control))?;
             Some(Pending { token, host: host.into(), key_authorization: key_authorization.into() })
         };
         let mut pending: Vec<Pending> = files.filter_map(read).collect();
@@ -237,8 +250,18 @@ impl Store {
         pending
     }
 
-    pub(crate) fn clear_challenges(&self) {
-        for file in fs::read_dir(self.folder.join(CHALLENGES)).into_iter().flatten().flatten() {
+    pub(crate) fn hide(&self, token: &str) {
+        let _ = fs::remove_file(self.folder.join(CHALLENGES).join(token));
+    }
+
+    /// Removes what a process has left that was killed while it held the lease.
+    pub(crate) fn clear_leftovers(&self) {
+        let in_folder = |name| fs::read_dir(self.folder.join(name)).into_iter().flatten().flatten();
+        let is_unfinished =
+            |file: &fs::DirEntry| file.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+        let unfinished =
+            [ACCOUNTS, CERTIFICATES, STATES].into_iter().flat_map(in_folder).filter(is_unfinished);
+        for file in unfinished.chain(in_folder(CHALLENGES)) {
             let _ = fs::remove_file(file.path());
         }
     }
@@ -248,38 +271,6 @@ impl Store {
 pub(crate) fn is_token(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=200).contains(&text.len()) && text.bytes().all(is_letter)
-}
-
-impl Issued {
-    pub(crate) fn of_pem(pem: &[u8]) -> Option<Self> {
-        let leaf = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
-        let id = CertificateIdentifier::try_from(&leaf).ok()?.into_owned();
-        let (_, leaf) = X509Certificate::from_der(&leaf).ok()?;
-        let second = |seconds: i64| u64::try_from(seconds).unwrap_or_default();
-        let validity = leaf.validity();
-        let life = Life {
-            begins: second(validity.not_before.timestamp()),
-            ends: second(validity.not_after.timestamp()),
-        };
-        let names = leaf.subject_alternative_name().ok()??.value.general_names.iter();
-        let names = names.filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
-            GeneralName::IPAddress(bytes) => address(bytes),
-            _ => None,
-        });
-        Some(Self { id, life, names: names.collect() })
-    }
-
-    /// Whether it is for these hosts and for no others.
-    pub(crate) fn is_for(&self, hosts: &[String]) -> bool {
-        self.names.len() == hosts.len() && hosts.iter().all(|host| self.names.contains(host))
-    }
-}
-
-fn address(bytes: &[u8]) -> Option<String> {
-    let v4 = <[u8; 4]>::try_from(bytes).map(|bytes| std::net::Ipv4Addr::from(bytes).to_string());
-    let v6 = <[u8; 16]>::try_from(bytes).map(|bytes| std::net::Ipv6Addr::from(bytes).to_string());
-    v4.or(v6).ok()
 }
 
 #[cfg(test)]
@@ -294,13 +285,60 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let state = State { hosts: vec!["*.example".into()], failures: 3, ..State::default() };
         store.keep("*.example", &state).unwrap();
-        assert_eq!(store.state("*.example"), state);
+        assert_eq!(store.state("*.example").unwrap(), state);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&store.state_path("*.example")), 0o600);
         assert_eq!(mode(&folder.path().join(CERTIFICATES)), 0o700);
-        assert_eq!(store.state("b.example"), State::default());
+        assert_eq!(store.state("b.example").unwrap(), State::default());
         fs::write(store.state_path("*.example"), "{").unwrap();
-        assert_eq!(store.state("*.example"), State::default());
+        let why = store.state("*.example").unwrap_err().to_string();
+        assert!(why.contains("_.example.json"), "{why}");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(Store::open(folder.path()).is_err(), "others may put a link in the place of a folder");
+    }
+
+    #[test]
+    fn what_the_server_could_not_use_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let [key, other] = [(); 2].map(|()| rcgen::KeyPair::generate().unwrap());
+        let params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        let leaf = params.self_signed(&key).unwrap().pem();
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        for (pem, why) in [
+            (other.serialize_pem() + &leaf, "its file: this is not the key"),
+            (key.serialize_pem() + &leaf + broken, "no certificate"),
+        ] {
+            let error = store.write_certificate("a.example", pem.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            assert!(store.issued("a.example").is_none());
+        }
+        store.write_certificate("a.example", (key.serialize_pem() + &leaf).as_bytes()).unwrap();
+        // It names no key of its issuer.
+        let issued = store.issued("a.example").unwrap();
+        assert!(issued.id.is_none() && issued.is_for(&["a.example".into()]));
+        assert!(!issued.is_for(&["a.example".into(), "b.example".into()]));
+    }
+
+    #[test]
+    fn challenges_are_removed_one_by_one_and_leftovers_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let pending = |token: &str| Pending {
+            token: token.into(),
+            host: "a.example".into(),
+            key_authorization: format!("{token}.thumbprint"),
+        };
+        ["one", "two"].iter().for_each(|token| store.show(&pending(token)).unwrap());
+        store.hide("one");
+        assert_eq!(store.pending(), [pending("two")]);
+        fs::write(folder.path().join("challenges/three"), "a\nTOKEN b.example x\n TOKEN").unwrap();
+        assert_eq!(store.pending(), [pending("two")], "it would be two lines of the board");
+        fs::write(folder.path().join("certificates/.tmpAbCdEf"), "a key").unwrap();
+        store.keep("a.example", &State::default()).unwrap();
+        store.clear_leftovers();
+        assert!(store.pending().is_empty() && store.state_path("a.example").exists());
+        assert!(fs::read_dir(folder.path().join("certificates")).unwrap().next().is_none());
     }
 
     #[test]
@@ -323,6 +361,8 @@ mod tests {
         store.want(2, &[of("a c"), of("d")], 1100).unwrap();
         assert_eq!(store.all_wanted(&own, 1200), [of("a b"), of("d")]);
         assert_eq!(store.all_wanted(&[], 1350), [of("a c"), of("d")], "one has not said so again");
+        store.want(3, &[of("e")], 4_000_000_000).unwrap();
+        assert_eq!(store.all_wanted(&[], 1350), [of("a c"), of("d")], "its clock was wrong");
         store.want_no_more(2);
         assert!(store.all_wanted(&[], 1350).is_empty());
     }
