@@ -34,10 +34,10 @@ impl Drop for Pebble {
     }
 }
 
-/// A port that is free on all addresses of this machine.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port");
-    listener.local_addr().expect("its address").port()
+/// Ports that are free on all addresses of this machine. All are taken before one is given back, so that no two are the same.
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let listeners = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port"));
+    listeners.each_ref().map(|listener| listener.local_addr().expect("its address").port())
 }
 
 /// The certificate of an authority's own server: an authority of the tests has issued it.
@@ -67,8 +67,7 @@ impl Pebble {
     pub(crate) fn start_with(environment: &[(&str, &str)], change: impl FnOnce(&mut Value)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let [_, certificate, key] = server_certificate(&folder);
-        let [port, management_port, http_port, tls_port, dns_port, dns_management] =
-            [(); 6].map(|()| free_port());
+        let [port, management_port, http_port, tls_port, dns_port, dns_management] = free_ports();
         let mut config = json!({
             "listenAddress": format!("127.0.0.1:{port}"),
             "managementListenAddress": format!("127.0.0.1:{management_port}"),
