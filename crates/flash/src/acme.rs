@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flash_acme::{Settings, State, Store};
+use flash_core::printable::printable;
 use flash_os::user::{self, User};
 use rustix::process::geteuid;
 
@@ -72,7 +73,9 @@ impl Asked {
     fn status(&self) -> Result<(), Failure> {
         let store = Store::at(&self.settings.folder);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let states: Vec<State> = self.certificates.iter().map(|hosts| store.state(&hosts[0])).collect();
+        let states: Result<Vec<State>, _> =
+            self.certificates.iter().map(|hosts| store.state(&hosts[0])).collect();
+        let states = states.map_err(|error| unread(&self.settings.folder, &error))?;
         let known = self.certificates.iter().zip(&states);
         let lines: String =
             known.map(|(hosts, state)| line(hosts, state, store.ends(&hosts[0]), now)).collect();
@@ -97,7 +100,7 @@ fn line(hosts: &[String], state: &State, ends: Option<u64>, now: u64) -> String 
         failures => format!(
             "{hosts}: {expires}, failed {failures} times, is asked for again in {}: {}\n",
             duration(state.retry_at.saturating_sub(now)),
-            state.failure
+            printable(format_args!("{}", state.failure))
         ),
     }
 }
@@ -124,11 +127,11 @@ mod tests {
         let state = State { hosts: hosts.clone(), renew_at: 1000 + 20 * 86_400, ..State::default() };
         let good = line(&hosts, &state, Some(1000 + 30 * 86_400), 1000);
         assert_eq!(good, "a.example, b.example: expires in 30 days, is renewed in 20 days\n");
-        let failed = State { failures: 2, failure: "no".into(), retry_at: 1090, ..state };
+        let failed = State { failures: 2, failure: "no\u{1b}[2J".into(), retry_at: 1090, ..state };
         let failed = line(&hosts, &failed, None, 1000);
         assert_eq!(
             failed,
-            "a.example, b.example: no certificate, failed 2 times, is asked for again in 2 minutes: no\n"
+            "a.example, b.example: no certificate, failed 2 times, is asked for again in 2 minutes: no\\u{1b}[2J\n"
         );
     }
 }

@@ -135,6 +135,18 @@ fn a_check_says_what_would_be_asked_and_asks_nothing() {
     let asked = format!("{} would be asked for a certificate for www.example, example", pebble.directory);
     assert!(said.contains(&asked), "{said}");
     assert!(!pebble.log().contains("GET /dir"), "{}", pebble.log());
+    // A certificate that cannot be used is said, and so is who can read the keys.
+    fs::create_dir_all(site.store().join("certificates")).expect("a folder");
+    fs::write(site.store().join("certificates/www.example.pem"), "no certificate").expect("a file");
+    let programs = format!("cgi = {{ '/cgi' = '{}' }}\n", site.path("www").display());
+    site.write(&pebble, &(site.table(&["www.example", "example"]) + &programs));
+    let (_, said) = site.flash(&["check"]);
+    for why in [
+        "there is no certificate in it",
+        "programs run as the server's user, and can read and change the keys",
+    ] {
+        assert!(said.contains(why), "{said}");
+    }
     for (wrong, why) in [
         (
             "[site.'*']\nroot = '/'\ntls = 'acme'\n",

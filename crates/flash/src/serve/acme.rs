@@ -1,5 +1,7 @@
 //! Certificates that an authority issues: which ones sites want, and where they are.
 
+use std::collections::BTreeSet;
+
 use flash_core::site::hosts::HostName;
 use flash_tls::CertificateFiles;
 
@@ -30,6 +32,8 @@ pub(super) fn hosts(
         }
         hosts => hosts.to_vec(),
     };
+    let mut known = BTreeSet::new();
+    let hosts: Vec<String> = hosts.into_iter().filter(|host| known.insert(host.clone())).collect();
     if hosts.is_empty() {
         let why = "an authority issues a certificate for hosts, and none is named: write [site.\"www.example.org\"]";
         return Err(Failure::Usage(why.into()));
@@ -46,4 +50,25 @@ pub(super) fn hosts(
 pub(super) fn files(server: &flags::Serve, hosts: Vec<String>) -> CertificateFiles {
     let path = flash_acme::file_of(&server.acme.acme_folder, &hosts[0]);
     CertificateFiles { certificate: path.clone(), key: path, stand_in: hosts }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: flags::Serve,
+    }
+
+    #[test]
+    fn a_host_that_is_named_twice_is_asked_for_once() {
+        let line = ["flash", "--acme", "a.example", "--acme", "b.example", "--acme", "A.example"];
+        let flags = Line::try_parse_from(line).unwrap().serve;
+        let hosts = hosts(&flags, &flags, &[]).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(hosts.unwrap(), ["a.example", "b.example"]);
+    }
 }

@@ -102,7 +102,8 @@ impl Certificates {
             next.remarks.extend(problems(&certificates, sites[number].1));
             next.remarks.extend(certificates.iter().filter(|of| of.is_stand_in()).map(|of| {
                 let (hosts, authority) = (of.names().join(", "), &flags.acme.acme_directory);
-                format!("{hosts}: clients get a certificate that they do not trust until {authority} has issued one")
+                let fault = of.fault().map(|fault| format!("; {fault}")).unwrap_or_default();
+                format!("{hosts}: clients get a certificate that they do not trust until {authority} has issued one{fault}")
             }));
         }
         next.endpoints = Arc::new(known.into_values().flatten().collect());
@@ -204,11 +205,12 @@ impl Watch {
             endpoints.all().iter().for_each(|endpoint| reload(endpoint, &open, &error_log));
             tell(&endpoints, &memory);
         };
-        read_again();
         let mut renewals = board.as_ref().map(|board| board.renewals());
+        read_again();
         let watch = move || {
             loop {
-                wait(every, board.as_deref(), &mut renewals, &log);
+                // Counted before, so that none is missed that is issued meanwhile.
+                renewals = wait(every, board.as_deref(), renewals, &log);
                 read_again();
             }
         };
@@ -217,16 +219,20 @@ impl Watch {
 }
 
 /// Waits until files are to be read again: so long, or until a certificate was issued. Logs what the process says that asks for them.
-fn wait(every: Duration, board: Option<&Board>, renewals: &mut Option<u64>, log: &ErrorLog) {
-    let Some(board) = board else { return thread::sleep(every) };
+/// Returns how many were until then.
+fn wait(every: Duration, board: Option<&Board>, renewals: Option<u64>, log: &ErrorLog) -> Option<u64> {
+    let Some(board) = board else {
+        thread::sleep(every);
+        return None;
+    };
     let until = Instant::now() + every;
-    while Instant::now() < until && *renewals == Some(board.renewals()) {
+    while Instant::now() < until && renewals == Some(board.renewals()) {
         if let Some(line) = board.take_line() {
             log.log(format_args!("{line}"));
         }
         thread::sleep(BOARD_LOOK.min(until.saturating_duration_since(Instant::now())));
     }
-    *renewals = Some(board.renewals());
+    Some(board.renewals())
 }
 
 /// Tells other processes when the certificates of this one expire.
@@ -376,6 +382,8 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
         };
         match files.and_then(read) {
             Ok(certificates) => {
+                let faults = certificates.iter().filter_map(Certificate::fault);
+                warnings.extend(faults.map(|why| (at, Failure::Run(why.into()))));
                 warnings
                     .extend(problems(&certificates, hosts).into_iter().map(|why| (at, Failure::Run(why))));
             }
@@ -412,6 +420,21 @@ pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
     });
     let why = "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns";
     (asks && !is_reached).then(|| Failure::Run(why.into()))
+}
+
+/// That programs can read what certificates of an authority are kept with.
+pub(super) fn readable_by_programs(flags: &flags::Serve) -> Option<Failure> {
+    let runs = |(site, _): &(&flags::Serve, _)| {
+        let programs = &site.programs;
+        !(programs.cgi.is_empty() && programs.cgi_direct.is_empty() && programs.app.is_empty())
+    };
+    let is_asked =
+        flags.programs.cgi_user.is_none() && sites(flags).iter().any(|(site, _)| site.tls.is_acme());
+    let why = format!(
+        "programs run as the server's user, and can read and change the keys in {}: write cgi-user",
+        flags.acme.acme_folder.display()
+    );
+    (is_asked && sites(flags).iter().any(runs)).then_some(Failure::Run(why))
 }
 
 /// Whether the listeners suit the certificates.

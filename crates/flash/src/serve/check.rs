@@ -33,7 +33,8 @@ pub(crate) fn check(flags: &flags::Serve) -> Findings {
 /// What is not right, and hinders no server.
 pub(super) fn warnings(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
     let unreachable = certificates::unreachable(flags).map(|failure| fault("listen", failure));
-    no_effect::check(flags).chain(links::check(flags)).chain(unreachable)
+    let readable = certificates::readable_by_programs(flags).map(|failure| fault("cgi-user", failure));
+    no_effect::check(flags).chain(links::check(flags)).chain(unreachable).chain(readable)
 }
 
 /// What is wrong with a certificate, at its key.
