@@ -141,22 +141,24 @@ fn keep_asking(asker: &Asker<'_>, background: &RefCell<Background<'_>>, failures
             all = wanted.into_iter().map(find).collect();
         }
         was_held = is_held;
+        let mut failed = None;
         if is_held {
             let is_requested = asker.store.take_requests();
             all.iter_mut()
                 .filter(|wanted| is_requested(&wanted.hosts[0]))
                 .for_each(|wanted| wanted.request(asker));
             if Instant::now() >= asks_from {
-                match wanted::take_turn(&mut all, asker, board) {
-                    Some(Kind::NoAddress) => return Refusal::no_address(),
-                    // Others would have to wait for it as long.
-                    Some(_) => asks_from = Instant::now() + PAUSE,
-                    None => {}
-                }
+                failed = wanted::take_turn(&mut all, asker, board);
             }
         }
         // The first ones are those of this server.
         tell(failures, &all[..own.len()]);
+        match failed {
+            Some(Kind::NoAddress) => return Refusal::no_address(),
+            // Others would have to wait for it as long.
+            Some(_) => asks_from = Instant::now() + PAUSE,
+            None => {}
+        }
     }
 }
 
