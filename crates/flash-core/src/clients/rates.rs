@@ -15,7 +15,9 @@ const TIME: u64 = (1 << TIME_BITS) - 1;
 /// Its unit is 16 µs, so it comes round in 203 days.
 const UNIT_SHIFT: u32 = 4;
 /// No client has used more than this. A time that seems to lie further ahead has passed long ago.
-const USED_MAX: u64 = RECOVERY_US_MAX >> UNIT_SHIFT;
+const USED_MAX: u64 = (2 * RECOVERY_US_MAX) >> UNIT_SHIFT;
+/// So far apart the clocks of threads may be that count for the same client, if its requests come that slowly.
+const APART_MAX: u64 = 250_000 >> UNIT_SHIFT;
 /// So often another thread may be faster. After that the request is let through, because the word changes all the time.
 const ATTEMPTS: usize = 8;
 
@@ -28,7 +30,9 @@ pub(super) fn take(set: &[AtomicU64], rate: &Rate, now_us: u64, hash: u64) -> Re
         let (place, word, used) = set::find::<TIME_BITS>(set, hash, now, USED_MAX);
         // No more than all. The clock of the thread that has counted the last request may be ahead of this one.
         let used = used.min(interval * burst) + interval;
-        if let Some(over) = used.checked_sub(interval * burst).filter(|over| *over > 0) {
+        // A client whose last request another thread has counted a moment later has not used more.
+        let apart = APART_MAX.min(interval / 2);
+        if let Some(over) = used.checked_sub(interval * burst).filter(|over| *over > apart) {
             return Err((over << UNIT_SHIFT).div_ceil(1_000_000));
         }
         let next = tag | ((now + used) & TIME);
