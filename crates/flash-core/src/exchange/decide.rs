@@ -367,8 +367,13 @@ impl<'s> Phases<'_, 's> {
             let path = fallback.or(target.as_ref());
             if let Some((path, routed)) = path.and_then(|path| Some((path, routes.of(path)?))) {
                 for part in path.parts_from(routed.split.name.len()) {
-                    if let Some(site) = places.find_by_end(&part) {
-                        self.place_access(&part, site, answering, cx)?;
+                    match places.find_by_end(&part) {
+                        // A server behind this one has the whole path, and no part of it is a file.
+                        Some(site) if routed.route.proxy.is_some() => {
+                            self.place_rules(&part, site, answering, cx)?;
+                        }
+                        Some(site) => self.place_access(&part, site, answering, cx)?,
+                        None => {}
                     }
                 }
             }
@@ -387,10 +392,7 @@ impl<'s> Phases<'_, 's> {
         if Arc::ptr_eq(site, self.own) {
             return Ok(());
         }
-        self.admit(site, cx)?;
-        if let Some(answer) = self.refusal(site, path, answering.is_fallback(), cx) {
-            return Err((answer.into(), site));
-        }
+        self.place_rules(path, site, answering, cx)?;
         // A script of one place is never a file of the other.
         let is_program = matches!(answering.what, What::Program(_));
         let may_be_program = site.routes.as_ref().is_some_and(|routes| routes.of(path).is_some());
@@ -398,6 +400,24 @@ impl<'s> Phases<'_, 's> {
         if is_program != may_be_program && (is_program || is_file()) {
             cx.server.refusals.note(Refusal::Program, self.asker.head.target.raw_path(), cx.now.ms());
             return Err((Answer::Error(Status::FORBIDDEN).into(), site));
+        }
+        Ok(())
+    }
+
+    /// The rules of a place, whatever answers there.
+    fn place_rules(
+        &mut self,
+        path: &SitePath<'_>,
+        site: &'s Arc<Site>,
+        answering: &Answering,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Stop<'s>> {
+        if Arc::ptr_eq(site, self.own) {
+            return Ok(());
+        }
+        self.admit(site, cx)?;
+        if let Some(answer) = self.refusal(site, path, answering.is_fallback(), cx) {
+            return Err((answer.into(), site));
         }
         self.terms.add(site);
         Ok(())
