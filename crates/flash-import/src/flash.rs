@@ -60,7 +60,7 @@ pub(crate) enum Value {
 }
 
 /// Where a place inherits all that it needs, `root` alone keeps these keys away.
-const OF_THE_FOLDER: [&str; 3] = ["fallback", "spa", "strip-prefix"];
+const OF_THE_FOLDER: [&str; 4] = ["fallback", "spa", "strip-prefix", "proxy"];
 /// Keys that no place inherits.
 pub(crate) const ANSWERS: [&str; 2] = ["redirect", "gone"];
 
@@ -168,7 +168,11 @@ fn take_back(
             continue;
         }
         let nothing = match key {
-            "fallback" | "spa" | "strip-prefix" => {
+            "proxy-host" | "proxy-header" if wanted.contains_key("proxy") => {
+                stay.push((name.clone(), key));
+                continue;
+            }
+            "fallback" | "spa" | "strip-prefix" | "proxy" => {
                 names_folder = true;
                 continue;
             }

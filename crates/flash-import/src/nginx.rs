@@ -8,6 +8,7 @@ mod content;
 mod listen;
 mod locations;
 mod programs;
+mod proxy;
 mod read;
 mod scope;
 mod scripts;
@@ -26,6 +27,7 @@ use crate::flash::{Flash, PlaceName, Setting, Settings, Site, Value};
 use crate::note::{Concerns, Error, Note, Of, Paths};
 use crate::{Imported, include};
 use answer::{HostRedirect, Server};
+use programs::Upstreams;
 use read::Directive;
 use scope::{Context, Scope};
 use servers::{Block, Group};
@@ -116,13 +118,13 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
         .map(|(at, block)| {
             let unknown = answers_unknown(at).then(|| "*".to_owned());
             let hosts: Vec<String> = block.names.iter().cloned().chain(unknown).collect();
-            facts(&scope(http, &hosts), block)
+            facts(&scope(http, &hosts), block, &upstreams)
         })
         .collect();
     let drafts: Vec<Draft<'_>> = facts
         .iter()
         .zip(&blocks)
-        .map(|((scope, server), block)| site::draft(scope, server, &upstreams, &block.of.source))
+        .map(|((scope, server), block)| site::draft(scope, server, &block.of.source))
         .collect();
     let mut flash =
         Flash { server: server::settings(&scope(tree, &[]), &scope(http, &[]), &blocks), sites: Vec::new() };
@@ -142,7 +144,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
     flash
 }
 
-fn facts<'t>(http: &Scope<'t>, block: &Block<'t>) -> (Scope<'t>, Server<'t>) {
+fn facts<'t>(http: &Scope<'t>, block: &Block<'t>, upstreams: &'t Upstreams<'t>) -> (Scope<'t>, Server<'t>) {
     let scope = http.inner(block.block);
     for of in &block.strange {
         scope.left(of, "names of sites are whole, or *.example.org: write each", Paths::All);
@@ -156,6 +158,7 @@ fn facts<'t>(http: &Scope<'t>, block: &Block<'t>) -> (Scope<'t>, Server<'t>) {
         scheme: if has(true) { "https" } else { "http" },
         has_both: has(true) && has(false),
         named: named.collect::<HashMap<_, _>>(),
+        upstreams,
     };
     (scope, server)
 }

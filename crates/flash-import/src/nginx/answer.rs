@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::programs::Upstreams;
 use super::read::Directive;
 use super::scope::Scope;
 use super::target::{Known, target};
@@ -17,6 +18,7 @@ pub(super) struct Server<'t> {
     /// Over both, with and without TLS.
     pub(super) has_both: bool,
     pub(super) named: HashMap<&'t str, &'t Directive>,
+    pub(super) upstreams: &'t Upstreams<'t>,
 }
 
 /// Where directives stand.

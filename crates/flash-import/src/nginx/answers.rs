@@ -3,6 +3,7 @@
 use super::access::forbid;
 use super::answer::{Answers, At, Server, matching, prefix_differs, redirect, status_of};
 use super::content::set;
+use super::proxy;
 use super::read::Directive;
 use super::scope::Scope;
 use crate::flash::{PlaceName, Settings, Value};
@@ -188,6 +189,9 @@ fn last_resort(scope: &Scope<'_>, server: &Server<'_>, of: &Directive, last: &st
         }
         _ if last.starts_with('@') => match server.named.get(last).and_then(|named| front_of(scope, named)) {
             Some(front) => set(settings, "fallback", Value::Text(front), Some(of)),
+            None if is_proxied(scope, server, last, settings) => {
+                set(settings, "fallback", Value::Text("proxy".into()), Some(of));
+            }
             None => scope.left(
                 of,
                 format!("Flash has no {last}: fallback names a file or a script"),
@@ -213,6 +217,17 @@ fn last_resort(scope: &Scope<'_>, server: &Server<'_>, of: &Directive, last: &st
             }
         }
     }
+}
+
+/// Whether a named location passes requests on. What that needs is set.
+fn is_proxied(scope: &Scope<'_>, server: &Server<'_>, name: &str, settings: &mut Settings) -> bool {
+    let named = server.named.get(name);
+    let Some((named, block)) = named.and_then(|named| Some((named, named.block.as_deref()?))) else {
+        return false;
+    };
+    scope.context.see(named);
+    let at = At { concerns: Paths::Missing, tail: None, prefix: "" };
+    !proxy::settings(&scope.inner(block), server.upstreams, &at, settings) && settings.contains_key("proxy")
 }
 
 /// The script that a named location leads all requests to.

@@ -1,4 +1,4 @@
-//! Programs: `fastcgi_pass` and its parameters, and other servers, which are not taken along.
+//! Programs: `fastcgi_pass` and its parameters, and the protocols that Flash does not speak.
 
 use std::collections::BTreeMap;
 
@@ -54,21 +54,15 @@ const OWN_SCRIPT: [&str; 5] = [
     "$request_filename",
     "$document_root$fastcgi_path_info",
 ];
-const OTHER: [&str; 5] = ["proxy_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+const OTHER: [&str; 4] = ["uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// Upstreams by their names.
 pub(super) type Upstreams<'t> = BTreeMap<&'t str, &'t Directive>;
 
-/// Whether another server answers, which is not taken along.
-pub(super) fn proxy<'t>(scope: &Scope<'t>, concerns: &Paths) -> Option<&'t Directive> {
+/// What answers in a protocol that Flash does not speak.
+pub(super) fn other<'t>(scope: &Scope<'t>, concerns: &Paths) -> Option<&'t Directive> {
     let of = OTHER.into_iter().find_map(|name| scope.own(name).last())?;
-    let why = match &*of.name {
-        "proxy_pass" => {
-            "the import leaves out whatever a proxy would answer: write proxy = \"http://HOST:PORT\" here"
-        }
-        _ => "Flash passes requests on to FastCGI and HTTP servers alone",
-    };
-    scope.left(of, why, concerns.clone());
+    scope.left(of, "Flash passes requests on to FastCGI and HTTP servers alone", concerns.clone());
     Some(of)
 }
 

@@ -6,7 +6,8 @@ use super::answer::{Answers, At, Server, prefix_differs};
 use super::answers;
 use super::content::{self, cache_control, set};
 use super::locations::{self, Kind, Location};
-use super::programs::{self, Upstreams};
+use super::programs;
+use super::proxy;
 use super::scope::Scope;
 use super::{access, types};
 use crate::flash::{Place, PlaceName, Setting, Settings, Site, Value};
@@ -19,7 +20,6 @@ pub(super) struct Draft<'t> {
     pub(super) answers: Answers,
     scope: Scope<'t>,
     server: &'t Server<'t>,
-    upstreams: &'t Upstreams<'t>,
     /// Rules of Cache-Control with their lines, what wins first.
     cache: Vec<(String, String)>,
     /// Prefixes that win over ends of names.
@@ -32,16 +32,12 @@ pub(super) struct Made {
     pub(super) answers: Answers,
     cache: Option<String>,
     is_program: bool,
-    is_proxy: bool,
+    /// Another server answers, which is not taken.
+    is_left: bool,
 }
 
 /// `scope` is the server's block in the block of `http`.
-pub(super) fn draft<'t>(
-    scope: &Scope<'t>,
-    server: &'t Server<'t>,
-    upstreams: &'t Upstreams<'t>,
-    source: &Source,
-) -> Draft<'t> {
+pub(super) fn draft<'t>(scope: &Scope<'t>, server: &'t Server<'t>, source: &Source) -> Draft<'t> {
     let names = scope.hosts.clone();
     let site = Site { names, own: Settings::new(), places: Vec::new(), sources: vec![source.clone()] };
     let mut draft = Draft {
@@ -49,7 +45,6 @@ pub(super) fn draft<'t>(
         answers: Answers::default(),
         scope: scope.clone(),
         server,
-        upstreams,
         cache: Vec::new(),
         strong: Vec::new(),
     };
@@ -106,8 +101,9 @@ impl<'t> Draft<'t> {
         let mut settings = content::settings(scope, at.prefix, &at.concerns);
         access::settings(scope, &at.concerns, &mut settings);
         types::settings(scope, &at.concerns, &mut settings);
-        let program = programs::fastcgi(scope, self.upstreams, &at.concerns);
-        let is_proxy = programs::proxy(scope, &at.concerns).is_some();
+        let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns);
+        let is_left = proxy::settings(scope, self.server.upstreams, at, &mut settings)
+            || programs::other(scope, &at.concerns).is_some();
         let answers = answers::settings(scope, self.server, at, &mut settings);
         if let Some((address, of)) = &program {
             let key = match &at.concerns {
@@ -123,7 +119,7 @@ impl<'t> Draft<'t> {
         if is_internal && !matches!(at.concerns, Paths::Exact(_)) {
             settings.insert("internal", Setting::new(Value::Flag(true), None));
         }
-        Made { settings, answers, cache, is_program: program.is_some(), is_proxy }
+        Made { settings, answers, cache, is_program: program.is_some(), is_left }
     }
 
     fn location(&mut self, location: &Location<'t>, default: Option<&str>) {
@@ -172,7 +168,7 @@ impl<'t> Draft<'t> {
         let Some(made) = self.answered(location, made, &[Shape::Begins(path.into())]) else { return };
         let is_aliased = made.settings.contains_key("strip-prefix");
         match (&made.cache, default) {
-            _ if made.is_program => {}
+            _ if made.is_program || made.settings.contains_key("proxy") => {}
             (None, None) if self.strong.contains(&plain) => {
                 let why = "ends of names have their Cache-Control here, too";
                 location.scope.differs(
@@ -211,6 +207,7 @@ impl<'t> Draft<'t> {
             "deny",
             "redirect",
             "fastcgi",
+            "proxy",
             "fallback",
             "header",
             "gone",
@@ -325,7 +322,7 @@ impl<'t> Draft<'t> {
         let forbids = made.settings.get("deny").is_some_and(
             |deny| matches!(&deny.value, Value::Texts(all) if all.iter().any(|one| one == "0.0.0.0/0")),
         );
-        let is_missing = made.answers.is_missing || made.is_proxy;
+        let is_missing = made.answers.is_missing || made.is_left;
         if !is_missing && !forbids {
             return Some(made);
         }
