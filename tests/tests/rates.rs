@@ -22,7 +22,7 @@ const BURST: u64 = 512 << 10;
 /// What a client gets in a test.
 const BYTES: u64 = 6 << 20;
 /// How often a machine that is busy with other tests may spoil a measurement.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 
 /// A folder with files of a whole, a fifth and a sixteenth of the bytes.
 struct Made {
