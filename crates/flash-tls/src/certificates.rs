@@ -12,7 +12,7 @@ use crate::{names, self_signed};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{Error, crypto};
+use rustls::{Error, RootCertStore, crypto};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 
 /// Where a certificate and its key are, both as PEM.
@@ -186,6 +186,15 @@ pub(crate) fn read(path: &Path, open: &Open<'_>) -> Result<(Vec<u8>, Option<File
 
 fn stamp(found: &Metadata) -> FileStamp {
     (found.ino(), found.len(), found.mtime(), found.mtime_nsec())
+}
+
+/// The authorities of a file in the form of PEM, which may be none.
+pub(crate) fn authorities_in(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates_in(pem)? {
+        roots.add(root).map_err(|error| format!("a certificate that cannot be used: {error}"))?;
+    }
+    Ok(roots)
 }
 
 /// The certificates of a file in the form of PEM, which may be none.

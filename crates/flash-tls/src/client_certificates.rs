@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use flash_core::connection::transport::ClientCertificate;
+use rustls::crypto;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, crypto};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
 use crate::certificates::{self, FileStamp, Open};
@@ -34,12 +34,7 @@ impl ClientAuthorities {
     pub fn read(path: &Path, is_required: bool, open: &Open<'_>) -> Result<Self, String> {
         let of_file = |why: String| format!("{}: {why}", path.display());
         let (pem, stamp) = certificates::read(path, open).map_err(of_file)?;
-        let mut roots = RootCertStore::empty();
-        for root in certificates::certificates_in(&pem).map_err(of_file)? {
-            roots
-                .add(root)
-                .map_err(|error| of_file(format!("a certificate that cannot be used: {error}")))?;
-        }
+        let roots = certificates::authorities_in(&pem).map_err(of_file)?;
         let provider = Arc::new(crypto::aws_lc_rs::default_provider());
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let builder = if is_required { builder } else { builder.allow_unauthenticated() };

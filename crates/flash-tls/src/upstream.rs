@@ -3,13 +3,14 @@
 //! A server is asked for by its name, and has to show a certificate for it. A step of the handshake is taken where its bytes arrive.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use flash_core::upstream::{UpstreamSession, UpstreamTls};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, crypto};
 
-use crate::certificates;
+use crate::certificates::{self, Open};
 
 /// What sessions with one server begin with.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ static OF_MACHINE: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
+/// Reads a file of authorities, in PEM.
+///
+/// # Errors
+/// The file cannot be read. The text names it.
+pub fn read_authorities(path: &Path, open: &Open<'_>) -> Result<Vec<u8>, String> {
+    certificates::read(path, open).map(|(pem, _)| pem).map_err(|why| format!("{}: {why}", path.display()))
+}
+
 impl Client {
     /// For the server of this name. `authorities` are certificates in PEM; without them, those that this machine trusts.
     ///
@@ -33,13 +42,7 @@ impl Client {
     pub fn new(name: &str, authorities: Option<&[u8]>) -> Result<Self, String> {
         let roots = match authorities {
             None => Arc::clone(&OF_MACHINE),
-            Some(pem) => {
-                let mut roots = RootCertStore::empty();
-                for root in certificates::certificates_in(pem)? {
-                    roots.add(root).map_err(|error| format!("a certificate that cannot be used: {error}"))?;
-                }
-                Arc::new(roots)
-            }
+            Some(pem) => Arc::new(certificates::authorities_in(pem)?),
         };
         if roots.is_empty() {
             return Err(

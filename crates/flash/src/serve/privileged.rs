@@ -42,6 +42,7 @@ pub(super) fn start(
 /// The certificates, keys, authorities, password files and keys of links that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
-    let of_rules = [flags].into_iter().chain(of_sites).flat_map(|flags| flags.rules.files());
+    let all = [flags].into_iter().chain(of_sites);
+    let of_rules = all.flat_map(|flags| flags.rules.files().chain(flags.programs.http.proxy_ca.as_deref()));
     certificates::named(flags).into_iter().chain(of_rules.map(Path::to_owned)).collect()
 }

@@ -8,7 +8,6 @@ use std::any::Any;
 use std::env;
 use std::ffi::{CString, OsStr};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
@@ -26,13 +25,14 @@ use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
-use flash_tls::upstream::Client;
+use flash_tls::upstream::{Client, read_authorities};
 use flash_upstream::{
     Address, Application, Balance, DirectLimits, HttpServer, HttpServers, LogDetached, ProgramCounter,
     RouteUpstreams, ServerTls, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
+use super::named_files::OpenNamed;
 use super::program_name::{Counter, ProgramName, Shown, names};
 use super::reach;
 use super::response_budgets::ResponseBudgets;
@@ -69,6 +69,7 @@ impl Programs {
         flags: &flags::Serve,
         routes: usize,
         runnable: &mut Runnable,
+        open: &OpenNamed<'_>,
     ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
         let mut plan = Plan { list: Vec::new(), first: routes, runnable };
@@ -82,7 +83,7 @@ impl Programs {
         for mount in &programs.fastcgi {
             plan.add_server(mount).map_err(|wrong| ("fastcgi", wrong))?;
         }
-        plan.add_proxy(flags).map_err(|wrong| ("proxy", wrong))?;
+        plan.add_proxy(flags, open).map_err(|wrong| ("proxy", wrong))?;
         for mount in &programs.app {
             plan.add_application(mount, programs).map_err(|wrong| ("app", wrong))?;
         }
@@ -317,7 +318,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn add_proxy(&mut self, flags: &flags::Serve) -> Result<(), Failure> {
+    fn add_proxy(&mut self, flags: &flags::Serve, open: &OpenNamed<'_>) -> Result<(), Failure> {
         let http = &flags.programs.http;
         let Some(first) = http.proxy.first() else { return Ok(()) };
         if http.proxy.iter().any(|url| url.base != first.base) {
@@ -325,12 +326,8 @@ impl Plan<'_> {
                 "servers that answer the same have the same path (see flash serve --help)".into(),
             ));
         }
-        let authorities = match &http.proxy_ca {
-            Some(path) => Some(
-                fs::read(path).map_err(|error| cannot(format_args!("read {}", path.display()), &error))?,
-            ),
-            None => None,
-        };
+        let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
+        let authorities = authorities.transpose().map_err(Failure::Run)?;
         let server = |url: &ProxyUrl| {
             let lookup = match &url.upstream {
                 Upstream::Inet(name) if name.parse::<SocketAddr>().is_err() => Some(name.clone()),

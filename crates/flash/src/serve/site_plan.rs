@@ -321,7 +321,7 @@ impl<'s> Planner<'s> {
             return Ok(Arc::clone(programs));
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
-        let programs = Arc::new(Programs::prepare(flags, routes, &mut self.runnable)?);
+        let programs = Arc::new(Programs::prepare(flags, routes, &mut self.runnable, self.open)?);
         self.programs.push((known, Arc::clone(&programs)));
         Ok(programs)
     }

@@ -1,6 +1,6 @@
 //! Flags as people write them, and what is wrong with them.
 
-use std::fs;
+use std::fs::{self, File};
 
 use clap::Parser;
 use flash_process::Resource;
@@ -19,7 +19,7 @@ fn flags(words: &[&str]) -> flags::Serve {
 }
 
 fn prepare_with(words: &[&str], runnable: &mut Runnable) -> Result<Programs, Failure> {
-    Programs::prepare(&flags(words), 0, runnable).map_err(|(_, failure)| failure)
+    Programs::prepare(&flags(words), 0, runnable, &|path| File::open(path)).map_err(|(_, failure)| failure)
 }
 
 fn prepare(words: &[&str]) -> Result<Programs, Failure> {
