@@ -25,10 +25,6 @@ impl Asker<'_> {
     /// Makes a request. The lease is renewed before, because one may take a minute.
     pub(crate) fn ask<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Refusal> {
         (self.wait)(Duration::ZERO)?;
-        now(request).map_err(|error| self.refusal(&error))
-    }
-
-    pub(crate) fn refusal(&self, error: &Error) -> Refusal {
-        Refusal::of(error, self.http.retry_after_s())
+        now(request).map_err(|error| Refusal::of(&error, self.http.retry_after_s()))
     }
 }

@@ -76,8 +76,8 @@ impl Hook {
         record: &Record,
         wait: impl Fn(Duration) -> Result<(), Refusal>,
     ) -> Result<String, Refusal> {
-        let send = || ipc::send(&self.socket, &serde_json::to_vec(record)?, &[]).map_err(io::Error::from);
-        send()?;
+        let message = serde_json::to_vec(record).map_err(io::Error::from)?;
+        ipc::send(&self.socket, &message, &[]).map_err(|_| Refusal::hook_ended())?;
         let before = self.unanswered.get();
         self.unanswered.set(before + 1);
         let mut buffer = ipc::buffer();
@@ -93,7 +93,7 @@ impl Hook {
                     return answer.map_err(Refusal::new);
                 }
                 Received::Nothing => wait(LOOK)?,
-                Received::Gone => return Err(Refusal::new("the process that runs acme-dns has ended")),
+                Received::Gone => return Err(Refusal::hook_ended()),
             }
         }
     }

@@ -12,7 +12,6 @@ use crate::account;
 use crate::asker::Asker;
 use crate::challenge::{Shown, host_of, identifier};
 use crate::clock::unix_seconds;
-use crate::http_client::now;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal, words_of};
 use crate::settings::KeyKind;
@@ -194,16 +193,17 @@ impl Asker<'_> {
     ) -> Result<Option<(std::ops::Range<u64>, u64)>, Refusal> {
         let account = account::open(self)?;
         let second = |time: i64| u64::try_from(time).unwrap_or_default();
-        (self.wait)(Duration::ZERO)?;
-        match now(account.renewal_info(id)) {
-            Ok((info, again)) => {
-                let window = info.suggested_window;
-                let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
-                Ok(Some((window, again.as_secs())))
+        let advice = self.ask(async {
+            match account.renewal_info(id).await {
+                Err(instant_acme::Error::Unsupported(_)) => Ok(None),
+                advice => advice.map(Some),
             }
-            Err(instant_acme::Error::Unsupported(_)) => Ok(None),
-            Err(error) => Err(self.refusal(&error)),
-        }
+        })?;
+        Ok(advice.map(|(info, again)| {
+            let window = info.suggested_window;
+            let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
+            (window, again.as_secs())
+        }))
     }
 
     /// Tells the authority that a certificate must not be trusted any more.

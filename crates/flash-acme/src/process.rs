@@ -72,23 +72,27 @@ pub fn check(settings: &Settings) -> io::Result<()> {
 /// # Errors
 /// If the folder cannot be used, or the authority could not be verified. The server has logged it.
 pub fn run(process: &Process<'_>) -> io::Result<()> {
-    let result = ask(process);
-    // Of what has no address, its certificates' lines tell.
-    if let Some(error) = result.as_ref().err().filter(|error| error.kind() != io::ErrorKind::HostUnreachable)
-    {
-        process.board.tell(&format!("no certificates are asked for: {error}"));
-        // The next one would find the same.
-        let _ = wait_for_end(process.server, PAUSE);
+    let Refusal { kind, why, .. } = match ask(process) {
+        Ok(ended) | Err(ended) => ended,
+    };
+    match kind {
+        Kind::ServerEnded => return Ok(()),
+        // Its certificates' lines tell of it. The next process reads anew how names are looked up.
+        Kind::NoAddress => {}
+        _ => process.board.tell(&format!("no certificates are asked for: {why}")),
     }
-    result
+    // The next one would find the same.
+    let _ = wait_for_end(process.server, PAUSE);
+    Err(io::Error::other(why))
 }
 
-fn ask(process: &Process<'_>) -> io::Result<()> {
+/// Asks until something ends that.
+fn ask(process: &Process<'_>) -> Result<Refusal, Refusal> {
     let Process { settings, board, failures, server, sandbox } = process;
     // Each needs files that the sandbox hides, and so does the first look-up of a name.
     let hook = Hook::start(&settings.hooks)?;
     let http = Http::new(settings)?;
-    let binding = account::binding(settings).map_err(|refusal| io::Error::other(refusal.why))?;
+    let binding = account::binding(settings)?;
     let store = Store::open(&settings.folder)?;
     let _ = ("localhost", 443).to_socket_addrs();
     sandbox()?;
@@ -103,15 +107,7 @@ fn ask(process: &Process<'_>) -> io::Result<()> {
     let ended = keep_asking(&asker, &background, failures);
     background.borrow().lease.release();
     asker.store.want_no_more(board.server);
-    match ended {
-        Refusal { kind: Kind::ServerEnded, .. } => Ok(()),
-        // The next process reads anew how names are looked up.
-        Refusal { kind: Kind::NoAddress, why, .. } => {
-            let _ = wait_for_end(server, PAUSE);
-            Err(io::Error::new(io::ErrorKind::HostUnreachable, why))
-        }
-        Refusal { why, .. } => Err(io::Error::other(why)),
-    }
+    Ok(ended)
 }
 
 /// Asks for what is due, until something keeps this process from it.
@@ -155,6 +151,7 @@ fn keep_asking(asker: &Asker<'_>, background: &RefCell<Background<'_>>, failures
         tell(failures, &all[..own.len()]);
         match failed {
             Some(Kind::NoAddress) => return Refusal::no_address(),
+            Some(Kind::HookEnded) => return Refusal::hook_ended(),
             // Others would have to wait for it as long.
             Some(_) => asks_from = Instant::now() + PAUSE,
             None => {}

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     NoAddress,
     /// It does not answer, and would not for another certificate either.
     Unreachable,
+    /// The process that runs `acme-dns` is gone. The next one of this process has its own.
+    HookEnded,
     /// Nothing was refused: this server ends.
     ServerEnded,
     /// The same: another server asks now.
@@ -49,6 +51,10 @@ impl Refusal {
 
     pub(crate) fn no_address() -> Self {
         Self { kind: Kind::NoAddress, ..Self::new("the authority's server has no address") }
+    }
+
+    pub(crate) fn hook_ended() -> Self {
+        Self { kind: Kind::HookEnded, ..Self::new("the process that runs acme-dns has ended") }
     }
 
     pub(crate) fn lease_lost() -> Self {

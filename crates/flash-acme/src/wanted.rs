@@ -17,7 +17,7 @@ pub(crate) struct Wanted {
 }
 
 /// Does the most urgent of what is due: one order, so that everything else is looked at before the next one, or else some advice.
-/// Returns what an authority that cannot be asked has kept from success.
+/// Returns what has kept it from success and would keep all others, too.
 pub(crate) fn take_turn(all: &mut [Wanted], asker: &Asker<'_>, board: &Board) -> Option<Kind> {
     let now = unix_seconds();
     for wanted in &mut *all {
@@ -35,7 +35,7 @@ pub(crate) fn take_turn(all: &mut [Wanted], asker: &Asker<'_>, board: &Board) ->
             .try_for_each(|wanted| wanted.take_advice(asker))
             .err(),
     };
-    failed.filter(|kind| matches!(kind, Kind::NoAddress | Kind::Unreachable))
+    failed.filter(|kind| matches!(kind, Kind::NoAddress | Kind::Unreachable | Kind::HookEnded))
 }
 
 impl Wanted {

@@ -36,6 +36,7 @@ pub(crate) fn run(command: &AcmeCommand) -> Result<(), Failure> {
         AcmeCommand::Revoke(AcmeHosts { hosts, of }) => {
             let asked = open(of)?;
             hosts.iter().try_for_each(|host| {
+                asked.check(host)?;
                 flash_acme::revoke(&asked.settings, host)
                     .map_err(|why| Failure::Run(format!("cannot revoke the certificate of {host}: {why}")))?;
                 asked.renew(host)
@@ -61,11 +62,17 @@ fn unread(folder: &Path, error: &std::io::Error) -> Failure {
 }
 
 impl Asked {
-    fn renew(&self, host: &str) -> Result<(), Failure> {
-        if !self.certificates.iter().any(|hosts| hosts[0] == host) {
-            let why = format!("{host} is not the first host of a certificate: see flash acme status");
-            return Err(Failure::Run(why));
+    fn check(&self, host: &str) -> Result<(), Failure> {
+        match self.certificates.iter().any(|hosts| hosts[0] == host) {
+            true => Ok(()),
+            false => Err(Failure::Run(format!(
+                "{host} is not the first host of a certificate: see flash acme status"
+            ))),
         }
+    }
+
+    fn renew(&self, host: &str) -> Result<(), Failure> {
+        self.check(host)?;
         let folder = &self.settings.folder;
         Store::at(folder).request(host).map_err(|error| unread(folder, &error))
     }

@@ -4,8 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use flash_tests::{Server, wait_for};
-use rustix::process::{Pid, Signal, kill_process};
+use flash_tests::{Server, family, wait_for};
 use rustls::pki_types::CertificateDer;
 
 use crate::pebble::Pebble;
@@ -56,10 +55,10 @@ fn the_process_is_replaced_and_the_authoritys_advice_is_followed() {
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs();
     wait_for("the authority's advice", || known()["advice_at"].as_u64() > Some(now));
-    let process = || process_of(&server).expect("the process runs");
-    let killed = process();
-    kill_process(killed, Signal::KILL).expect("it is there");
-    wait_for("another process", || process_of(&server).is_some_and(|pid| pid != killed));
+    let process = || family::named(&server, "flash-acme");
+    let killed = process().expect("the process runs");
+    killed.kill();
+    wait_for("another process", || process().is_some_and(|process| process != killed));
     assert!(site.trusted(&pebble, &pebble.roots(), "advice.example").is_some());
     // The authority has found something wrong with the certificate: it is to be renewed now.
     let pem = fs::read_to_string(site.store().join("certificates/advice.example.pem")).expect("the file");
@@ -80,23 +79,6 @@ fn the_process_is_replaced_and_the_authoritys_advice_is_followed() {
     assert!(pebble.log().contains("POST /revoke-cert"), "{}", pebble.log());
     wait_for("another one in the place of what was revoked", || differs_from(&second).is_some());
     server.stop();
-}
-
-/// The process that asks the authority for this server.
-fn process_of(server: &Server) -> Option<Pid> {
-    let stat = |pid: i32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (name, rest) = text.split_once('(')?.1.rsplit_once(") ")?;
-        Some((name.to_owned(), rest.split(' ').nth(1)?.parse::<i32>().ok()?))
-    };
-    let pids =
-        fs::read_dir("/proc").ok()?.flatten().filter_map(|of| of.file_name().to_str()?.parse::<i32>().ok());
-    let is_below = |pid: i32| {
-        let parents = std::iter::successors(Some(pid), |pid| stat(*pid).map(|(_, parent)| parent));
-        parents.take(8).any(|pid| pid == server.pid() as i32)
-    };
-    let is_it = |pid: &i32| stat(*pid).is_some_and(|(name, _)| name == "flash-acme") && is_below(*pid);
-    pids.into_iter().find(is_it).and_then(Pid::from_raw)
 }
 
 #[test]
