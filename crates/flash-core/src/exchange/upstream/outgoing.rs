@@ -57,9 +57,9 @@ impl Outgoing {
             self.bytes.clear();
             self.sent = 0;
         } else if self.sent >= OUTGOING_BYTES_MAX {
-            // Something may always be left, as in a tunnel.
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
+            // Something may always be left, as in a tunnel. One sent byte stays, so that this is not taken for a place between writes.
+            self.bytes.drain(..self.sent - 1);
+            self.sent = 1;
         }
     }
 
@@ -109,5 +109,22 @@ impl Outgoing {
             (_, UpstreamProtocol::Http) => self.write_half = WriteHalf::Shut,
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.write_half = WriteHalf::ShutdownDue,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_takes_no_room_and_the_middle_of_a_record_is_no_place_between_writes() {
+        let mut outgoing = Outgoing::default();
+        outgoing.put(&[b'x'; 100_000], UpstreamProtocol::FastCgi);
+        let all = outgoing.left();
+        outgoing.sent(OUTGOING_BYTES_MAX + 10);
+        assert_eq!(outgoing.left(), all - OUTGOING_BYTES_MAX - 10);
+        assert!(outgoing.bytes.len() <= outgoing.left() + 1 && !outgoing.is_between_writes());
+        outgoing.sent(outgoing.left());
+        assert!(outgoing.left() == 0 && outgoing.is_between_writes());
     }
 }
