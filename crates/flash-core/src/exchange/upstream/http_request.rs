@@ -15,8 +15,11 @@ use crate::record::{Peer, trace};
 use crate::site::proxy_rules::ProxyRules;
 
 /// What the server behind is told of a request.
+#[derive(Clone)]
 pub(super) struct Told<'a> {
     pub(super) rules: &'a ProxyRules,
+    /// The path that rules were asked about.
+    pub(super) path: &'a SitePath<'a>,
     /// What the path begins with that it does not see.
     pub(super) strip_prefix: &'a [u8],
     /// Who is connected, and the field that is believed if that is a trusted proxy. It is passed on.
@@ -27,6 +30,8 @@ pub(super) struct Told<'a> {
     pub(super) version: Version,
     pub(super) request_id: Option<&'a [u8]>,
     pub(super) trace: trace::Told,
+    /// The client asks for WebSocket.
+    pub(super) upgrades: bool,
     /// The length of the body, if there is one.
     pub(super) body_bytes: Option<u64>,
 }
@@ -102,7 +107,7 @@ pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
     for (name, value) in rules.fields.iter().filter(|(_, value)| !value.is_empty()) {
         field(&mut out, name, value);
     }
-    if asks_for_websocket(head, told.version) {
+    if told.upgrades {
         out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\n");
     }
     out.extend_from_slice(b"\r\n");
@@ -165,13 +170,11 @@ fn write_target(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
             out.push(b'/');
             out.extend_from_slice(&rest[slashes..]);
         }
-        None => {
-            let path = SitePath::parse(raw).map(SitePath::into_owned);
-            let path = path.as_ref().map_or(&b"/"[..], SitePath::as_bytes);
-            let path =
-                path.strip_prefix(told.strip_prefix).filter(|rest| rest.starts_with(b"/")).unwrap_or(path);
-            percent::encode_path(path, out);
-        }
+        None => match told.path.as_bytes().strip_prefix(told.strip_prefix) {
+            Some([]) => out.push(b'/'),
+            Some(rest @ [b'/', ..]) => percent::encode_path(rest, out),
+            _ => percent::encode_path(told.path.as_bytes(), out),
+        },
     }
     if let Some(query) = head.target.query() {
         out.push(b'?');

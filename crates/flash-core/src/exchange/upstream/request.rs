@@ -165,11 +165,14 @@ impl Request {
             return Err(GatewayError { status: Status::BAD_REQUEST, reason: None });
         }
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
+        let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
         let (mut variables, mut http_head) = (Variables::default(), Vec::new());
         match &route.proxy {
             Some(rules) => {
                 let told = Told {
                     rules,
+                    path: &path,
+                    upgrades,
                     strip_prefix: routes.strip_prefix(),
                     client: cx.server.settings.trusted_proxies.client(transport, head.fields),
                     believed: cx.server.settings.trusted_proxies.believed_of(transport.peer),
@@ -218,7 +221,6 @@ impl Request {
             direct,
             upstreams: routes.upstreams.clone(),
         };
-        let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
         self.id = id.map(|id| id.as_bytes().into());
         self.is_direct = begin.direct.is_some();
         self.upgrades = upgrades;

@@ -1,14 +1,20 @@
 //! What servers behind this one are sent, for requests of all kinds.
 
+use std::sync::LazyLock;
+
 use flash_http::head::{Limits, Parsed, parse};
 use flash_http::trace_context::TraceParent;
 
 use super::*;
 
+static ROOT: LazyLock<SitePath<'static>> = LazyLock::new(|| SitePath::parse(b"/").unwrap());
+
 fn told(rules: &ProxyRules) -> Told<'_> {
     let peer = Peer::Inet(([192, 0, 2, 1], 5000).into());
     Told {
         rules,
+        path: &ROOT,
+        upgrades: false,
         strip_prefix: b"",
         peer,
         believed: None,
@@ -25,7 +31,9 @@ fn written(request: &str, told: &Told<'_>) -> String {
     let Ok(Parsed::Complete { head, .. }) = parse(request.as_bytes(), &Limits::default()) else {
         panic!("it is a request: {request}");
     };
-    String::from_utf8(write(&head, told)).unwrap()
+    let path = SitePath::parse(head.target.raw_path()).unwrap();
+    let told = Told { path: &path, upgrades: asks_for_websocket(&head, told.version), ..told.clone() };
+    String::from_utf8(write(&head, &told)).unwrap()
 }
 
 fn target(path: &str, told: &Told<'_>) -> String {
@@ -110,6 +118,9 @@ fn the_path_is_the_one_that_rules_were_asked_about() {
         ("/api/", "/v2/"),
         ("/api/a%20b?c", "/v2/a%20b?c"),
         ("/%61pi/a", "/v2/a"),
+        ("/%61pi", "/v2/"),
+        ("//api", "/v2/"),
+        ("/x/../api", "/v2/"),
         ("/api/../other", "/v2/other"),
         ("/api//x/admin", "/v2/x/admin"),
         ("/apis", "/v2/apis"),
