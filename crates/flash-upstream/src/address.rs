@@ -1,5 +1,6 @@
 //! Where a FastCGI server listens, and the first step of a connection to it, which never blocks.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -52,6 +53,16 @@ impl Address {
         match self {
             Self::Unix(_) => 1,
             Self::Inet(all) => all.len(),
+        }
+    }
+
+    /// Whether they are the same, in whatever order the answers of a look-up had them.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Inet(all), Self::Inet(others)) => {
+                all.iter().collect::<BTreeSet<_>>() == others.iter().collect()
+            }
+            _ => self == other,
         }
     }
 

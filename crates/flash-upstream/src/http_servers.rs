@@ -52,25 +52,31 @@ impl HttpServers {
     /// The server for a request that has reached none of those that were `tried`. One that was not reached a moment ago is the last
     /// choice.
     fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
-        let left = |is_open: bool| -> Vec<usize> {
+        let left = |is_open: bool| {
             let all = self.servers.iter().enumerate();
-            let all = all.filter(|(which, server)| !tried.contains(which) && server.is_open(now) == is_open);
-            all.map(|(which, _)| which).collect()
+            all.filter(move |(which, server)| !tried.contains(which) && server.is_open(now) == is_open)
         };
-        let mut left_over = left(false);
-        if left_over.is_empty() {
-            left_over = left(true);
-        }
+        let is_open = left(false).next().is_none();
+        let count = left(is_open).count();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let at = |number: usize| left_over.get(number % left_over.len().max(1)).copied();
-        match self.balance {
+        // It may have been reached meanwhile, or not.
+        let at = |number: usize| left(is_open).nth(number % count.max(1)).or_else(|| left(is_open).next());
+        let found = match self.balance {
             Balance::RoundRobin => at(turn),
             Balance::LeastRequests => {
-                let (one, other) = (at(scattered(turn)), at(scattered(!turn)));
-                one.into_iter().chain(other).min_by_key(|which| self.servers[*which].under_way())
+                let (one, other) = two_of(count, turn);
+                at(one).into_iter().chain(at(other)).min_by_key(|(_, server)| server.under_way())
             }
-        }
+        };
+        found.map(|(which, _)| which)
     }
+}
+
+/// Two of so many, in no order that can be seen. They differ, if there are two. The second one may lie behind the last, for the first
+/// ones.
+fn two_of(count: usize, turn: usize) -> (usize, usize) {
+    let one = scattered(turn) % count.max(1);
+    (one, one + 1 + scattered(!turn) % count.saturating_sub(1).max(1))
 }
 
 /// The same numbers in no order that can be seen (SplitMix64).
@@ -128,6 +134,22 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_are_two() {
+        for count in 2..6 {
+            let mut seen = vec![0; count];
+            for turn in 0..1000 {
+                let (one, other) = two_of(count, turn);
+                assert!(one < count && one != other % count, "{turn} of {count}");
+                seen[one] += 1;
+                seen[other % count] += 1;
+            }
+            let each = 2000 / count;
+            assert!(seen.iter().all(|seen: &usize| seen.abs_diff(each) < each / 4), "{seen:?}");
+        }
+        assert_eq!(two_of(1, 5), (0, 1), "which is the first again");
+    }
 
     #[test]
     fn numbers_are_scattered() {

@@ -63,10 +63,7 @@ fn look_up(added: &Receiver<Weak<Server>>) {
 /// If the name has no address now, the last ones stay.
 fn refresh(server: &Server) {
     let found = server.lookup().and_then(|name| name.to_socket_addrs().ok());
-    let mut all: Vec<_> = found.into_iter().flatten().collect();
-    // Whatever order the answer has: the same addresses are no change.
-    all.sort_unstable();
-    all.dedup();
+    let all: Vec<_> = found.into_iter().flatten().collect();
     if !all.is_empty() {
         server.move_to(Address::Inet(all));
     }

@@ -144,7 +144,7 @@ impl Server {
         }
         if !self.breaker.allow(now) {
             return Some(match self.protocol {
-                // As if it was tried: others may be there.
+                // Clients are told the same as by the attempt that failed: 502.
                 UpstreamProtocol::Http => Opened::Failed(OpenError::Broken),
                 _ => self.refuse(),
             });
@@ -174,7 +174,7 @@ impl Server {
 
     /// From now on it is at this address.
     pub(crate) fn move_to(&self, address: Address) {
-        if **self.address.load() != address {
+        if !self.address.load().is_same(&address) {
             self.address.store(Arc::new(address));
             // What is kept leads to the last one.
             self.moves.fetch_add(1, Ordering::Relaxed);

@@ -184,7 +184,7 @@ pub(crate) fn path_here<'l>(location: &'l [u8], host: Option<&[u8]>, scheme: Sch
 }
 
 /// A host without its port, if it has the bytes of a host.
-pub(crate) fn bare_host(host: &[u8]) -> Option<&[u8]> {
+pub fn bare_host(host: &[u8]) -> Option<&[u8]> {
     let end = match host.first()? {
         b'[' => host.iter().position(|&byte| byte == b']')? + 1,
         _ => host.iter().position(|&byte| byte == b':').unwrap_or(host.len()),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use flash_core::site::redirect::bare_host;
 
 use super::choices::Balance;
 use super::route::Upstream;
@@ -73,15 +74,15 @@ fn parse(text: &str) -> Result<ProxyUrl, String> {
         _ => return Err(wrong()),
     };
     let (authority, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|port| *port > 0)),
-        _ => (authority, Some(port)),
+    let host = bare_host(authority.as_bytes()).map_or("", |host| &authority[..host.len()]);
+    let port = match authority[host.len()..].strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|port| *port > 0),
+        None => Some(port),
     };
-    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
     let base = base.trim_end_matches('/');
-    let is_right = !host.is_empty() && host.bytes().all(is_host) && base.bytes().all(is_of_path);
+    let is_right = !host.is_empty() && base.bytes().all(is_of_path);
     let port: u16 = port.filter(|_| is_right).ok_or_else(wrong)?;
-    let tls = text.starts_with("https:").then(|| host.trim_matches(['[', ']']).to_owned());
+    let tls = text.starts_with("https:").then(|| host.to_owned());
     Ok(ProxyUrl { upstream: Upstream::Inet(format!("{host}:{port}")), tls, base: base.into() })
 }
 
@@ -91,9 +92,7 @@ fn is_of_path(byte: u8) -> bool {
 }
 
 fn parse_host(text: &str) -> Result<String, String> {
-    match !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte))
-    {
+    match bare_host(text.as_bytes()).is_some() {
         true => Ok(text.into()),
         false => Err("write a host, such as app.internal:8080".into()),
     }
@@ -128,7 +127,7 @@ mod tests {
             ("http://[::1]:8000/v2/api/", inet("[::1]:8000", "/v2/api")),
             ("http://[::1]", inet("[::1]:80", "")),
             ("https://a.internal", server("a.internal:443", "", Some("a.internal"))),
-            ("https://[::1]:8443/x", server("[::1]:8443", "/x", Some("::1"))),
+            ("https://[::1]:8443/x", server("[::1]:8443", "/x", Some("[::1]"))),
             (
                 "unix:/run/app.sock",
                 ProxyUrl { upstream: Upstream::Unix("/run/app.sock".into()), tls: None, base: String::new() },
@@ -148,6 +147,9 @@ mod tests {
             "https://",
             "unix:",
             "unix:app.sock",
+            "http://a:b:80",
+            "http://::1",
+            "http://a:",
             "http://a@b",
             "ftp://a",
         ] {

@@ -20,6 +20,7 @@ use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
 use flash_core::site::proxy_rules::ProxyRules;
+use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
@@ -469,10 +470,7 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
 
 /// TLS with the server of this name, whose port stands behind it where a host is meant.
 fn server_tls(name: &str, authorities: Option<&Vec<u8>>) -> Result<ServerTls, Failure> {
-    let name = match name.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.contains(':') => host,
-        _ => name,
-    };
+    let name = bare_host(name.as_bytes()).map_or(name, |host| name[..host.len()].trim_matches(['[', ']']));
     let client = Client::new(name, authorities.map(Vec::as_slice)).map_err(Failure::Run)?;
     let made_of = (name.to_owned(), authorities.cloned().unwrap_or_default());
     Ok(ServerTls { made_of, client: Arc::new(client) })
