@@ -62,7 +62,7 @@ impl Lease {
             }
             _ => self.is_held = false,
         }
-        store.write_json(&self.path, &Holder { name: self.own.clone(), until: now + FOR_S })?;
+        store.write_json_for_now(&self.path, &Holder { name: self.own.clone(), until: now + FOR_S })?;
         // Writing may have taken long, and another one may have written meanwhile.
         self.written_at = clock();
         Ok(self.is_held)

@@ -37,8 +37,9 @@ pub struct Process<'a> {
 
 /// Before a process that has failed is replaced.
 const PAUSE: Duration = Duration::from_secs(60);
-/// How often a server says what it wants, and looks what others want.
-const SHARED_EACH_S: u64 = 10;
+/// How often a server looks what others want, and in how many of these looks it says anew what it wants itself.
+const LOOK_EACH_S: u64 = 10;
+const LOOKS_TO_SAY: u64 = 10;
 const LOOK: Duration = Duration::from_secs(1);
 /// Of the reason of a failure, for the server's status: as much of it as there is room for with so many.
 const REASON_BYTES_MAX: [usize; 5] = [500, 200, 80, 30, 0];
@@ -226,9 +227,11 @@ impl<'a> Background<'a> {
     fn tell_others(&mut self) -> io::Result<()> {
         let now = unix_seconds();
         let is_new = self.board.wanted_since(&mut self.version).map(|wanted| self.own = wanted).is_some();
-        if is_new || !(self.told_at..self.told_at + SHARED_EACH_S).contains(&now) {
+        if is_new || !(self.told_at..self.told_at + LOOK_EACH_S).contains(&now) {
+            if is_new || self.told.is_multiple_of(LOOKS_TO_SAY) {
+                self.store.want(self.board.server, &self.own, now)?;
+            }
             (self.told, self.told_at) = (self.told + 1, now);
-            self.store.want(self.board.server, &self.own, now)?;
         }
         Ok(())
     }

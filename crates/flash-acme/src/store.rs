@@ -9,6 +9,7 @@ use flash_tls::{Certificate, CertificateFiles};
 use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use crate::board::Pending;
 use crate::issued::Issued;
@@ -85,26 +86,37 @@ impl Store {
         &self.folder
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.write_checked(path, bytes, |_| Ok(()))
+    /// Writes a file that is of no use after the machine has been off: nothing waits for the disk.
+    fn write_for_now(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        // Closed first, so that other machines see all of it under its name (NFS).
+        self.unfinished(path, bytes)?.into_temp_path().persist(path)?;
+        Ok(())
     }
 
-    /// Writes a file whose content is right as a file.
+    /// Writes a file that lasts, if its content is right as a file.
     fn write_checked(
         &self,
         path: &Path,
         bytes: &[u8],
         check: impl FnOnce(&Path) -> io::Result<()>,
     ) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(&self.folder);
-        // Its mode is 0600.
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
-        file.write_all(bytes)?;
+        let file = self.unfinished(path, bytes)?;
         check(file.path())?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         // Its name.
-        File::open(folder)?.sync_all()
+        File::open(self.folder_of(path))?.sync_all()
+    }
+
+    fn unfinished(&self, path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+        // Its mode is 0600.
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder_of(path))?;
+        file.write_all(bytes)?;
+        Ok(file)
+    }
+
+    fn folder_of<'p>(&'p self, path: &'p Path) -> &'p Path {
+        path.parent().unwrap_or(&self.folder)
     }
 
     /// # Errors
@@ -121,7 +133,12 @@ impl Store {
     }
 
     pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
-        self.write(path, &serde_json::to_vec(value)?)
+        self.write_checked(path, &serde_json::to_vec(value)?, |_| Ok(()))
+    }
+
+    /// The same of what is of no use after the machine has been off.
+    pub(crate) fn write_json_for_now(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
+        self.write_for_now(path, &serde_json::to_vec(value)?)
     }
 
     /// The file of an account with the authority of this directory.
@@ -201,7 +218,7 @@ impl Store {
     /// Says to all servers with this folder what this one wants.
     pub(crate) fn want(&self, server: u64, certificates: &[Vec<String>], now: u64) -> io::Result<()> {
         let wants = Wants { until: now + WANTED_FOR_S, certificates: certificates.to_vec() };
-        self.write_json(&self.server_path(server), &wants)
+        self.write_json_for_now(&self.server_path(server), &wants)
     }
 
     pub(crate) fn want_no_more(&self, server: u64) {
@@ -223,6 +240,8 @@ impl Store {
                     }
                 }
                 Ok(Some(_)) => _ = fs::remove_file(file.path()),
+                // The machine was off before it was whole.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => _ = fs::remove_file(file.path()),
                 Ok(None) | Err(_) => {}
             }
         }
@@ -231,7 +250,7 @@ impl Store {
 
     pub(crate) fn show(&self, pending: &Pending) -> io::Result<()> {
         let path = self.folder.join(CHALLENGES).join(&pending.token);
-        self.write(&path, format!("{} {}", pending.host, pending.key_authorization).as_bytes())
+        self.write_for_now(&path, format!("{} {}", pending.host, pending.key_authorization).as_bytes())
     }
 
     /// The challenges that are pending, of whichever server.
