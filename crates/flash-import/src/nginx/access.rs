@@ -11,13 +11,14 @@ use crate::note::{Of, Paths};
 /// All clients, but for those at Unix sockets.
 const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-pub(super) fn settings(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
+/// Returns whether something that keeps clients out is not taken: then nobody may come in.
+pub(super) fn settings(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) -> bool {
     networks(scope, concerns, settings);
-    log_ins(scope, concerns, settings);
-    signed(scope, concerns, settings);
+    let is_left = [log_ins(scope, concerns, settings), signed(scope, concerns, settings)];
     limits(scope, concerns, settings);
     rates(scope, settings);
     methods(scope, concerns, settings);
+    is_left.contains(&true)
 }
 
 /// Clients of any network get 403.
@@ -30,24 +31,19 @@ type Network = (u128, u8);
 
 /// The first line that covers a client decides in nginx, and the longest network in Flash.
 fn networks(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
-    let own: Vec<(&Directive, bool)> = {
-        let (allow, deny) = (scope.all("allow"), scope.all("deny"));
-        let mut both: Vec<_> = allow.into_iter().map(|of| (of, true)).collect();
-        both.extend(deny.into_iter().map(|of| (of, false)));
-        both.sort_by_key(|(of, _)| of.source.line);
-        both
-    };
-    let Some((first, _)) = own.first() else { return };
+    let own = scope.all_of(&["allow", "deny"]);
+    let Some(first) = own.first() else { return };
     let mut known: Vec<(Network, bool)> = Vec::new();
     let (mut allow, mut deny, mut is_closed) = (Vec::new(), Vec::new(), false);
-    for (of, is_allowed) in &own {
+    for of in &own {
+        let is_allowed = of.name == "allow";
         let word = of.words.first().map_or("", String::as_str);
         if word == "all" {
             is_closed = !is_allowed;
             break;
         }
         if word == "unix:" {
-            if *is_allowed {
+            if is_allowed {
                 allow.push("unix".to_owned())
             }
             continue;
@@ -57,7 +53,7 @@ fn networks(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
             continue;
         };
         let is_before = known.iter().any(|((bits, length), before)| {
-            before != is_allowed && *length <= network.1 && masked(network.0, *length) == *bits
+            *before != is_allowed && *length <= network.1 && masked(network.0, *length) == *bits
         });
         if is_before {
             scope.differs(
@@ -67,8 +63,8 @@ fn networks(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
                 Of::Everything,
             );
         }
-        known.push((network, *is_allowed));
-        if *is_allowed { allow.push(word.into()) } else { deny.push(word.into()) }
+        known.push((network, is_allowed));
+        if is_allowed { allow.push(word.into()) } else { deny.push(word.into()) }
     }
     if let Some(of) =
         scope.last("satisfy").filter(|of| of.words == ["any"] && scope.last("auth_basic").is_some())
@@ -78,7 +74,13 @@ fn networks(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
     match (is_closed, allow.is_empty()) {
         (true, true) => forbid(settings, first),
         (true, false) => set(settings, "allow", Value::Texts(allow), Some(first)),
-        (false, _) => {}
+        (false, true) => {}
+        // The others are allowed, too.
+        (false, false) if !deny.is_empty() => {
+            allow.extend(EVERYBODY.into_iter().chain(["unix"]).map(Into::into));
+            set(settings, "allow", Value::Texts(allow), Some(first));
+        }
+        (false, false) => {}
     }
     if !deny.is_empty() {
         set(settings, "deny", Value::Texts(deny), Some(first));
@@ -101,7 +103,9 @@ fn masked(bits: u128, length: u8) -> u128 {
     bits & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-fn log_ins(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
+/// Returns whether a log-in is not taken.
+fn log_ins(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) -> bool {
+    let mut is_left = false;
     let file = scope.last("auth_basic_user_file");
     match (scope.last("auth_basic"), file.and_then(|of| of.words.first())) {
         (Some(realm), Some(path)) if realm.words.first().is_some_and(|word| word != "off") => {
@@ -116,23 +120,28 @@ fn log_ins(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
         }
         (Some(realm), None) if realm.words.first().is_some_and(|word| word != "off") => {
             scope.left(realm, "there is no auth_basic_user_file", concerns.clone());
+            is_left = true;
         }
         _ => {}
     }
-    if let Some(of) = scope.last("auth_request") {
+    if let Some(of) = scope.last("auth_request").filter(|of| of.words != ["off"]) {
         scope.left(of, "Flash asks no other server: let the program decide", concerns.clone());
+        is_left = true;
     }
+    is_left
 }
 
-/// `secure_link` with `secure_link_md5`, and the `if` that goes with them.
-fn signed(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
-    let (Some(link), Some(md5)) = (scope.last("secure_link"), scope.last("secure_link_md5")) else { return };
+/// `secure_link` with `secure_link_md5`, and the `if` that goes with them. Returns whether they are not taken.
+fn signed(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) -> bool {
+    let (Some(link), Some(md5)) = (scope.last("secure_link"), scope.last("secure_link_md5")) else {
+        return false;
+    };
     let (arguments, expression) = (link.words.join(""), md5.words.first().map_or("", String::as_str));
     // The secret is the text without variables.
     let secret = expression.rsplit(' ').next().unwrap_or_default();
     if secret.is_empty() || secret.contains('$') {
         scope.left(md5, "Flash needs the secret behind a space at the end: write signed = { form = \"nginx\", … } by hand", concerns.clone());
-        return;
+        return true;
     }
     let expression = format!("{}$secret", &expression[..expression.len() - secret.len()]);
     let file = "/etc/flash/links.key";
@@ -151,6 +160,7 @@ fn signed(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
         Paths::None,
         Of::Everything,
     );
+    false
 }
 
 fn limits(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {

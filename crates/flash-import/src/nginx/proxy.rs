@@ -25,26 +25,6 @@ const TOLD: [(&str, &[&str]); 9] = [
     ),
     ("accept-encoding", &["$http_accept_encoding"]),
 ];
-/// What needs no word in Flash.
-const QUIET: [&str; 16] = [
-    "proxy_http_version",
-    "proxy_buffering",
-    "proxy_buffers",
-    "proxy_buffer_size",
-    "proxy_busy_buffers_size",
-    "proxy_max_temp_file_size",
-    "proxy_temp_file_write_size",
-    "proxy_request_buffering",
-    "proxy_connect_timeout",
-    "proxy_send_timeout",
-    "proxy_next_upstream",
-    "proxy_ssl_server_name",
-    "proxy_ssl_protocols",
-    "proxy_ssl_session_reuse",
-    "proxy_pass_request_headers",
-    "proxy_pass_request_body",
-];
-
 /// What `proxy_pass` names.
 struct Target<'w> {
     scheme: &'w str,
@@ -63,7 +43,11 @@ pub(super) fn settings(
 ) -> bool {
     let Some(of) = scope.own("proxy_pass").last() else { return false };
     let Some(target) = of.words.first().and_then(|word| target(word)) else {
-        scope.left(of, "Flash fills in no variables: write the server's address", at.concerns.clone());
+        scope.left(
+            of,
+            "Flash fills in no variables and adds no query: write the server's address",
+            at.concerns.clone(),
+        );
         return true;
     };
     let servers = match upstreams.get(target.authority) {
@@ -71,7 +55,9 @@ pub(super) fn settings(
         None => vec![target.authority.to_owned()],
     };
     let is_tls = target.scheme == "https";
-    if servers.is_empty() || is_tls && servers.iter().any(|server| server.starts_with("unix:")) {
+    // A socket has no certificate and no path.
+    let has_more = is_tls || target.path.is_some_and(|path| path != "/");
+    if servers.is_empty() || has_more && servers.iter().any(|server| server.starts_with("unix:")) {
         scope.left(
             of,
             "no server of it can be taken: write proxy = \"http://HOST:PORT\"",
@@ -104,15 +90,12 @@ pub(super) fn settings(
         let why = "program-deadline holds for all programs and servers: 60s, if nothing else is set";
         scope.differs(&of.source, why, Paths::None, Of::Everything);
     }
-    for quiet in QUIET {
-        scope.all(quiet);
-    }
     false
 }
 
 /// `None` where variables stand in it.
 fn target(word: &str) -> Option<Target<'_>> {
-    let (scheme, rest) = word.split_once("://").filter(|_| !word.contains('$'))?;
+    let (scheme, rest) = word.split_once("://").filter(|_| !word.contains(['$', '?', '#']))?;
     if let Some(socket) = rest.strip_prefix("unix:") {
         let (socket, path) =
             socket.split_once(':').map_or((socket, None), |(socket, path)| (socket, Some(path)));
@@ -134,6 +117,10 @@ fn replaced(
 ) -> String {
     let Some(path) = path else { return String::new() };
     let prefix = at.prefix.trim_end_matches('/');
+    if prefix == at.prefix && !prefix.is_empty() {
+        let why = "the server gets a slash behind its path";
+        scope.differs(&of.source, why, Paths::Exact(prefix.into()), Of::Everything);
+    }
     if !prefix.is_empty() {
         set(settings, "strip-prefix", Value::Text(prefix.into()), Some(of));
     }
@@ -182,17 +169,17 @@ fn fields(scope: &Scope<'_>, target: &Target<'_>, settings: &mut Settings) {
         match (&*lower, value.as_str()) {
             ("host", "$proxy_host") => {}
             ("host", _) if is_told => host = None,
-            ("host", value) if !value.contains('$') => host = Some(value.into()),
+            ("host", value) if !value.is_empty() && !value.contains('$') => host = Some(value.into()),
             _ if is_told => {}
             (_, value) if value.contains('$') => {
                 scope.left(
                     of,
-                    "Flash fills in no variables: the server does not get this field",
+                    "Flash fills in no variables: the server is told what Flash tells all of them",
                     Paths::None,
                 );
             }
-            ("connection" | "upgrade", _) => {
-                scope.left(of, "Flash itself says what becomes of the connection", Paths::None);
+            ("connection" | "upgrade" | "content-length" | "transfer-encoding" | "host", _) => {
+                scope.left(of, "Flash itself writes this field", Paths::None);
             }
             (_, value) => {
                 from = from.or(Some(of));
@@ -210,7 +197,56 @@ fn fields(scope: &Scope<'_>, target: &Target<'_>, settings: &mut Settings) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::nginx::import;
+
+    /// The file that a server's block becomes.
+    fn imported(block: &str) -> String {
+        let text = format!("http {{ server {{ listen 80; server_name a.example; root /srv/a; {block} }} }}");
+        let nothing = |_: &Path| Ok(Vec::new());
+        import(Path::new("nginx.conf"), &text, &nothing).expect("its syntax is right").text
+    }
+
+    #[test]
+    fn nobody_comes_in_where_nginx_keeps_clients_out() {
+        // A list in a location takes the place of the server's.
+        let text = imported("allow 10.0.0.0/8; deny all; location /internal/ { deny all; }");
+        assert!(text.contains("0.0.0.0/0"), "{text}");
+        for guard in
+            ["auth_request /auth;", "auth_basic on;", "secure_link $arg_m; secure_link_md5 \"$uri\";"]
+        {
+            for way in ["proxy_pass http://b:1;", ""] {
+                let text = imported(&format!("location /admin/ {{ {guard} {way} }}"));
+                assert!(text.contains("deny = ") && !text.contains("proxy = "), "{guard}: {text}");
+            }
+        }
+        let text = imported("location /_s3/ { internal; proxy_pass http://b:1; }");
+        assert!(text.contains("deny = ") && !text.contains("files = "), "{text}");
+        let text = imported("location = /auth { internal; proxy_pass http://b:1; }");
+        assert!(text.contains("internal = true"), "{text}");
+        // What answers for all of the site is not taken: nothing of it is a file.
+        let text = imported("location / { proxy_pass http://$b; }");
+        assert!(!text.contains("root = "), "{text}");
+    }
+
+    #[test]
+    fn what_a_proxy_is_told() {
+        let text = imported(
+            "location /api/ { proxy_pass http://b:1/v2/; proxy_set_header Host \"\"; proxy_set_header Content-Length \"\"; \
+             proxy_set_header X-A b; }",
+        );
+        for part in ["http://b:1/v2", "strip-prefix = \"/api\"", "proxy-host = \"b:1\"", "X-A"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("\"Content-Length\""), "{text}");
+        // A socket has no path.
+        let text = imported("location /api/ { proxy_pass http://unix:/run/b.sock:/v2/; }");
+        assert!(!text.contains("proxy = ") && text.contains("deny = "), "{text}");
+        let text = imported("location /api/ { proxy_pass http://unix:/run/b.sock:/; }");
+        assert!(text.contains("proxy = \"unix:/run/b.sock\""), "{text}");
+    }
 
     #[test]
     fn targets() {

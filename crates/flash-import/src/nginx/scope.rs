@@ -63,9 +63,14 @@ impl<'t> Scope<'t> {
 
     /// Those of the innermost block that has any.
     pub(super) fn all(&self, name: &str) -> Vec<&'t Directive> {
+        self.all_of(&[name])
+    }
+
+    /// The same of directives that nginx keeps in one list, in its order.
+    pub(super) fn all_of(&self, names: &[&str]) -> Vec<&'t Directive> {
         let mut found = Vec::new();
         for level in &self.levels {
-            let here: Vec<_> = level.iter().filter(|of| of.name == name).collect();
+            let here: Vec<_> = level.iter().filter(|of| names.contains(&&*of.name)).collect();
             here.iter().for_each(|of| self.context.see(of));
             if !here.is_empty() {
                 found = here;

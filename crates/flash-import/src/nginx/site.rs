@@ -32,8 +32,6 @@ pub(super) struct Made {
     pub(super) answers: Answers,
     cache: Option<String>,
     is_program: bool,
-    /// Another server answers, which is not taken.
-    is_left: bool,
 }
 
 /// `scope` is the server's block in the block of `http`.
@@ -50,6 +48,17 @@ pub(super) fn draft<'t>(scope: &Scope<'t>, server: &'t Server<'t>, source: &Sour
     };
     draft.make();
     draft
+}
+
+/// The requests that these shapes are about, or more of them.
+fn paths_of(shapes: &[Shape]) -> Paths {
+    let paths = |shape: &Shape| match shape {
+        Shape::Exact(path) => Paths::Exact(path.clone()),
+        Shape::Begins(path) => Paths::Begins(path.clone()),
+        Shape::Ends(end) => Paths::Ends(end.clone()),
+        _ => Paths::All,
+    };
+    Paths::Any(shapes.iter().map(paths).collect())
 }
 
 impl<'t> Draft<'t> {
@@ -99,12 +108,13 @@ impl<'t> Draft<'t> {
     /// The settings of a block.
     pub(super) fn made(&self, scope: &Scope<'t>, at: &At<'_>) -> Made {
         let mut settings = content::settings(scope, at.prefix, &at.concerns);
-        access::settings(scope, &at.concerns, &mut settings);
+        let is_guard_left = access::settings(scope, &at.concerns, &mut settings);
         types::settings(scope, &at.concerns, &mut settings);
         let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns);
         let is_left = proxy::settings(scope, self.server.upstreams, at, &mut settings)
             || programs::other(scope, &at.concerns).is_some();
-        let answers = answers::settings(scope, self.server, at, &mut settings);
+        let mut answers = answers::settings(scope, self.server, at, &mut settings);
+        answers.is_missing |= is_left || is_guard_left;
         if let Some((address, of)) = &program {
             let key = match &at.concerns {
                 Paths::Ends(end) => end.clone(),
@@ -116,10 +126,11 @@ impl<'t> Draft<'t> {
         }
         let cache = cache_control(scope).map(|(value, _)| value);
         let is_internal = scope.own("internal").next().is_some();
-        if is_internal && !matches!(at.concerns, Paths::Exact(_)) {
+        let is_proxied = settings.contains_key("proxy");
+        if is_internal && (is_proxied || !matches!(at.concerns, Paths::Exact(_))) {
             settings.insert("internal", Setting::new(Value::Flag(true), None));
         }
-        Made { settings, answers, cache, is_program: program.is_some(), is_left }
+        Made { settings, answers, cache, is_program: program.is_some() }
     }
 
     fn location(&mut self, location: &Location<'t>, default: Option<&str>) {
@@ -194,9 +205,6 @@ impl<'t> Draft<'t> {
         if let (true, Some(value)) = (is_aliased, made.cache) {
             settings.insert("cache-control", Setting::new(Value::Texts(vec![value]), None));
         }
-        for (name, settings) in made.answers.parts {
-            self.add(name, settings, Some(&location.of.source));
-        }
         let own = &self.site.own;
         let changes = |key: &str| settings.get(key).map(|of| &of.value) != own.get(key).map(|of| &of.value);
         if [
@@ -222,6 +230,11 @@ impl<'t> Draft<'t> {
 
     /// Files that programs hand on.
     fn internal(&mut self, location: &Location<'t>, plain: &str, made: &Made) {
+        if made.is_program || made.answers.is_missing || made.settings.contains_key("proxy") {
+            set_more(&mut self.site.own, "deny", plain, &location.of.source);
+            let why = "programs hand on files alone, and not what another program answers";
+            return location.scope.left(location.of, why, Paths::Begins(plain.into()));
+        }
         prefix_differs(&location.scope, location.of, &format!("{plain}/"));
         let folder = match made.settings.get("root").map(|root| &root.value) {
             Some(Value::Text(root)) if made.settings.contains_key("strip-prefix") => root.clone(),
@@ -316,13 +329,26 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Answers that stand for all of a location: 404, 403, a proxy.
-    fn answered(&mut self, location: &Location<'t>, made: Made, shapes: &[Shape]) -> Option<Made> {
+    /// Answers for parts of a location, and what is not taken of it where a program answers.
+    fn beside(&mut self, location: &Location<'t>, made: &mut Made, shapes: &[Shape]) {
         let (scope, of) = (&location.scope, location.of);
+        for (name, settings) in std::mem::take(&mut made.answers.parts) {
+            self.add(name, settings, Some(&of.source));
+        }
+        if made.cache.is_some() && (made.is_program || made.settings.contains_key("proxy")) {
+            let why = "cache-control is for files: let the program say it";
+            scope.differs(&of.source, why, paths_of(shapes), Of::CacheControl);
+        }
+    }
+
+    /// Answers that stand for all of a location: 404, 403, a proxy.
+    fn answered(&mut self, location: &Location<'t>, mut made: Made, shapes: &[Shape]) -> Option<Made> {
+        let (scope, of) = (&location.scope, location.of);
+        self.beside(location, &mut made, shapes);
         let forbids = made.settings.get("deny").is_some_and(
             |deny| matches!(&deny.value, Value::Texts(all) if all.iter().any(|one| one == "0.0.0.0/0")),
         );
-        let is_missing = made.answers.is_missing || made.is_left;
+        let is_missing = made.answers.is_missing;
         if !is_missing && !forbids {
             return Some(made);
         }
@@ -364,12 +390,8 @@ impl<'t> Draft<'t> {
                 Shape::BelowEnds(path, end) => {
                     set_more(&mut self.site.own, "no-programs", path, &of.source);
                     let paths = Paths::BelowEnds(path.clone(), end.clone());
-                    scope.differs(
-                        &of.source,
-                        format!("403 for scripts of all kinds below {path}"),
-                        paths,
-                        Of::Everything,
-                    );
+                    let what = format!("403 for scripts of all kinds below {path}");
+                    scope.differs(&of.source, what, paths, Of::Everything);
                 }
                 Shape::InEnds(folder, end) => {
                     set_more(&mut self.site.own, "no-programs", folder, &of.source);
