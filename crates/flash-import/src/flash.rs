@@ -61,6 +61,10 @@ pub(crate) enum Value {
 
 /// Where a place inherits all that it needs, `root` alone keeps these keys away.
 const OF_THE_FOLDER: [&str; 4] = ["fallback", "spa", "strip-prefix", "proxy"];
+/// Tables of fields, which a place adds its own to.
+const FIELDS: [&str; 2] = ["header", "proxy-header"];
+/// Keys that hold where a place answers with a redirection, too.
+const GUARDS: [&str; 3] = ["auth", "allow", "deny"];
 /// Keys that no place inherits.
 pub(crate) const ANSWERS: [&str; 2] = ["redirect", "gone"];
 
@@ -155,33 +159,29 @@ fn take_back(
     let mut names_folder =
         wanted.get("root").map(|root| &root.value) != inherited.get("root").map(|root| &root.value);
     let answers = ANSWERS.iter().any(|key| wanted.contains_key(key));
+    let is_proxied = wanted.contains_key("proxy");
     for (&key, above) in inherited {
-        if let (Value::Table(above), Some(Setting { value: Value::Table(own), .. })) =
-            (&above.value, wanted.get(key))
-            && key == "header"
+        let is_set = wanted.contains_key(key);
+        if is_set && !FIELDS.contains(&key)
+            || !is_set && answers && !GUARDS.contains(&key)
+            || key.starts_with("proxy-") && !is_proxied
         {
-            let dropped: Vec<_> = above.keys().filter(|name| !own.contains_key(*name)).cloned().collect();
-            drop_fields(wanted, dropped);
-            continue;
-        }
-        if wanted.contains_key(key) || answers && key != "auth" && key != "allow" && key != "deny" {
             continue;
         }
         let nothing = match key {
-            "proxy-host" | "proxy-header" if wanted.contains_key("proxy") => {
-                stay.push((name.clone(), key));
-                continue;
-            }
             "fallback" | "spa" | "strip-prefix" | "proxy" => {
                 names_folder = true;
                 continue;
             }
             "list" | "internal" | "gone" => Value::Flag(false),
-            "auth" | "signed" | "charset" | "compress" => Value::Text("off".into()),
+            "auth" | "signed" | "charset" | "compress" | "proxy-host" => Value::Text("off".into()),
             "allow" => Value::Texts(["0.0.0.0/0", "::/0", "unix"].map(Into::into).into()),
-            "header" => {
-                if let Value::Table(fields) = &above.value {
-                    drop_fields(wanted, fields.keys().cloned().collect());
+            "header" | "proxy-header" => {
+                if let Value::Table(above) = &above.value
+                    && leave_out(wanted, key, above)
+                    && key == "proxy-header"
+                {
+                    stay.push((name.clone(), key));
                 }
                 continue;
             }
@@ -207,16 +207,26 @@ fn take_back(
     names_folder
 }
 
-fn drop_fields(settings: &mut Settings, dropped: Vec<String>) {
-    if dropped.is_empty() {
-        return;
+/// Leaves out the fields of above that a place does not set itself. Returns whether there are any.
+fn leave_out(settings: &mut Settings, key: &'static str, above: &BTreeMap<String, String>) -> bool {
+    let is_set = |name: &str| match settings.get(key).map(|own| &own.value) {
+        Some(Value::Table(own)) => own.keys().any(|own| own.eq_ignore_ascii_case(name)),
+        _ => false,
+    };
+    let left: Vec<String> = above.keys().filter(|name| !is_set(name)).cloned().collect();
+    if left.is_empty() {
+        return false;
     }
-    let setting = settings
-        .entry("no-header")
-        .or_insert_with(|| Setting { value: Value::Texts(Vec::new()), source: None });
-    if let Value::Texts(names) = &mut setting.value {
-        names.extend(dropped);
+    let (list, empty) = match key {
+        "header" => ("no-header", Value::Texts(Vec::new())),
+        _ => (key, Value::Table(BTreeMap::new())),
+    };
+    match &mut settings.entry(list).or_insert(Setting { value: empty, source: None }).value {
+        Value::Texts(names) => names.extend(left),
+        Value::Table(fields) => fields.extend(left.into_iter().map(|name| (name, String::new()))),
+        _ => {}
     }
+    true
 }
 
 /// Puts settings over those that are inherited, as Flash does.

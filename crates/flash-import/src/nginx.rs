@@ -290,6 +290,10 @@ fn finish(flash: &mut Flash, strong: &[Vec<String>], context: &Context) {
             let hosts = names.clone();
             let text = match key {
                 "no-programs" => format!("{}: scripts get 403, and not their sources", name.text()),
+                "proxy-header" => format!(
+                    "{}: the server gets no fields that others get, and none of the client's with their names",
+                    name.text()
+                ),
                 _ => format!("{}: the place inherits {key}", name.text()),
             };
             context.note(Note {

@@ -22,13 +22,50 @@ pub(super) struct Server<'t> {
 }
 
 /// Where directives stand.
-pub(super) struct At<'a> {
+pub(super) struct At<'a, 't> {
+    pub(super) scope: &'a Scope<'t>,
+    pub(super) server: &'a Server<'t>,
     /// The requests that they hold for.
     pub(super) concerns: Paths,
     /// The group of the location's regular expression.
     pub(super) tail: Option<&'a Tail>,
     /// The prefix of the location, empty for the server.
     pub(super) prefix: &'a str,
+}
+
+impl At<'_, '_> {
+    /// A line that was left out.
+    pub(super) fn left(&self, of: &Directive, why: impl Into<String>) {
+        self.scope.left(of, why, self.concerns.clone());
+    }
+
+    /// A line that was taken, with a difference.
+    pub(super) fn differs(&self, of: &Directive, why: impl Into<String>) {
+        self.scope.differs(&of.source, why, self.concerns.clone(), Of::Everything);
+    }
+
+    /// A redirection as Flash has it.
+    pub(super) fn redirect(
+        &self,
+        of: &Directive,
+        (text, status, tail, adds_query): (&str, u16, Option<&Tail>, bool),
+    ) -> Option<Setting> {
+        let Server { name, scheme, has_both, .. } = self.server;
+        match target(text, &Known { server_name: name, scheme, tail, adds_query }) {
+            Ok(to) => {
+                if text.starts_with("$scheme") && *has_both {
+                    let why = "all are sent to https, also those who came without TLS";
+                    self.scope.differs(&of.source, why, Paths::Insecure, Of::Location);
+                }
+                let named = vec![("to", Value::Text(to)), ("status", Value::Number(status.into()))];
+                Some(Setting::new(Value::Named(named), Some(&of.source)))
+            }
+            Err(why) => {
+                self.left(of, format!("{why}: write a redirect by hand"));
+                None
+            }
+        }
+    }
 }
 
 /// Requests for some hosts are sent elsewhere.
@@ -48,35 +85,6 @@ pub(super) struct Answers {
     pub(super) https: Option<Setting>,
     /// All is 404.
     pub(super) is_missing: bool,
-}
-
-/// A redirection as Flash has it.
-pub(super) fn redirect(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    of: &Directive,
-    (text, status, tail, adds_query): (&str, u16, Option<&Tail>, bool),
-) -> Option<Setting> {
-    let known = Known { server_name: &server.name, scheme: server.scheme, tail, adds_query };
-    match target(text, &known) {
-        Ok(to) => {
-            if text.starts_with("$scheme") && server.has_both {
-                scope.differs(
-                    &of.source,
-                    "all are sent to https, also those who came without TLS",
-                    Paths::Insecure,
-                    Of::Location,
-                );
-            }
-            let named = vec![("to", Value::Text(to)), ("status", Value::Number(status.into()))];
-            Some(Setting::new(Value::Named(named), Some(&of.source)))
-        }
-        Err(why) => {
-            scope.left(of, format!("{why}: write a redirect by hand"), at.concerns.clone());
-            None
-        }
-    }
 }
 
 /// The status and the target of `return`.

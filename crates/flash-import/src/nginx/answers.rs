@@ -1,87 +1,61 @@
 //! What answers instead of a file: `return`, `rewrite`, `if`, `try_files` and `error_page`.
 
 use super::access::forbid;
-use super::answer::{Answers, At, Server, matching, prefix_differs, redirect, status_of};
+use super::answer::{Answers, At, matching, prefix_differs, status_of};
 use super::content::set;
 use super::proxy;
 use super::read::Directive;
-use super::scope::Scope;
+use super::scope::{self, Scope};
 use crate::flash::{PlaceName, Settings, Value};
 use crate::note::{Of, Paths};
 use crate::pattern::{self, Shape};
 
 /// Adds what the directives of the innermost block answer.
-pub(super) fn settings(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    settings: &mut Settings,
-) -> Answers {
+pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> Answers {
     let mut answers = Answers::default();
-    let Some(block) = scope.levels.last() else { return answers };
+    let Some(block) = at.scope.levels.last() else { return answers };
     for of in *block {
         match &*of.name {
-            "return" => returned(scope, server, at, of, settings, &mut answers),
-            "rewrite" => rewritten(scope, server, at, of, settings, &mut answers),
+            "return" => returned(at, of, settings, &mut answers),
+            "rewrite" => rewritten(at, of, settings, &mut answers),
             "if" => {
-                scope.context.see(of);
-                super::conditions::settings(scope, server, at, of, settings, &mut answers);
+                at.scope.context.see(of);
+                super::conditions::settings(at, of, settings, &mut answers);
             }
-            "set" => scope.context.see(of),
+            "set" => at.scope.context.see(of),
             _ => {}
         }
     }
-    tried(scope, server, at, settings);
-    error_pages(scope, server, at, settings);
+    tried(at, settings);
+    error_pages(at, settings);
     answers
 }
 
-fn returned(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    of: &Directive,
-    settings: &mut Settings,
-    answers: &mut Answers,
-) {
-    scope.context.see(of);
+fn returned(at: &At<'_, '_>, of: &Directive, settings: &mut Settings, answers: &mut Answers) {
+    at.scope.context.see(of);
     match status_of(of) {
         (Some(status @ (301 | 302 | 303 | 307 | 308)), Some(to)) => {
-            settings.extend(
-                redirect(scope, server, at, of, (to, status, at.tail, false))
-                    .map(|setting| ("redirect", setting)),
-            );
+            settings
+                .extend(at.redirect(of, (to, status, at.tail, false)).map(|setting| ("redirect", setting)));
         }
         (Some(404), _) => {
             answers.is_missing = true;
         }
         (Some(444), _) => {
             answers.is_missing = true;
-            scope.differs(
-                &of.source,
-                "404 takes the place of a closed connection",
-                at.concerns.clone(),
-                Of::Everything,
-            );
+            at.differs(of, "404 takes the place of a closed connection");
         }
         (Some(403), _) => forbid(settings, of),
         (Some(410), _) => set(settings, "gone", Value::Flag(true), Some(of)),
         (Some(200 | 204), _) => {
-            scope.left(of, "Flash answers with files alone: write the text into one", at.concerns.clone());
+            at.left(of, "Flash answers with files alone: write the text into one");
         }
-        _ => scope.left(of, "Flash has no such answer", at.concerns.clone()),
+        _ => at.left(of, "Flash has no such answer"),
     }
 }
 
-fn rewritten(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    of: &Directive,
-    settings: &mut Settings,
-    answers: &mut Answers,
-) {
-    scope.context.see(of);
+fn rewritten(at: &At<'_, '_>, of: &Directive, settings: &mut Settings, answers: &mut Answers) {
+    at.scope.context.see(of);
     let [expression, to, flags @ ..] = &of.words[..] else { return };
     let is_url = ["http://", "https://", "$scheme"].iter().any(|begin| to.starts_with(begin));
     let status = match flags.first().map(String::as_str) {
@@ -92,13 +66,12 @@ fn rewritten(
             let is_front = matches!(pattern::shapes(expression).as_deref(), Some([Shape::All]));
             match to.split('?').next().filter(|to| is_front && !to.contains('$')) {
                 Some(front) if at.prefix.is_empty() || at.prefix == "/" => {
-                    scope.left(
+                    at.left(
                         of,
                         format!("write fallback = \"{front}\", which answers for paths without a file"),
-                        at.concerns.clone(),
                     );
                 }
-                _ => scope.left(
+                _ => at.scope.left(
                     of,
                     "Flash does not change paths: name the file as its requests do",
                     matching(expression),
@@ -108,7 +81,7 @@ fn rewritten(
         }
     };
     let Some(tails) = pattern::tails(expression) else {
-        scope.left(
+        at.scope.left(
             of,
             "Flash redirects prefixes and single paths: write a place for each",
             matching(expression),
@@ -116,7 +89,7 @@ fn rewritten(
         return;
     };
     for (tail, is_whole) in tails {
-        let Some(redirect) = redirect(scope, server, at, of, (to, status, Some(&tail), true)) else { return };
+        let Some(redirect) = at.redirect(of, (to, status, Some(&tail), true)) else { return };
         let path = tail.prefix.trim_end_matches('/');
         if tail.prefix.is_empty() || (tail.prefix == "/" && !is_whole) {
             settings.insert("redirect", redirect);
@@ -127,15 +100,17 @@ fn rewritten(
             false => PlaceName::Below(path.into()),
         };
         if !is_whole {
-            prefix_differs(scope, of, &tail.prefix);
+            prefix_differs(at.scope, of, &tail.prefix);
         }
         answers.parts.push((name, Settings::from([("redirect", redirect)])));
     }
 }
 
 /// `try_files`: the fallback, and ends of names that paths leave out.
-fn tried(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &mut Settings) {
-    let Some(of) = scope.own("try_files").last() else { return };
+fn tried(at: &At<'_, '_>, settings: &mut Settings) {
+    // A location without it tries nothing, so the server's own holds where no location is.
+    let root = at.scope.own("location").any(|of| of.words == ["/"]);
+    let Some(of) = at.scope.own("try_files").last().filter(|_| !root) else { return };
     let Some((last, tried)) = of.words.split_last() else { return };
     let mut extensions = Vec::new();
     let mut folders = false;
@@ -148,7 +123,7 @@ fn tried(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &mut Set
                 extensions.push(word["$uri".len()..].to_owned());
                 if folders {
                     let why = "the file comes before the folder of the same name";
-                    scope.differs(&of.source, why, Paths::Folders, Of::Everything);
+                    at.scope.differs(&of.source, why, Paths::Folders, Of::Everything);
                 }
             }
             word => {
@@ -156,48 +131,50 @@ fn tried(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &mut Set
                     "Flash looks for the path itself, and not for {word} (the {}. of them)",
                     number + 1
                 );
-                scope.left(of, why, at.concerns.clone());
+                at.left(of, why);
             }
         }
     }
     let is_script = at.prefix.is_empty() && matches!(at.concerns, Paths::Ends(_));
     if !folders && !is_script {
         let why = "a folder answers with its index, as with $uri/";
-        scope.differs(&of.source, why, Paths::Folders, Of::Everything);
+        at.scope.differs(&of.source, why, Paths::Folders, Of::Everything);
     }
     if !extensions.is_empty() {
         set(settings, "extensions", Value::Texts(extensions), Some(of));
     }
-    last_resort(scope, server, of, last, settings);
+    last_resort(at, of, last, settings);
     if folders && settings.contains_key("fallback") && !settings.contains_key("list") {
         let why = "the fallback answers for a folder without an index, in place of 403";
-        scope.differs(&of.source, why, Paths::Folders, Of::Everything);
+        at.scope.differs(&of.source, why, Paths::Folders, Of::Everything);
     }
 }
 
 /// What answers for a path without a file.
-fn last_resort(scope: &Scope<'_>, server: &Server<'_>, of: &Directive, last: &str, settings: &mut Settings) {
+fn last_resort(at: &At<'_, '_>, of: &Directive, last: &str, settings: &mut Settings) {
     match last {
         "=404" => {}
         _ if last.starts_with('=') => {
-            scope.differs(
+            at.scope.differs(
                 &of.source,
                 format!("404 takes the place of {}", &last[1..]),
                 Paths::Missing,
                 Of::Status,
             );
         }
-        _ if last.starts_with('@') => match server.named.get(last).and_then(|named| front_of(scope, named)) {
-            Some(front) => set(settings, "fallback", Value::Text(front), Some(of)),
-            None if is_proxied(scope, server, last, settings) => {
-                set(settings, "fallback", Value::Text("proxy".into()), Some(of));
+        _ if last.starts_with('@') => {
+            match at.server.named.get(last).and_then(|named| front_of(at.scope, named)) {
+                Some(front) => set(settings, "fallback", Value::Text(front), Some(of)),
+                None if is_proxied(at, last, settings) => {
+                    set(settings, "fallback", Value::Text("proxy".into()), Some(of));
+                }
+                None => at.scope.left(
+                    of,
+                    format!("Flash has no {last}: fallback names a file or a script"),
+                    Paths::Missing,
+                ),
             }
-            None => scope.left(
-                of,
-                format!("Flash has no {last}: fallback names a file or a script"),
-                Paths::Missing,
-            ),
-        },
+        }
         _ => {
             let path = last.split(['?', '$']).next().unwrap_or_default();
             let query = &last[path.len()..];
@@ -211,23 +188,29 @@ fn last_resort(scope: &Scope<'_>, server: &Server<'_>, of: &Directive, last: &st
                     let why = format!(
                         "{path} gets the request's own query, and its path in REQUEST_URI: {query} is left out"
                     );
-                    scope.differs(&of.source, why, Paths::Missing, Of::Everything);
+                    at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
                 }
-                _ => scope.left(of, format!("Flash fills in no variables: {last}"), Paths::Missing),
+                _ => at.scope.left(of, format!("Flash fills in no variables: {last}"), Paths::Missing),
             }
         }
     }
 }
 
-/// Whether a named location passes requests on. What that needs is set.
-fn is_proxied(scope: &Scope<'_>, server: &Server<'_>, name: &str, settings: &mut Settings) -> bool {
-    let named = server.named.get(name);
+/// Whether a named location passes requests on, with the paths that they have. What that needs is set.
+fn is_proxied(at: &At<'_, '_>, name: &str, settings: &mut Settings) -> bool {
+    let named = at.server.named.get(name);
     let Some((named, block)) = named.and_then(|named| Some((named, named.block.as_deref()?))) else {
         return false;
     };
-    scope.context.see(named);
-    let at = At { concerns: Paths::Missing, tail: None, prefix: "" };
-    !proxy::settings(&scope.inner(block), server.upstreams, &at, settings) && settings.contains_key("proxy")
+    at.scope.context.see(named);
+    // It lies in the server, wherever requests come from.
+    let mut of_server = at.scope.clone();
+    of_server.levels.truncate(scope::LEVELS_OF_SERVER);
+    let scope = of_server.inner(block);
+    let named = At { scope: &scope, concerns: Paths::Missing, tail: None, prefix: "", ..*at };
+    !settings.contains_key("strip-prefix")
+        && !proxy::settings(&named, settings)
+        && settings.contains_key("proxy")
 }
 
 /// The script that a named location leads all requests to.
@@ -253,12 +236,12 @@ pub(super) fn front_of(scope: &Scope<'_>, named: &Directive) -> Option<String> {
     Some(path.into())
 }
 
-fn error_pages(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &mut Settings) {
+fn error_pages(at: &At<'_, '_>, settings: &mut Settings) {
     let root = match settings.get("root").map(|root| &root.value) {
         Some(Value::Text(root)) => root.clone(),
         _ => String::new(),
     };
-    for of in scope.all("error_page") {
+    for of in at.scope.all("error_page") {
         let Some((page, codes)) = of.words.split_last() else { continue };
         let (codes, changed): (Vec<_>, Vec<_>) = codes.iter().partition(|code| !code.starts_with('='));
         let is_missing = codes.iter().any(|code| *code == "404");
@@ -266,21 +249,21 @@ fn error_pages(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &m
             page.rsplit_once('/').map(|(folder, name)| (folder, name.split('.').next().unwrap_or_default()));
         match (own, changed.first()) {
             _ if page.contains("://") => {
-                scope.left(of, "a page for an error is a file: the status stays", at.concerns.clone());
+                at.left(of, "a page for an error is a file: the status stays");
             }
             (_, Some(_)) | (None, None) if is_missing && settings.contains_key("fallback") => {}
             (_, Some(change)) if is_missing && (change.as_str() == "=" || change.as_str() == "=200") => {
                 let front = match page.strip_prefix('@') {
-                    Some(_) => server.named.get(&**page).and_then(|named| front_of(scope, named)),
+                    Some(_) => at.server.named.get(&**page).and_then(|named| front_of(at.scope, named)),
                     None => page.split('?').next().map(str::to_owned),
                 };
                 match front {
                     Some(front) => {
                         set(settings, "fallback", Value::Text(front), Some(of));
                         let why = "the script gets the request's query, and its method";
-                        scope.differs(&of.source, why, Paths::Missing, Of::Everything);
+                        at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
                     }
-                    None => scope.left(of, "fallback names a file or a script", Paths::Missing),
+                    None => at.scope.left(of, "fallback names a file or a script", Paths::Missing),
                 }
             }
             (Some((folder, "404")), None) if codes.len() == 1 && is_missing => {
@@ -296,9 +279,9 @@ fn error_pages(scope: &Scope<'_>, server: &Server<'_>, at: &At<'_>, settings: &m
                     names.join(", ")
                 );
                 let is_met = codes.iter().any(|code| code.starts_with('4'));
-                scope.left(of, why, if is_met { Paths::All } else { Paths::None });
+                at.scope.left(of, why, if is_met { Paths::All } else { Paths::None });
             }
-            _ => scope.left(of, "a page for an error is a file with its name", at.concerns.clone()),
+            _ => at.left(of, "a page for an error is a file with its name"),
         }
     }
 }

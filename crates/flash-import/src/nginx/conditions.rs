@@ -1,6 +1,6 @@
 //! `if`, in its common forms: the host, the scheme, the method, whether there is a file.
 
-use super::answer::{Answers, At, HostRedirect, Server, matching, redirect, status_of};
+use super::answer::{Answers, At, HostRedirect, matching, status_of};
 use super::content::set;
 use super::read::Directive;
 use super::scope::Scope;
@@ -51,16 +51,10 @@ fn only<'b>(of: &'b Directive, scope: &Scope<'_>) -> Option<&'b Directive> {
     }
 }
 
-pub(super) fn settings(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    of: &Directive,
-    settings: &mut Settings,
-    answers: &mut Answers,
-) {
-    let (Some(Condition { variable, operator, value }), Some(only)) = (condition(of), only(of, scope)) else {
-        return scope.left(of, "Flash has no such condition: write sites and places", at.concerns.clone());
+pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings, answers: &mut Answers) {
+    let (Some(Condition { variable, operator, value }), Some(only)) = (condition(of), only(of, at.scope))
+    else {
+        return at.left(of, "Flash has no such condition: write sites and places");
     };
     let target = match &*only.name {
         "return" => status_of(only).1.map(str::to_owned),
@@ -71,7 +65,7 @@ pub(super) fn settings(
         ("$host" | "$http_host" | "$server_name", "=" | "!=" | "~" | "~*" | "!~" | "!~*")
             if target.is_some() =>
         {
-            of_host(scope, server, at, (of, only), (&operator, &value), answers);
+            of_host(at, (of, only), (&operator, &value), answers);
         }
         ("$scheme", "=") | ("$https", "=" | "!=") | ("$server_port", "=") | ("$ssl_protocol", "=")
             if (value != "https" || variable == "$https")
@@ -79,7 +73,7 @@ pub(super) fn settings(
         {
             let setting = crate::flash::Setting::new(Value::Text("required".into()), Some(&of.source));
             answers.https = Some(setting);
-            scope.differs(&of.source, "the status is 308", Paths::Insecure, Of::Status);
+            at.scope.differs(&of.source, "the status is 308", Paths::Insecure, Of::Status);
         }
         ("$request_filename" | "$document_root$uri", "!-e" | "!-f") if only.name == "rewrite" => {
             let front = only.words.get(1).and_then(|to| to.split(['?', '$']).next());
@@ -89,16 +83,16 @@ pub(super) fn settings(
                     if only.words[1].len() > front.len() && !only.words[1].contains("$args") {
                         let why =
                             format!("{front} gets the request's own query, and its path in REQUEST_URI");
-                        scope.differs(&only.source, why, Paths::Missing, Of::Everything);
+                        at.scope.differs(&only.source, why, Paths::Missing, Of::Everything);
                     }
-                    scope.differs(
+                    at.scope.differs(
                         &of.source,
                         "the fallback answers for a folder without an index, too",
                         Paths::Folders,
                         Of::Everything,
                     );
                 }
-                None => scope.left(of, "fallback names a file or a script", Paths::Missing),
+                None => at.scope.left(of, "fallback names a file or a script", Paths::Missing),
             }
         }
         ("$request_method", "!~" | "!~*") if only.name == "return" => {
@@ -110,65 +104,56 @@ pub(super) fn settings(
                 names.split('|').map(|name| name.trim_matches(['(', ')', '^', '$']).to_owned()).collect();
             set(settings, "methods", Value::Texts(methods), Some(of));
             if status_of(only).0 != Some(405) {
-                scope.differs(&of.source, "the status is 405", Paths::OtherMethods, Of::Everything);
+                at.scope.differs(&of.source, "the status is 405", Paths::OtherMethods, Of::Everything);
             }
         }
         ("$request_uri" | "$uri", "~" | "~*") if only.name == "return" => {
-            of_path(scope, server, at, (of, only), &value, answers)
+            of_path(at, (of, only), &value, answers)
         }
         ("$request_uri" | "$uri", "=") if only.name == "return" => {
             let (Some(status), Some(to)) = status_of(only) else {
-                return scope.left(of, "Flash has no such answer", Paths::Exact(value));
+                return at.scope.left(of, "Flash has no such answer", Paths::Exact(value));
             };
-            let redirect = redirect(scope, server, at, only, (to, status, None, false));
+            let redirect = at.redirect(only, (to, status, None, false));
             answers
                 .parts
                 .extend(redirect.map(|to| (PlaceName::Exact(value), Settings::from([("redirect", to)]))));
         }
-        _ => scope.left(of, "Flash has no such condition: write sites and places", at.concerns.clone()),
+        _ => at.left(of, "Flash has no such condition: write sites and places"),
     }
 }
 
-fn of_path(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
-    (of, only): (&Directive, &Directive),
-    expression: &str,
-    answers: &mut Answers,
-) {
+fn of_path(at: &At<'_, '_>, (of, only): (&Directive, &Directive), expression: &str, answers: &mut Answers) {
     let tails = pattern::tails(expression);
     let (Some(tails), (Some(status @ (301 | 302 | 303 | 307 | 308)), Some(to))) = (tails, status_of(only))
     else {
-        return scope.left(
+        return at.scope.left(
             of,
             "Flash redirects prefixes and single paths: write a place for each",
             matching(expression),
         );
     };
     for (tail, is_whole) in tails {
-        let Some(redirect) = redirect(scope, server, at, only, (to, status, Some(&tail), false)) else {
+        let Some(redirect) = at.redirect(only, (to, status, Some(&tail), false)) else {
             return;
         };
         let path = tail.prefix.trim_end_matches('/');
         let name = match is_whole {
             true => PlaceName::Exact(tail.prefix.clone()),
             false if path.is_empty() => {
-                return scope.left(of, "all would be redirected", matching(expression));
+                return at.scope.left(of, "all would be redirected", matching(expression));
             }
             false => PlaceName::Below(path.into()),
         };
         if !is_whole {
-            super::answer::prefix_differs(scope, of, &tail.prefix);
+            super::answer::prefix_differs(at.scope, of, &tail.prefix);
         }
         answers.parts.push((name, Settings::from([("redirect", redirect)])));
     }
 }
 
 fn of_host(
-    scope: &Scope<'_>,
-    server: &Server<'_>,
-    at: &At<'_>,
+    at: &At<'_, '_>,
     (of, only): (&Directive, &Directive),
     (operator, value): (&str, &str),
     answers: &mut Answers,
@@ -198,10 +183,9 @@ fn of_host(
         _ => None,
     };
     let Some(host) = host.filter(|_| status != 0 && (only.name == "return" || tail.is_some())) else {
-        return scope.left(of, "write a site for these hosts, with redirect", Paths::All);
+        return at.scope.left(of, "write a site for these hosts, with redirect", Paths::All);
     };
-    let redirect =
-        redirect(scope, server, at, only, (&to, status, tail.as_ref().map(|(tail, _)| tail), adds_query));
+    let redirect = at.redirect(only, (&to, status, tail.as_ref().map(|(tail, _)| tail), adds_query));
     answers.hosts.extend(redirect.map(|redirect| HostRedirect {
         hosts: vec![host],
         is_except: operator.starts_with('!'),

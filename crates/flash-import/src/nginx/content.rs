@@ -49,8 +49,9 @@ pub(super) fn settings(scope: &Scope<'_>, prefix: &str, concerns: &Paths) -> Set
 }
 
 fn folder(scope: &Scope<'_>, prefix: &str, is_exact: bool, settings: &mut Settings) {
-    // The innermost of both counts.
-    let alias = scope.own("alias").last();
+    // The innermost of both counts. A server that is asked instead gets the path as it is.
+    let is_proxied = scope.own("proxy_pass").next().is_some();
+    let alias = scope.own("alias").last().filter(|_| !is_proxied);
     let root = scope.last("root");
     match (alias, root) {
         (Some(alias), _) if is_exact => {

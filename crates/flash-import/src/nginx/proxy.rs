@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::answer::At;
 use super::content::set;
-use super::programs::Upstreams;
 use super::read::Directive;
 use super::scope::Scope;
 use crate::flash::{Settings, Value};
@@ -35,37 +34,24 @@ struct Target<'w> {
 }
 
 /// Sets what the servers of a `proxy_pass` need. Returns whether there is one that is not taken.
-pub(super) fn settings(
-    scope: &Scope<'_>,
-    upstreams: &Upstreams<'_>,
-    at: &At<'_>,
-    settings: &mut Settings,
-) -> bool {
-    let Some(of) = scope.own("proxy_pass").last() else { return false };
+pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> bool {
+    let Some(of) = at.scope.own("proxy_pass").last() else { return false };
     let Some(target) = of.words.first().and_then(|word| target(word)) else {
-        scope.left(
-            of,
-            "Flash fills in no variables and adds no query: write the server's address",
-            at.concerns.clone(),
-        );
+        at.left(of, "Flash fills in no variables and adds no query: write the server's address");
         return true;
     };
-    let servers = match upstreams.get(target.authority) {
-        Some(upstream) => members(scope, upstream),
+    let servers = match at.server.upstreams.get(target.authority) {
+        Some(upstream) => members(at.scope, upstream),
         None => vec![target.authority.to_owned()],
     };
     let is_tls = target.scheme == "https";
     // A socket has no certificate and no path.
     let has_more = is_tls || target.path.is_some_and(|path| path != "/");
     if servers.is_empty() || has_more && servers.iter().any(|server| server.starts_with("unix:")) {
-        scope.left(
-            of,
-            "no server of it can be taken: write proxy = \"http://HOST:PORT\"",
-            at.concerns.clone(),
-        );
+        at.left(of, "no server of it can be taken: write proxy = \"http://HOST:PORT\"");
         return true;
     }
-    let base = replaced(scope, at, of, target.path, settings);
+    let base = replaced(at, of, target.path, settings);
     let url = |server: &String| match server.strip_prefix("unix:") {
         Some(_) => server.clone(),
         None => format!("{}://{server}{base}", target.scheme),
@@ -73,22 +59,22 @@ pub(super) fn settings(
     let mut urls: Vec<String> = servers.iter().map(url).collect();
     let value = if urls.len() == 1 { Value::Text(urls.remove(0)) } else { Value::Texts(urls) };
     set(settings, "proxy", value, Some(of));
-    if is_tls && !scope.is_on("proxy_ssl_verify") {
+    if is_tls && !at.scope.is_on("proxy_ssl_verify") {
         let why = "Flash looks at the server's certificate: proxy-ca names an authority of your own";
-        scope.differs(&of.source, why, at.concerns.clone(), Of::Everything);
+        at.differs(of, why);
     }
-    if let Some(authorities) = scope.last("proxy_ssl_trusted_certificate").filter(|_| is_tls) {
+    if let Some(authorities) = at.scope.last("proxy_ssl_trusted_certificate").filter(|_| is_tls) {
         let file = authorities.words.first().cloned().unwrap_or_default();
         set(settings, "proxy-ca", Value::Text(file), Some(authorities));
     }
-    fields(scope, &target, settings);
-    if scope.word("proxy_redirect").is_none_or(|word| word != "off") {
+    fields(at.scope, &target, settings);
+    if at.scope.word("proxy_redirect").is_none_or(|word| word != "off") {
         let why = "redirections of the application pass as they are: it knows its host, and is told X-Forwarded-Host";
-        scope.differs(&of.source, why, at.concerns.clone(), Of::Location);
+        at.scope.differs(&of.source, why, at.concerns.clone(), Of::Location);
     }
-    if let Some(of) = scope.last("proxy_read_timeout") {
+    if let Some(of) = at.scope.last("proxy_read_timeout") {
         let why = "program-deadline holds for all programs and servers: 60s, if nothing else is set";
-        scope.differs(&of.source, why, Paths::None, Of::Everything);
+        at.scope.differs(&of.source, why, Paths::None, Of::Everything);
     }
     false
 }
@@ -108,25 +94,19 @@ fn target(word: &str) -> Option<Target<'_>> {
 }
 
 /// The path that takes the place of the location's prefix, without a slash at its end.
-fn replaced(
-    scope: &Scope<'_>,
-    at: &At<'_>,
-    of: &Directive,
-    path: Option<&str>,
-    settings: &mut Settings,
-) -> String {
+fn replaced(at: &At<'_, '_>, of: &Directive, path: Option<&str>, settings: &mut Settings) -> String {
     let Some(path) = path else { return String::new() };
     let prefix = at.prefix.trim_end_matches('/');
     if prefix == at.prefix && !prefix.is_empty() {
         let why = "the server gets a slash behind its path";
-        scope.differs(&of.source, why, Paths::Exact(prefix.into()), Of::Everything);
+        at.scope.differs(&of.source, why, Paths::Exact(prefix.into()), Of::Everything);
     }
     if !prefix.is_empty() {
         set(settings, "strip-prefix", Value::Text(prefix.into()), Some(of));
     }
     if path.ends_with('/') != at.prefix.ends_with('/') || matches!(at.concerns, Paths::Exact(_)) {
         let why = "the server gets one slash between its path and what follows the prefix";
-        scope.differs(&of.source, why, at.concerns.clone(), Of::Everything);
+        at.differs(of, why);
     }
     path.trim_end_matches('/').to_owned()
 }
@@ -229,6 +209,60 @@ mod tests {
         // What answers for all of the site is not taken: nothing of it is a file.
         let text = imported("location / { proxy_pass http://$b; }");
         assert!(!text.contains("root = "), "{text}");
+    }
+
+    #[test]
+    fn no_server_is_told_what_is_meant_for_another() {
+        let place = |text: &str, path: &str| {
+            let from = text.find(&format!("\"{path}\"")).unwrap_or_else(|| panic!("{path}: {text}"));
+            text[from..].split("\n\n").next().expect("a place").to_owned()
+        };
+        let text = imported(
+            "location / { proxy_set_header Authorization secret; proxy_set_header X-A a; proxy_pass http://a; } \
+             location /b/ { proxy_pass http://b; } \
+             location /c/ { proxy_set_header authorization other; proxy_pass http://c; }",
+        );
+        for part in ["\"Authorization\" = \"\"", "\"X-A\" = \"\""] {
+            assert!(place(&text, "/b").contains(part), "{part}: {text}");
+        }
+        assert!(place(&text, "/c").contains("\"X-A\" = \"\""), "{text}");
+        assert!(!place(&text, "/c").contains("secret") && place(&text, "/c").contains("other"), "{text}");
+        assert!(!place(&text, "/c").contains("\"Authorization\""), "one field, one name: {text}");
+        // A named location inherits from its server, and not from who leads to it.
+        let text = imported(
+            "location / { proxy_set_header X-A a; try_files $uri @b; } location @b { proxy_pass http://b; }",
+        );
+        assert!(text.contains("http://b") && !text.contains("X-A\""), "{text}");
+    }
+
+    #[test]
+    fn a_path_stays_what_it_is() {
+        // The server is asked for /files/x, where files lie below another folder.
+        let text = imported(
+            "location /files/ { alias /srv/f/; try_files $uri @b; } location @b { proxy_pass http://b; }",
+        );
+        assert!(text.contains("strip-prefix") && !text.contains("proxy = "), "{text}");
+        let text = imported("location /files/ { alias /srv/f/; proxy_pass http://b; }");
+        assert!(!text.contains("strip-prefix") && text.contains("http://b"), "{text}");
+        let text = imported("location = /files/a { alias /srv/f/a; proxy_pass http://b; }");
+        assert!(!text.contains("strip-prefix") && text.contains("http://b"), "{text}");
+        // What the server tries holds where no location is.
+        let text =
+            imported("try_files $uri @b; location / { index a.html; } location @b { proxy_pass http://b; }");
+        assert!(!text.contains("fallback"), "{text}");
+    }
+
+    #[test]
+    fn certificates_are_required_where_nginx_verifies_them() {
+        let text = |verify: &str| {
+            imported(&format!(
+                "listen 443 ssl; ssl_certificate /c; ssl_certificate_key /k; ssl_client_certificate /ca; {verify}"
+            ))
+        };
+        assert!(!text("").contains("client-certificate") && !text("").contains("client-ca"), "{}", text(""));
+        assert!(!text("ssl_verify_client off;").contains("client-ca"));
+        assert!(text("ssl_verify_client on;").contains("client-certificate = \"required\""));
+        assert!(text("ssl_verify_client optional;").contains("client-certificate = \"asked\""));
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub(super) struct Context {
     seen: RefCell<HashSet<*const Directive>>,
 }
 
+/// The blocks that a server's locations are in: `http` and `server`.
+pub(super) const LEVELS_OF_SERVER: usize = 2;
+
 /// The blocks around a place, from the outermost to the innermost.
 #[derive(Clone)]
 pub(super) struct Scope<'t> {

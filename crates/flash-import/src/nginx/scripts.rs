@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{At, matching};
+use super::answer::matching;
 use super::locations::Location;
 use super::site::{Draft, Made, see_all, set_more};
 use crate::flash::{PlaceName, Setting, Value};
@@ -22,8 +22,7 @@ impl<'t> Draft<'t> {
             see_all(scope);
             return scope.left(of, "Flash has no ends of names below a prefix alone", concerns);
         };
-        let at = At { concerns: Paths::Ends(end.clone()), tail: None, prefix: "" };
-        let made = self.made(scope, &at);
+        let made = self.made(&self.at(scope, Paths::Ends(end.clone()), ""));
         let plain = within.trim_end_matches('/').to_owned();
         let place = self.site.places.iter_mut().find(|place| place.name == PlaceName::Below(plain.clone()));
         match (made.settings.get("fastcgi"), place) {

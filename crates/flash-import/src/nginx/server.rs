@@ -314,11 +314,15 @@ pub(super) fn tls(scope: &Scope<'_>, settings: &mut Settings) {
         1 => set(settings, "tls", pairs.remove(0), certificates.first().copied()),
         _ => set(settings, "tls", Value::Many(pairs), certificates.first().copied()),
     }
-    if let Some(of) = scope.last("ssl_client_certificate") {
+    let verifies = scope.last("ssl_verify_client");
+    let how = match verifies.and_then(|of| of.words.first()).map(String::as_str) {
+        Some("on") => Some("required"),
+        Some("optional" | "optional_no_ca") => Some("asked"),
+        _ => None,
+    };
+    if let (Some(of), Some(how)) = (scope.last("ssl_client_certificate"), how) {
         set(settings, "client-ca", Value::Text(of.words.first().cloned().unwrap_or_default()), Some(of));
-        let asks = scope.word("ssl_verify_client").is_some_and(|word| word.starts_with("optional"));
-        let how = if asks { "asked" } else { "required" };
-        set(settings, "client-certificate", Value::Text(how.into()), scope.last("ssl_verify_client"));
+        set(settings, "client-certificate", Value::Text(how.into()), verifies);
     }
     scope.last("ssl_verify_depth");
 }

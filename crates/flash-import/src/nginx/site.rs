@@ -64,7 +64,7 @@ fn paths_of(shapes: &[Shape]) -> Paths {
 impl<'t> Draft<'t> {
     fn make(&mut self) {
         let scope = self.scope.clone();
-        let mut of_server = self.made(&scope, &At { concerns: Paths::All, tail: None, prefix: "" });
+        let mut of_server = self.made(&self.at(&scope, Paths::All, ""));
         if of_server.settings.contains_key("redirect") {
             // No location is looked at.
             self.site.own = keep_answers(of_server.settings);
@@ -77,7 +77,7 @@ impl<'t> Draft<'t> {
             locations.iter().find(|location| matches!(&location.kind, Kind::Prefix(path, _) if path == "/"));
         let default = match root {
             Some(root) => {
-                let made = self.made(&root.scope, &At { concerns: Paths::All, tail: None, prefix: "/" });
+                let made = self.made(&self.at(&root.scope, Paths::All, "/"));
                 of_server.answers.parts.extend(made.answers.parts);
                 of_server.answers.is_missing |= made.answers.is_missing;
                 for key in ["fallback", "methods"] {
@@ -105,15 +105,19 @@ impl<'t> Draft<'t> {
         self.cache_rules(default);
     }
 
+    pub(super) fn at<'a>(&'a self, scope: &'a Scope<'t>, concerns: Paths, prefix: &'a str) -> At<'a, 't> {
+        At { scope, server: self.server, concerns, tail: None, prefix }
+    }
+
     /// The settings of a block.
-    pub(super) fn made(&self, scope: &Scope<'t>, at: &At<'_>) -> Made {
+    pub(super) fn made(&self, at: &At<'_, 't>) -> Made {
+        let scope = at.scope;
         let mut settings = content::settings(scope, at.prefix, &at.concerns);
         let is_guard_left = access::settings(scope, &at.concerns, &mut settings);
         types::settings(scope, &at.concerns, &mut settings);
         let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns);
-        let is_left = proxy::settings(scope, self.server.upstreams, at, &mut settings)
-            || programs::other(scope, &at.concerns).is_some();
-        let mut answers = answers::settings(scope, self.server, at, &mut settings);
+        let is_left = proxy::settings(at, &mut settings) || programs::other(scope, &at.concerns).is_some();
+        let mut answers = answers::settings(at, &mut settings);
         answers.is_missing |= is_left || is_guard_left;
         if let Some((address, of)) = &program {
             let key = match &at.concerns {
@@ -149,7 +153,7 @@ impl<'t> Draft<'t> {
 
     fn exact(&mut self, location: &Location<'t>, path: &str) {
         let concerns = Paths::Exact(path.into());
-        let made = self.made(&location.scope, &At { concerns, tail: None, prefix: path });
+        let made = self.made(&self.at(&location.scope, concerns, path));
         if location.scope.own("internal").next().is_some() && !made.settings.contains_key("fastcgi") {
             // The page of an error.
             location.scope.differs(
@@ -171,7 +175,7 @@ impl<'t> Draft<'t> {
 
     fn prefix(&mut self, location: &Location<'t>, path: &str, default: Option<&str>) {
         let concerns = Paths::Begins(path.into());
-        let made = self.made(&location.scope, &At { concerns, tail: None, prefix: path });
+        let made = self.made(&self.at(&location.scope, concerns, path));
         let plain = path.trim_end_matches('/').to_owned();
         if made.settings.contains_key("internal") {
             return self.internal(location, &plain, &made);
@@ -291,7 +295,7 @@ impl<'t> Draft<'t> {
             [Shape::Begins(path)] => path.as_str(),
             _ => "",
         };
-        let made = self.made(scope, &At { concerns: first, tail, prefix });
+        let made = self.made(&At { tail, ..self.at(scope, first, prefix) });
         if !is_case_kept {
             scope.differs(&of.source, "names are compared with their case", Paths::Capitals, Of::Everything);
         }

@@ -29,7 +29,7 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = HEADING)]
     pub proxy_ca: Option<PathBuf>,
 
-    /// Ask the servers for this host. Without this flag, for the one that the client has asked for
+    /// Ask the servers for this host. Without this flag, or with off, for the one that the client has asked for
     #[arg(long, value_name = "HOST", value_parser = parse_host, help_heading = HEADING)]
     pub proxy_host: Option<String>,
 
@@ -40,6 +40,13 @@ pub(crate) struct Proxy {
     /// How long neither side of a WebSocket may say anything. Then it is closed
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub tunnel_idle: Duration,
+}
+
+impl Proxy {
+    /// The host that servers are asked for in place of the client's.
+    pub(crate) fn other_host(&self) -> Option<&String> {
+        self.proxy_host.as_ref().filter(|host| !host.is_empty())
+    }
 }
 
 /// A server, and what stands before the path of each request.
@@ -91,10 +98,12 @@ fn is_of_path(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"?#".contains(&byte)
 }
 
+/// An empty text stands for the client's.
 fn parse_host(text: &str) -> Result<String, String> {
-    match bare_host(text.as_bytes()).is_some() {
-        true => Ok(text.into()),
-        false => Err("write a host, such as app.internal:8080".into()),
+    match bare_host(text.as_bytes()) {
+        _ if text == "off" => Ok(String::new()),
+        Some(_) => Ok(text.into()),
+        None => Err("write a host, such as app.internal:8080, or off".into()),
     }
 }
 
@@ -155,6 +164,13 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn hosts() {
+        assert_eq!(parse_host("app.internal:8080").as_deref(), Ok("app.internal:8080"));
+        assert_eq!(parse_host("off").as_deref(), Ok(""), "the client's");
+        assert!(parse_host("a b").is_err());
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl Plan<'_> {
             let tls = url
                 .tls
                 .as_ref()
-                .map(|of_url| server_tls(http.proxy_host.as_ref().unwrap_or(of_url), authorities.as_ref()));
+                .map(|of_url| server_tls(http.other_host().unwrap_or(of_url), authorities.as_ref()));
             Ok::<_, Failure>(HttpServer { name, address, lookup, tls: tls.transpose()? })
         };
         let servers = http.proxy.iter().map(server).collect::<Result<_, _>>()?;
@@ -367,7 +367,7 @@ impl Plan<'_> {
         )?;
         let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
         let rules = ProxyRules {
-            host: http.proxy_host.as_ref().map(|host| host.as_bytes().into()),
+            host: http.other_host().map(|host| host.as_bytes().into()),
             base: first.base.as_bytes().into(),
             fields: http.proxy_header.iter().map(field).collect(),
         };
