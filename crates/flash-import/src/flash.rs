@@ -1,11 +1,15 @@
 //! A configuration of Flash: sites and places with their settings, each with the lines that it was made of.
 
+mod finish;
 mod pairs;
 mod write;
 
 use std::collections::BTreeMap;
 
+use crate::directive::Directive;
 use crate::note::Source;
+
+pub(crate) use finish::finish;
 
 /// The settings of the server, and its sites.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +62,9 @@ pub(crate) enum Value {
     Named(Vec<(&'static str, Value)>),
     Many(Vec<Value>),
 }
+
+/// All clients, but for those at Unix sockets.
+pub(crate) const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Where a place inherits all that it needs, `root` alone keeps these keys away.
 const OF_THE_FOLDER: [&str; 4] = ["fallback", "spa", "strip-prefix", "proxy"];
@@ -205,6 +212,25 @@ fn take_back(
         wanted.insert(key, Setting { value: nothing, source: None });
     }
     names_folder
+}
+
+pub(crate) fn set(settings: &mut Settings, key: &'static str, value: Value, from: Option<&Directive>) {
+    settings.insert(key, Setting::new(value, from.map(|of| &of.source)));
+}
+
+/// Clients of any network get 403.
+pub(crate) fn forbid(settings: &mut Settings, by: &Directive) {
+    set(settings, "deny", Value::Texts(EVERYBODY.map(Into::into).into()), Some(by));
+}
+
+/// Adds a text to a list.
+pub(crate) fn set_more(settings: &mut Settings, key: &'static str, text: &str, source: &Source) {
+    let setting = settings.entry(key).or_insert_with(|| Setting::new(Value::Texts(Vec::new()), Some(source)));
+    if let Value::Texts(texts) = &mut setting.value
+        && !texts.iter().any(|known| known == text)
+    {
+        texts.push(text.into());
+    }
 }
 
 /// Leaves out the fields of above that a place does not set itself. Returns whether there are any.

@@ -5,15 +5,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod directive;
 mod flash;
+mod hosts;
 mod include;
 pub mod nginx;
 pub mod note;
 mod pattern;
+mod scope;
 
 use std::fmt::Write;
 
-use note::Note;
+use directive::Directive;
+use flash::Flash;
+use note::{Concerns, Note, Paths};
+use scope::Context;
 
 /// A configuration of Flash, and what it does not take over.
 #[derive(Clone, Debug)]
@@ -25,6 +31,24 @@ pub struct Imported {
 }
 
 impl Imported {
+    /// `tree` has all lines. Of those that nobody has looked at, some need nothing, and the others get an advice.
+    fn new(
+        flash: &Flash,
+        context: Context,
+        tree: &[Directive],
+        needs_nothing: fn(&str) -> bool,
+        advice: fn(&str) -> &'static str,
+    ) -> Self {
+        let (mut directives, mut unknown) = (0, Vec::new());
+        count(&context, tree, needs_nothing, &mut directives, &mut unknown);
+        for of in unknown {
+            let concerns = Concerns { paths: Paths::None, ..Concerns::nothing() };
+            let text = advice(&of.name).into();
+            context.note(Note { source: Some(of.source.clone()), is_left: true, text, concerns });
+        }
+        Self { text: flash.text(), notes: context.into_notes(), directives }
+    }
+
     /// How many lines were taken.
     pub fn taken(&self) -> usize {
         let left = self.notes.iter().filter(|note| note.is_left);
@@ -55,5 +79,23 @@ impl Imported {
             }
         }
         file
+    }
+}
+
+fn count<'t>(
+    context: &Context,
+    tree: &'t [Directive],
+    needs_nothing: fn(&str) -> bool,
+    all: &mut usize,
+    unknown: &mut Vec<&'t Directive>,
+) {
+    // Of lines that every configuration includes, the block counts.
+    for of in tree.iter().filter(|of| of.name != "fastcgi_param") {
+        *all += 1;
+        match context.has_seen(of) || needs_nothing(&of.name) {
+            true if of.name == "types" => {}
+            true => count(context, of.block.as_deref().unwrap_or_default(), needs_nothing, all, unknown),
+            false => unknown.push(of),
+        }
     }
 }

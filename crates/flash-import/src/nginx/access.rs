@@ -2,14 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::content::set;
-use super::read::Directive;
-use super::scope::Scope;
-use crate::flash::{Settings, Value};
+use crate::directive::Directive;
+use crate::flash::{EVERYBODY, Settings, Value, forbid, set};
 use crate::note::{Of, Paths};
-
-/// All clients, but for those at Unix sockets.
-const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
+use crate::scope::Scope;
 
 /// Returns whether something that keeps clients out is not taken: then nobody may come in.
 pub(super) fn settings(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) -> bool {
@@ -19,11 +15,6 @@ pub(super) fn settings(scope: &Scope<'_>, concerns: &Paths, settings: &mut Setti
     rates(scope, settings);
     methods(scope, concerns, settings);
     is_left.contains(&true)
-}
-
-/// Clients of any network get 403.
-pub(super) fn forbid(settings: &mut Settings, by: &Directive) {
-    set(settings, "deny", Value::Texts(EVERYBODY.map(Into::into).into()), Some(by));
 }
 
 /// A network, as the bits of its address and how many of them count.

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::programs::Upstreams;
-use super::read::Directive;
-use super::scope::Scope;
 use super::target::{Known, target};
-use crate::flash::{PlaceName, Setting, Settings, Value};
+use crate::directive::Directive;
+use crate::flash::{Setting, Value};
 use crate::note::{Of, Paths};
 use crate::pattern::Tail;
+use crate::scope::Scope;
 
 /// What is known about a server.
 pub(super) struct Server<'t> {
@@ -66,25 +66,6 @@ impl At<'_, '_> {
             }
         }
     }
-}
-
-/// Requests for some hosts are sent elsewhere.
-pub(super) struct HostRedirect {
-    pub(super) hosts: Vec<String>,
-    /// All other hosts are meant.
-    pub(super) is_except: bool,
-    pub(super) redirect: Setting,
-}
-
-#[derive(Default)]
-pub(super) struct Answers {
-    /// For parts below.
-    pub(super) parts: Vec<(PlaceName, Settings)>,
-    pub(super) hosts: Vec<HostRedirect>,
-    /// Requests without TLS are redirected.
-    pub(super) https: Option<Setting>,
-    /// All is 404.
-    pub(super) is_missing: bool,
 }
 
 /// The status and the target of `return`.

@@ -1,14 +1,13 @@
 //! What answers instead of a file: `return`, `rewrite`, `if`, `try_files` and `error_page`.
 
-use super::access::forbid;
-use super::answer::{Answers, At, matching, prefix_differs, status_of};
-use super::content::set;
+use super::answer::{At, matching, prefix_differs, status_of};
 use super::proxy;
-use super::read::Directive;
-use super::scope::{self, Scope};
-use crate::flash::{PlaceName, Settings, Value};
+use crate::directive::Directive;
+use crate::flash::{PlaceName, Settings, Value, forbid, set};
+use crate::hosts::Answers;
 use crate::note::{Of, Paths};
 use crate::pattern::{self, Shape};
+use crate::scope::{self, Scope};
 
 /// Adds what the directives of the innermost block answer.
 pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> Answers {

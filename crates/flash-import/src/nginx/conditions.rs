@@ -1,12 +1,12 @@
 //! `if`, in its common forms: the host, the scheme, the method, whether there is a file.
 
-use super::answer::{Answers, At, HostRedirect, matching, status_of};
-use super::content::set;
-use super::read::Directive;
-use super::scope::Scope;
-use crate::flash::{PlaceName, Settings, Value};
+use super::answer::{At, matching, status_of};
+use crate::directive::Directive;
+use crate::flash::{PlaceName, Settings, Value, set};
+use crate::hosts::{Answers, HostRedirect};
 use crate::note::{Of, Paths};
 use crate::pattern;
+use crate::scope::Scope;
 
 /// A condition as its variable, operator and value.
 struct Condition {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::read::Directive;
-use super::scope::Scope;
-use crate::flash::{Setting, Settings, Value};
+use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths, Source};
+use crate::scope::Scope;
 
 /// Where nginx looks without `root`.
 const DEFAULT_ROOT: &str = "/usr/share/nginx/html";
@@ -208,10 +207,6 @@ pub(super) fn seconds(text: &str) -> Option<i64> {
         rest = &rest[unit..];
     }
     Some(sign * all)
-}
-
-pub(super) fn set(settings: &mut Settings, key: &'static str, value: Value, from: Option<&Directive>) {
-    settings.insert(key, Setting::new(value, from.map(|of| &of.source)));
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! Listeners, and which server answers a name at each.
 
-use super::read::Directive;
+use crate::directive::Directive;
+use crate::hosts::{Block, Listen};
 
-/// One `listen`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listen {
-    /// As nginx compares it: the address with its port.
-    pub(super) at: String,
-    /// As Flash has it.
-    pub(super) text: String,
-    pub(super) is_tls: bool,
-    pub(super) is_default: bool,
+/// All servers, with their names and listeners.
+pub(super) fn blocks(http: &[Directive]) -> Vec<Block<'_>> {
+    let servers = http.iter().filter(|of| of.name == "server");
+    let block = |of: &'_ Directive| -> Option<()> { of.block.as_ref().map(|_| ()) };
+    servers
+        .filter(|of| block(of).is_some())
+        .map(|of| {
+            let block = of.block.as_deref().unwrap_or_default();
+            let (names, strange) = names(block);
+            Block { of, block, listens: of_server(block), names, strange }
+        })
+        .collect()
 }
 
 /// The listeners of a server, port 80 if it names none.
@@ -57,31 +61,6 @@ fn address(text: &str) -> String {
         None => text.contains(':'),
     };
     if has_port { text } else { format!("{text}:80") }
-}
-
-/// All of them as Flash has them: one for each port that both kinds of addresses have.
-pub(super) fn listeners<'l>(all: impl Iterator<Item = &'l Listen>) -> Vec<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for listen in all {
-        if !texts.contains(&listen.text) {
-            texts.push(listen.text.clone());
-        }
-    }
-    let both: Vec<String> = texts
-        .iter()
-        .filter_map(|text| {
-            let six = text.replace("0.0.0.0:", "[::]:");
-            (six != *text && texts.contains(&six)).then_some(text.clone())
-        })
-        .collect();
-    for four in both {
-        let six = four.replace("0.0.0.0:", "[::]:");
-        texts.retain(|text| *text != six);
-        if let Some(text) = texts.iter_mut().find(|text| **text == four) {
-            *text = four.replace("0.0.0.0:", ":");
-        }
-    }
-    texts
 }
 
 /// Whether a name of a server, such as `*.example.org` or `.example.org`, has this form in Flash. With its form.
@@ -134,6 +113,6 @@ mod tests {
             .iter()
             .filter_map(|words| one(&words.split(' ').map(str::to_owned).collect::<Vec<_>>(), false))
             .collect();
-        assert_eq!(listeners(all.iter()), [":80", "0.0.0.0:443"]);
+        assert_eq!(crate::hosts::listeners(all.iter()), [":80", "0.0.0.0:443"]);
     }
 }

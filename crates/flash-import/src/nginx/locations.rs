@@ -1,7 +1,7 @@
 //! The locations of a server, in the order in which nginx tries them.
 
-use super::read::Directive;
-use super::scope::Scope;
+use crate::directive::Directive;
+use crate::scope::Scope;
 
 /// A location with the blocks that it lies in.
 pub(super) struct Location<'t> {

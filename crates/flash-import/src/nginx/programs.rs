@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::read::Directive;
-use super::scope::Scope;
+use crate::directive::Directive;
 use crate::note::{Of, Paths};
+use crate::scope::Scope;
 
 /// Where programs answer, and on which line that stands.
 pub(super) type Program<'t> = (String, &'t Directive);

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::answer::At;
-use super::content::set;
-use super::read::Directive;
-use super::scope::Scope;
-use crate::flash::{Settings, Value};
+use crate::directive::Directive;
+use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths};
+use crate::scope::Scope;
 
 /// Fields with the value that servers are told by Flash, too.
 const TOLD: [(&str, &[&str]); 9] = [

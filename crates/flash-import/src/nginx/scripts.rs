@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::answer::matching;
 use super::locations::Location;
-use super::site::{Draft, Made, see_all, set_more};
-use crate::flash::{PlaceName, Setting, Value};
+use super::site::{Draft, Made, see_all};
+use crate::flash::{PlaceName, Setting, Value, set_more};
 use crate::note::{Of, Paths};
 use crate::pattern::Shape;
 

@@ -1,12 +1,11 @@
 //! What holds for the whole server: its user, logs, timeouts, and lines that need nothing in Flash.
 
-use super::content::{seconds, set};
-use super::listen;
-use super::read::Directive;
-use super::scope::Scope;
-use super::servers::Block;
-use crate::flash::{Setting, Settings, Value};
+use super::content::seconds;
+use crate::directive::Directive;
+use crate::flash::{Setting, Settings, Value, set};
+use crate::hosts::{self, Block};
 use crate::note::{Of, Paths};
+use crate::scope::Scope;
 
 /// Lines that need nothing: Flash does so by itself, or has no such part.
 const NOTHING_TO_SET: &[&str] = &[
@@ -200,7 +199,7 @@ pub(super) fn advice(name: &str) -> &'static str {
 /// The keys above the sites.
 pub(super) fn settings(main: &Scope<'_>, http: &Scope<'_>, blocks: &[Block<'_>]) -> Settings {
     let mut settings = Settings::new();
-    let listens = listen::listeners(blocks.iter().flat_map(|block| &block.listens));
+    let listens = hosts::listeners(blocks.iter().flat_map(|block| &block.listens));
     let first = blocks.first().and_then(|block| block.block.iter().find(|of| of.name == "listen"));
     set(&mut settings, "listen", Value::Texts(listens), first);
     settings.insert("follow-links", Setting::new(Value::Text("anywhere".into()), None));
@@ -302,7 +301,8 @@ fn proxies(http: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
 }
 
 /// The certificates of a server.
-pub(super) fn tls(scope: &Scope<'_>, settings: &mut Settings) {
+pub(super) fn tls(scope: &Scope<'_>) -> Settings {
+    let mut settings = Settings::new();
     let (certificates, keys) = (scope.all("ssl_certificate"), scope.all("ssl_certificate_key"));
     let one = |(certificate, key): (&&Directive, &&Directive)| {
         let text = |of: &Directive| Value::Text(of.words.first().cloned().unwrap_or_default());
@@ -311,8 +311,8 @@ pub(super) fn tls(scope: &Scope<'_>, settings: &mut Settings) {
     let mut pairs: Vec<Value> = certificates.iter().zip(&keys).map(one).collect();
     match pairs.len() {
         0 => {}
-        1 => set(settings, "tls", pairs.remove(0), certificates.first().copied()),
-        _ => set(settings, "tls", Value::Many(pairs), certificates.first().copied()),
+        1 => set(&mut settings, "tls", pairs.remove(0), certificates.first().copied()),
+        _ => set(&mut settings, "tls", Value::Many(pairs), certificates.first().copied()),
     }
     let verifies = scope.last("ssl_verify_client");
     let how = match verifies.and_then(|of| of.words.first()).map(String::as_str) {
@@ -321,22 +321,9 @@ pub(super) fn tls(scope: &Scope<'_>, settings: &mut Settings) {
         _ => None,
     };
     if let (Some(of), Some(how)) = (scope.last("ssl_client_certificate"), how) {
-        set(settings, "client-ca", Value::Text(of.words.first().cloned().unwrap_or_default()), Some(of));
-        set(settings, "client-certificate", Value::Text(how.into()), verifies);
+        set(&mut settings, "client-ca", Value::Text(of.words.first().cloned().unwrap_or_default()), Some(of));
+        set(&mut settings, "client-certificate", Value::Text(how.into()), verifies);
     }
     scope.last("ssl_verify_depth");
-}
-
-/// Keys that all sites have with one value stand above them.
-pub(super) fn hoist(server: &mut Settings, sites: &mut [crate::flash::Site]) {
-    for key in ["charset", "compress", "no-precompressed", "types", "index", "body-bytes-max"] {
-        let of_files = |site: &&mut crate::flash::Site| site.own.contains_key("root");
-        let mut values: Vec<Option<Setting>> =
-            sites.iter_mut().filter(of_files).map(|site| site.own.get(key).cloned()).collect();
-        let Some(Some(first)) = values.pop() else { continue };
-        if values.iter().all(|other| other.as_ref().is_some_and(|other| other.value == first.value)) {
-            sites.iter_mut().for_each(|site| _ = site.own.remove(key));
-            server.insert(key, first);
-        }
-    }
+    settings
 }

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{Answers, At, Server, prefix_differs};
+use super::answer::{At, Server, prefix_differs};
 use super::answers;
-use super::content::{self, cache_control, set};
+use super::content::{self, cache_control};
 use super::locations::{self, Kind, Location};
 use super::programs;
 use super::proxy;
-use super::scope::Scope;
 use super::{access, types};
-use crate::flash::{Place, PlaceName, Setting, Settings, Site, Value};
+use crate::flash::{Place, PlaceName, Setting, Settings, Site, Value, set, set_more};
+use crate::hosts::Answers;
 use crate::note::{Of, Paths, Source};
 use crate::pattern::{self, Shape};
+use crate::scope::Scope;
 
 /// A site that is worked out, before its places leave out what they inherit.
 pub(super) struct Draft<'t> {
@@ -455,16 +456,6 @@ impl<'t> Draft<'t> {
     }
 }
 
-/// Adds a text to a list.
-pub(super) fn set_more(settings: &mut Settings, key: &'static str, text: &str, source: &Source) {
-    let setting = settings.entry(key).or_insert_with(|| Setting::new(Value::Texts(Vec::new()), Some(source)));
-    if let Value::Texts(texts) = &mut setting.value
-        && !texts.iter().any(|known| known == text)
-    {
-        texts.push(text.into());
-    }
-}
-
 fn keep_answers(mut settings: Settings) -> Settings {
     settings.retain(|key, _| ["redirect", "gone", "header", "limit", "rate"].contains(key));
     settings
@@ -472,7 +463,7 @@ fn keep_answers(mut settings: Settings) -> Settings {
 
 /// Lines to which no request leads.
 pub(super) fn see_all(scope: &Scope<'_>) {
-    fn see(scope: &Scope<'_>, block: &[super::read::Directive]) {
+    fn see(scope: &Scope<'_>, block: &[crate::directive::Directive]) {
         for of in block {
             scope.context.see(of);
             see(scope, of.block.as_deref().unwrap_or_default());

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use flash_http::media;
 
-use super::read::Directive;
-use super::scope::Scope;
+use crate::directive::Directive;
 use crate::flash::{Setting, Settings, Value};
 use crate::note::{Of, Paths};
+use crate::scope::Scope;
 
 /// Without a `types` block.
 const OF_NGINX: [(&str, &str); 3] = [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")];

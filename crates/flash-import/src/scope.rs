@@ -1,41 +1,41 @@
-//! Which directives hold somewhere: those of the innermost block that has any of a name, as nginx inherits.
+//! Which directives hold somewhere: those of the innermost block that has any of a name.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-use super::read::Directive;
+use crate::directive::Directive;
 use crate::note::{Concerns, Note, Of, Paths, Source};
 
 /// What an import has found so far.
 #[derive(Default)]
-pub(super) struct Context {
+pub(crate) struct Context {
     notes: RefCell<Vec<Note>>,
     seen: RefCell<HashSet<*const Directive>>,
 }
 
 /// The blocks that a server's locations are in: `http` and `server`.
-pub(super) const LEVELS_OF_SERVER: usize = 2;
+pub(crate) const LEVELS_OF_SERVER: usize = 2;
 
 /// The blocks around a place, from the outermost to the innermost.
 #[derive(Clone)]
-pub(super) struct Scope<'t> {
-    pub(super) levels: Vec<&'t [Directive]>,
-    pub(super) context: &'t Context,
+pub(crate) struct Scope<'t> {
+    pub(crate) levels: Vec<&'t [Directive]>,
+    pub(crate) context: &'t Context,
     /// The names of the site.
-    pub(super) hosts: Vec<String>,
+    pub(crate) hosts: Vec<String>,
 }
 
 impl Context {
     /// A directive with a meaning that was looked for.
-    pub(super) fn see(&self, directive: &Directive) {
+    pub(crate) fn see(&self, directive: &Directive) {
         self.seen.borrow_mut().insert(directive);
     }
 
-    pub(super) fn has_seen(&self, directive: &Directive) -> bool {
+    pub(crate) fn has_seen(&self, directive: &Directive) -> bool {
         self.seen.borrow().contains(&std::ptr::from_ref(directive))
     }
 
-    pub(super) fn note(&self, note: Note) {
+    pub(crate) fn note(&self, note: Note) {
         let mut notes = self.notes.borrow_mut();
         // A server with several sites has its lines read for each.
         let same = notes.iter_mut().find(|known| {
@@ -51,26 +51,26 @@ impl Context {
         }
     }
 
-    pub(super) fn into_notes(self) -> Vec<Note> {
+    pub(crate) fn into_notes(self) -> Vec<Note> {
         self.notes.into_inner()
     }
 }
 
 impl<'t> Scope<'t> {
     /// The same with another block in it.
-    pub(super) fn inner(&self, block: &'t [Directive]) -> Self {
+    pub(crate) fn inner(&self, block: &'t [Directive]) -> Self {
         let mut inner = self.clone();
         inner.levels.push(block);
         inner
     }
 
     /// Those of the innermost block that has any.
-    pub(super) fn all(&self, name: &str) -> Vec<&'t Directive> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&'t Directive> {
         self.all_of(&[name])
     }
 
     /// The same of directives that nginx keeps in one list, in its order.
-    pub(super) fn all_of(&self, names: &[&str]) -> Vec<&'t Directive> {
+    pub(crate) fn all_of(&self, names: &[&str]) -> Vec<&'t Directive> {
         let mut found = Vec::new();
         for level in &self.levels {
             let here: Vec<_> = level.iter().filter(|of| names.contains(&&*of.name)).collect();
@@ -82,37 +82,37 @@ impl<'t> Scope<'t> {
         found
     }
 
-    pub(super) fn last(&self, name: &str) -> Option<&'t Directive> {
+    pub(crate) fn last(&self, name: &str) -> Option<&'t Directive> {
         self.all(name).pop()
     }
 
     /// The first word of a directive.
-    pub(super) fn word(&self, name: &str) -> Option<&'t str> {
+    pub(crate) fn word(&self, name: &str) -> Option<&'t str> {
         self.last(name)?.words.first().map(String::as_str)
     }
 
-    pub(super) fn is_on(&self, name: &str) -> bool {
+    pub(crate) fn is_on(&self, name: &str) -> bool {
         self.word(name) == Some("on")
     }
 
     /// Those of the innermost block alone, such as `return`, which nothing inherits.
-    pub(super) fn own(&self, name: &'t str) -> impl Iterator<Item = &'t Directive> + use<'t, '_> {
+    pub(crate) fn own(&self, name: &'t str) -> impl Iterator<Item = &'t Directive> + use<'t, '_> {
         let own = self.levels.last().copied().unwrap_or_default();
         own.iter().filter(move |of| of.name == name).inspect(|of| self.context.see(of))
     }
 
     /// A line that was left out.
-    pub(super) fn left(&self, directive: &Directive, why: impl Into<String>, paths: Paths) {
+    pub(crate) fn left(&self, directive: &Directive, why: impl Into<String>, paths: Paths) {
         self.note(Some(&directive.source), true, why, paths, Of::Everything);
     }
 
     /// A line that was taken, with a difference.
-    pub(super) fn differs(&self, source: &Source, why: impl Into<String>, paths: Paths, of: Of) {
+    pub(crate) fn differs(&self, source: &Source, why: impl Into<String>, paths: Paths, of: Of) {
         self.note(Some(source), false, why, paths, of);
     }
 
     /// A difference that no line is about.
-    pub(super) fn everywhere(&self, why: impl Into<String>, paths: Paths, of: Of) {
+    pub(crate) fn everywhere(&self, why: impl Into<String>, paths: Paths, of: Of) {
         self.note(None, false, why, paths, of);
     }
 
