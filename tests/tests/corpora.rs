@@ -24,7 +24,7 @@ const TARGETS: [Target; 16] = [
     ("helper_answer", properties::helper_answer::check),
     ("helper_question", properties::helper_question::check),
     ("hpack", properties::hpack::check),
-    ("nginx_configuration", properties::nginx_configuration::check),
+    ("foreign_configuration", properties::foreign_configuration::check),
     ("password_file", properties::password_file::check),
     ("proxy_header", properties::proxy_header::check),
     ("range", properties::range::check),

@@ -1,15 +1,14 @@
 //! A configuration of Flash: sites and places with their settings, each with the lines that it was made of.
 
-mod finish;
+pub(crate) mod finish;
 mod pairs;
 mod write;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::directive::Directive;
 use crate::note::Source;
-
-pub(crate) use finish::finish;
 
 /// The settings of the server, and its sites.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +67,8 @@ pub(crate) const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Where a place inherits all that it needs, `root` alone keeps these keys away.
 const OF_THE_FOLDER: [&str; 4] = ["fallback", "spa", "strip-prefix", "proxy"];
-/// Tables of fields, which a place adds its own to.
-const FIELDS: [&str; 2] = ["header", "proxy-header"];
+/// Keys that a place adds its own to.
+const ADDED: [&str; 3] = ["header", "proxy-header", "deny"];
 /// Keys that hold where a place answers with a redirection, too.
 const GUARDS: [&str; 3] = ["auth", "allow", "deny"];
 /// Keys that no place inherits.
@@ -169,7 +168,7 @@ fn take_back(
     let is_proxied = wanted.contains_key("proxy");
     for (&key, above) in inherited {
         let is_set = wanted.contains_key(key);
-        if is_set && !FIELDS.contains(&key)
+        if is_set && !ADDED.contains(&key)
             || !is_set && answers && !GUARDS.contains(&key)
             || key.starts_with("proxy-") && !is_proxied
         {
@@ -190,6 +189,10 @@ fn take_back(
                 {
                     stay.push((name.clone(), key));
                 }
+                continue;
+            }
+            "deny" => {
+                deny(wanted, above);
                 continue;
             }
             "fastcgi" => match name {
@@ -230,6 +233,24 @@ pub(crate) fn set_more(settings: &mut Settings, key: &'static str, text: &str, s
         && !texts.iter().any(|known| known == text)
     {
         texts.push(text.into());
+    }
+}
+
+/// A list of a place takes the place of that of above. Its networks are its own, and its paths are those of above, too.
+fn deny(wanted: &mut Settings, above: &Setting) {
+    let Value::Texts(above) = &above.value else { return };
+    let is_network =
+        |rule: &&String| rule.split('/').next().is_some_and(|text| text.parse::<IpAddr>().is_ok());
+    let has_networks = above.iter().any(|rule| is_network(&rule));
+    let is_closed = matches!(wanted.get("deny").map(|own| &own.value), Some(Value::Texts(own)) if own.iter().any(|rule| rule == EVERYBODY[0]));
+    if is_closed || !has_networks && !wanted.contains_key("deny") {
+        return;
+    }
+    let own = wanted.entry("deny").or_insert(Setting { value: Value::Texts(Vec::new()), source: None });
+    if let Value::Texts(own) = &mut own.value {
+        let missing = above.iter().filter(|rule| !is_network(rule) && !own.contains(*rule));
+        let missing: Vec<String> = missing.cloned().collect();
+        own.extend(missing);
     }
 }
 

@@ -16,6 +16,19 @@ pub(crate) struct Listen {
     pub(crate) is_default: bool,
 }
 
+impl Listen {
+    /// `at` is an address with its port, or a socket.
+    pub(crate) fn new(at: String, is_tls: bool, is_default: bool, has_proxy_header: bool) -> Self {
+        let scheme = match (is_tls, at.ends_with(":443")) {
+            (true, false) => "https://",
+            (false, true) => "http://",
+            _ => "",
+        };
+        let proxied = if has_proxy_header { ",proxy-protocol" } else { "" };
+        Self { text: format!("{scheme}{at}{proxied}"), at, is_tls, is_default }
+    }
+}
+
 /// A server, or virtual host.
 pub(crate) struct Block<'t> {
     pub(crate) of: &'t Directive,

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apache;
 pub mod directive;
 mod flash;
 mod hosts;
@@ -13,6 +14,7 @@ pub mod nginx;
 pub mod note;
 mod pattern;
 mod scope;
+mod target;
 
 use std::fmt::Write;
 
@@ -35,12 +37,14 @@ impl Imported {
     fn new(
         flash: &Flash,
         context: Context,
-        tree: &[Directive],
+        tree: &[&Directive],
         needs_nothing: fn(&str) -> bool,
         advice: fn(&str) -> &'static str,
     ) -> Self {
         let (mut directives, mut unknown) = (0, Vec::new());
-        count(&context, tree, needs_nothing, &mut directives, &mut unknown);
+        for of in tree {
+            count(&context, of, needs_nothing, &mut directives, &mut unknown);
+        }
         for of in unknown {
             let concerns = Concerns { paths: Paths::None, ..Concerns::nothing() };
             let text = advice(&of.name).into();
@@ -84,18 +88,19 @@ impl Imported {
 
 fn count<'t>(
     context: &Context,
-    tree: &'t [Directive],
+    of: &'t Directive,
     needs_nothing: fn(&str) -> bool,
     all: &mut usize,
     unknown: &mut Vec<&'t Directive>,
 ) {
     // Of lines that every configuration includes, the block counts.
-    for of in tree.iter().filter(|of| of.name != "fastcgi_param") {
-        *all += 1;
-        match context.has_seen(of) || needs_nothing(&of.name) {
-            true if of.name == "types" => {}
-            true => count(context, of.block.as_deref().unwrap_or_default(), needs_nothing, all, unknown),
-            false => unknown.push(of),
-        }
+    if of.name == "fastcgi_param" {
+        return;
+    }
+    *all += 1;
+    match context.has_seen(of) || needs_nothing(&of.name) {
+        true if of.name == "types" => {}
+        true => of.block.iter().flatten().for_each(|of| count(context, of, needs_nothing, all, unknown)),
+        false => unknown.push(of),
     }
 }

@@ -13,14 +13,14 @@ mod read;
 mod scripts;
 mod server;
 mod site;
-mod target;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use crate::directive::{Directive, Include};
-use crate::flash::{Flash, finish};
+use crate::flash::Flash;
+use crate::flash::finish::finish;
 use crate::hosts::{self, Block};
 use crate::note::{Concerns, Error, Note, Of, Paths};
 use crate::scope::{Context, Scope};
@@ -37,7 +37,13 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
     let context = Context::default();
     everywhere(&context);
     let flash = flash(&context, &tree);
-    Ok(Imported::new(&flash, context, &tree, server::needs_nothing, server::advice))
+    Ok(Imported::new(
+        &flash,
+        context,
+        &tree.iter().collect::<Vec<_>>(),
+        server::needs_nothing,
+        server::advice,
+    ))
 }
 
 /// Imports a file of this machine.

@@ -68,6 +68,8 @@ pub enum Paths {
     Matches(String, bool),
     /// Paths of folders, with and without a slash at their end.
     Folders,
+    /// Paths that go on behind the name of a file.
+    BelowFiles,
     /// Paths with a query.
     Queries,
     /// Paths that lead to no file.

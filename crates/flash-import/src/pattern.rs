@@ -205,6 +205,9 @@ fn shape(tokens: Alternative) -> Option<Shape> {
             Some(Shape::Begins(path.clone()))
         }
         [Start, Text(path), Any, Text(end), End] if path == "/" || path.is_empty() => anywhere(end, true),
+        [Start, Text(path), Any, Text(end), Any, End] if path == "/" && end.ends_with('/') => {
+            anywhere(end, false)
+        }
         [Start, Text(path), Any, Text(end), End] | [Start, Text(path), Any, Text(end)]
             if path.ends_with('/') && end.starts_with('.') =>
         {
@@ -275,6 +278,7 @@ mod tests {
             (r"^/a[0-9]$", vec![]),
             (r"\.php", vec![Shape::Info(text(".php"))]),
             (r"^(.+\.php)(.*)$", vec![Shape::Info(text(".php"))]),
+            (r"^/(.*\.php(/.*)?)$", vec![Shape::Ends(text(".php")), Shape::Info(text(".php"))]),
             (r"/\.", vec![Shape::Hidden(text(""))]),
             (r"/\.(?!well-known).*", vec![Shape::Hidden(text(""))]),
             (r"/\.ht", vec![Shape::Hidden(text("ht"))]),

@@ -82,6 +82,12 @@ impl<'t> Scope<'t> {
         found
     }
 
+    /// Those of all blocks, from the outermost on, where each adds to those before.
+    pub(crate) fn every(&self, name: &str) -> Vec<&'t Directive> {
+        let all = self.levels.iter().copied().flatten().filter(|of| of.name == name);
+        all.inspect(|of| self.context.see(of)).collect()
+    }
+
     pub(crate) fn last(&self, name: &str) -> Option<&'t Directive> {
         self.all(name).pop()
     }
@@ -92,13 +98,19 @@ impl<'t> Scope<'t> {
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.word(name) == Some("on")
+        self.word(name).is_some_and(|word| word.eq_ignore_ascii_case("on"))
     }
 
     /// Those of the innermost block alone, such as `return`, which nothing inherits.
     pub(crate) fn own(&self, name: &'t str) -> impl Iterator<Item = &'t Directive> + use<'t, '_> {
         let own = self.levels.last().copied().unwrap_or_default();
         own.iter().filter(move |of| of.name == name).inspect(|of| self.context.see(of))
+    }
+
+    /// A line with all in its block.
+    pub(crate) fn see_all(&self, of: &Directive) {
+        self.context.see(of);
+        of.block.iter().flatten().for_each(|of| self.see_all(of));
     }
 
     /// A line that was left out.
@@ -114,6 +126,18 @@ impl<'t> Scope<'t> {
     /// A difference that no line is about.
     pub(crate) fn everywhere(&self, why: impl Into<String>, paths: Paths, of: Of) {
         self.note(None, false, why, paths, of);
+    }
+
+    /// Prefixes of Flash cover whole names.
+    pub(crate) fn prefix_differs(&self, of: &Directive, prefix: &str) {
+        let (why, paths) = match prefix.strip_suffix('/') {
+            Some(path) => (format!("the place covers {path} itself, too"), Paths::Exact(path.into())),
+            None => (
+                format!("the place covers {prefix} and what is below {prefix}/, and not names that begin so"),
+                Paths::Begins(prefix.into()),
+            ),
+        };
+        self.differs(&of.source, why, paths, Of::Everything);
     }
 
     fn note(&self, source: Option<&Source>, is_left: bool, why: impl Into<String>, paths: Paths, of: Of) {

@@ -14,6 +14,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) is_folder: bool,
     pub(crate) is_missing: bool,
+    /// It goes on behind the name of a file.
+    pub(crate) is_below_file: bool,
     /// The names of the sites, to tell unknown hosts.
     pub(crate) known_hosts: Vec<String>,
 }
@@ -50,6 +52,7 @@ impl Asked {
             Paths::Folders => self.is_folder,
             Paths::Queries => self.target.contains('?'),
             Paths::Missing => self.is_missing,
+            Paths::BelowFiles => self.is_below_file,
             Paths::Insecure => true,
             Paths::OtherMethods => self.method != "GET" && self.method != "HEAD",
             Paths::Uncanonical => self.target.split('?').next() != Some(path),

@@ -1,4 +1,4 @@
-//! Configurations of nginx, imported: Flash answers as nginx does, but for what the import has named.
+//! Configurations of nginx and Apache, imported: Flash answers as they do, but for what the import has named.
 //!
 //! Each configuration is served by both, and both get the same requests. A difference is an error, unless a note of the import
 //! concerns the request and that part of its answer.
@@ -22,7 +22,7 @@ use flash_tests::peer;
 use flash_tests::reply::Reply;
 
 use concerned::Asked;
-use servers::{Both, Php};
+use servers::{Both, Foreign, Php};
 
 const REQUESTS: usize = 1000;
 
@@ -37,11 +37,21 @@ struct Outcome {
 }
 
 #[test]
-fn imported_configurations_answer_as_nginx_does_but_for_what_is_named() {
-    if let Some(missing) = servers::missing() {
+fn imported_configurations_of_nginx_answer_alike_but_for_what_is_named() {
+    all_of(Foreign::Nginx);
+}
+
+#[test]
+fn imported_configurations_of_apache_answer_alike_but_for_what_is_named() {
+    all_of(Foreign::Apache);
+}
+
+fn all_of(foreign: Foreign) {
+    if let Some(missing) = foreign.missing() {
         return println!("NOT TESTED: {missing} is missing");
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/configurations");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/configurations").join(foreign.name());
     let only = std::env::var("FLASH_IMPORT").unwrap_or_default();
     let mut paths: Vec<_> = fs::read_dir(folder)
         .expect("the configurations")
@@ -55,7 +65,7 @@ fn imported_configurations_answer_as_nginx_does_but_for_what_is_named() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = compare(path, &php);
+                    let outcome = compare(foreign, path, &php);
                     outcomes.lock().expect("no thread has failed").push(outcome);
                 }
             });
@@ -81,10 +91,10 @@ fn text(lines: &[&String]) -> String {
     lines.iter().take(usize::MAX).map(|line| format!("{line}\n")).collect()
 }
 
-fn compare(path: &Path, php: &Php) -> Outcome {
+fn compare(foreign: Foreign, path: &Path, php: &Php) -> Outcome {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let text = fs::read_to_string(path).expect("the configuration");
-    let both = match Both::start(&name, &text, php) {
+    let both = match Both::start(foreign, &name, &text, php) {
         Ok(both) => both,
         Err(why) => {
             let differences = vec![format!("{name}: {why}")];
@@ -102,8 +112,8 @@ fn compare(path: &Path, php: &Php) -> Outcome {
             let bytes = servers::exchange(server, request.as_bytes());
             peer::whole(&bytes, &asked.method)
         };
-        let (of_nginx, of_flash) = (ask(both.nginx), ask(both.flash));
-        for (of, what) in difference(of_nginx.as_ref(), of_flash.as_ref(), asked) {
+        let (theirs, ours) = (ask(both.foreign), ask(both.flash));
+        for (of, what) in difference(theirs.as_ref(), ours.as_ref(), asked) {
             match is_named(&both.imported, asked, of) {
                 true => named += 1,
                 false => {
@@ -124,18 +134,18 @@ fn compare(path: &Path, php: &Php) -> Outcome {
     }
 }
 
-fn difference(nginx: Option<&Reply>, flash: Option<&Reply>, asked: &Asked) -> Vec<(Of, String)> {
-    let (Some(nginx), Some(flash)) = (nginx, flash) else {
-        return match (nginx, flash) {
+fn difference(theirs: Option<&Reply>, ours: Option<&Reply>, asked: &Asked) -> Vec<(Of, String)> {
+    let (Some(theirs), Some(ours)) = (theirs, ours) else {
+        return match (theirs, ours) {
             (None, None) => Vec::new(),
             _ => vec![(
                 Of::Status,
-                format!("{:?} became {:?}", nginx.map(|of| of.status), flash.map(|of| of.status)),
+                format!("{:?} became {:?}", theirs.map(|of| of.status), ours.map(|of| of.status)),
             )],
         };
     };
-    if nginx.status != flash.status {
-        return vec![(Of::Status, format!("{} became {}", nginx.status, flash.status))];
+    if theirs.status != ours.status {
+        return vec![(Of::Status, format!("{} became {}", theirs.status, ours.status))];
     }
     let mut found = Vec::new();
     let location = |of: &Reply| of.field("Location").map(|to| asked.leads_to(to));
@@ -144,21 +154,21 @@ fn difference(nginx: Option<&Reply>, flash: Option<&Reply>, asked: &Asked) -> Ve
         all.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
     };
     let kind = |of: &Reply| of.field("Content-Type").map(|of| of.replace(' ', "").to_ascii_lowercase());
-    if location(nginx) != location(flash) {
-        found.push((Of::Location, format!("{:?} became {:?}", location(nginx), location(flash))));
+    if location(theirs) != location(ours) {
+        found.push((Of::Location, format!("{:?} became {:?}", location(theirs), location(ours))));
     }
-    if !matches!(nginx.status, 200 | 206) {
+    if !matches!(theirs.status, 200 | 206) {
         return found;
     }
-    if cache(nginx) != cache(flash) {
-        found.push((Of::CacheControl, format!("{:?} became {:?}", cache(nginx), cache(flash))));
+    if cache(theirs) != cache(ours) {
+        found.push((Of::CacheControl, format!("{:?} became {:?}", cache(theirs), cache(ours))));
     }
-    if kind(nginx) != kind(flash) {
-        found.push((Of::Type, format!("{:?} became {:?}", kind(nginx), kind(flash))));
+    if kind(theirs) != kind(ours) {
+        found.push((Of::Type, format!("{:?} became {:?}", kind(theirs), kind(ours))));
     }
-    if nginx.body != flash.body {
+    if theirs.body != ours.body {
         let text = |of: &Reply| String::from_utf8_lossy(&of.body[..of.body.len().min(200)]).into_owned();
-        found.push((Of::Everything, format!("{:?} became {:?}", text(nginx), text(flash))));
+        found.push((Of::Everything, format!("{:?} became {:?}", text(theirs), text(ours))));
     }
     found
 }

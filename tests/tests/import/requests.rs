@@ -1,7 +1,7 @@
 //! Requests about a configuration: its files and locations, and what is near them.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::concerned::Asked;
 
@@ -11,6 +11,19 @@ pub(crate) fn files(conf: &str) -> Vec<String> {
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
+/// The configuration, and the files that follow it, each behind a line with its name.
+pub(crate) fn parts(text: &str) -> (&str, Vec<(&str, String)>) {
+    let mut parts = text.split("#--- ");
+    let conf = parts.next().unwrap_or_default();
+    (
+        conf,
+        parts
+            .filter_map(|part| part.split_once('\n'))
+            .map(|(name, text)| (name.trim(), text.into()))
+            .collect(),
+    )
+}
+
 /// Some of the words of directives.
 fn words<'c>(conf: &'c str, name: &str) -> Vec<&'c str> {
     let lines = conf.lines().map(str::trim).filter_map(|line| line.strip_prefix(name));
@@ -18,10 +31,16 @@ fn words<'c>(conf: &'c str, name: &str) -> Vec<&'c str> {
     lines.flat_map(|rest| rest.split([' ', ';', '{'])).filter(|word| !word.is_empty()).collect()
 }
 
+/// The folders that are served.
+fn roots(conf: &str) -> Vec<&str> {
+    let all = ["root", "alias", "DocumentRoot", "Alias"].map(|name| words(conf, name)).concat();
+    all.into_iter().map(|root| root.trim_matches('"')).collect()
+}
+
 fn paths(conf: &str, folder: &Path) -> Vec<String> {
     let mut paths: BTreeSet<String> =
         ["/", "/missing", "/missing.html", "/missing/", "/a/b/c", "/index.html"].map(str::to_owned).into();
-    let roots = [words(conf, "root"), words(conf, "alias")].concat();
+    let roots = roots(conf);
     let prefix = folder.to_string_lossy();
     for file in files(conf) {
         let whole = format!("{prefix}/srv/{file}");
@@ -35,7 +54,26 @@ fn paths(conf: &str, folder: &Path) -> Vec<String> {
             }
         }
     }
-    for word in [words(conf, "location"), words(conf, "rewrite")].concat() {
+    let names = [
+        "location",
+        "rewrite",
+        "Redirect",
+        "RedirectMatch",
+        "RedirectPermanent",
+        "RedirectTemp",
+        "RewriteRule",
+        "Alias",
+    ];
+    let sections =
+        ["<Location", "<LocationMatch", "<Directory", "<FilesMatch", "ProxyPass", "FallbackResource"];
+    for word in names.iter().chain(&sections).flat_map(|name| words(conf, name)) {
+        let word = word.trim_matches(['"', '>']);
+        let word = word
+            .strip_prefix(&format!("{prefix}/srv"))
+            .map_or(word, |rest| rest.find('/').filter(|at| *at > 0).map_or(rest, |at| &rest[at..]));
+        let relative =
+            word.strip_prefix('^').filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+        let word = &relative.map_or_else(|| word.to_owned(), |rest| format!("/{rest}"));
         let literal: String = word.trim_start_matches(['^', '~', '=']).replace("\\", "");
         let end = literal.find(['(', '[', '*', '$', '?', '+', '|']).unwrap_or(literal.len());
         let literal = &literal[..end];
@@ -57,7 +95,7 @@ fn paths(conf: &str, folder: &Path) -> Vec<String> {
 
 /// As many requests as `count`, always the same for a configuration.
 pub(crate) fn of(conf: &str, folder: &Path, count: usize) -> Vec<Asked> {
-    let names = words(conf, "server_name");
+    let names = [words(conf, "server_name"), words(conf, "ServerName"), words(conf, "ServerAlias")].concat();
     let known: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut hosts: Vec<String> = names
         .iter()
@@ -126,13 +164,8 @@ fn asked(
     known: &[String],
     (conf, folder): (&str, &Path),
 ) -> Asked {
-    let roots = [words(conf, "root"), words(conf, "alias")].concat();
-    let found = |is: fn(&Path) -> bool| {
-        roots.iter().any(|root| {
-            is(&folder.join(format!("{}{path}", root.trim_end_matches('/')).trim_start_matches('/')))
-                || is(Path::new(&format!("{}{path}", root.trim_end_matches('/'))))
-        })
-    };
+    let all = candidates(conf, folder, path);
+    let found = |is: fn(&Path) -> bool| all.iter().any(|file| is(file));
     Asked {
         method: method.into(),
         target: target.into(),
@@ -140,8 +173,31 @@ fn asked(
         path: path.into(),
         is_folder: found(Path::is_dir),
         is_missing: !found(Path::exists),
+        is_below_file: found(|file| {
+            file.ancestors().skip(1).any(Path::is_file)
+                || file.to_string_lossy().strip_suffix('/').is_some_and(|file| Path::new(file).is_file())
+        }),
         known_hosts: known.into(),
     }
+}
+
+/// The files that a path may lead to.
+fn candidates(conf: &str, folder: &Path, path: &str) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for root in roots(conf) {
+        let root = root.trim_end_matches('/');
+        all.push(folder.join(format!("{root}{path}").trim_start_matches('/')));
+        all.push(PathBuf::from(format!("{root}{path}")));
+    }
+    let aliases = words(conf, "Alias");
+    for alias in aliases.chunks(2) {
+        if let [url, to] = alias
+            && let Some(rest) = path.strip_prefix(url.trim_end_matches('/'))
+        {
+            all.push(PathBuf::from(format!("{}{rest}", to.trim_matches('"').trim_end_matches('/'))));
+        }
+    }
+    all
 }
 
 /// Numbers that are the same each time.

@@ -1,12 +1,13 @@
-//! nginx and Flash with the same configuration, and PHP for both.
+//! Another server and Flash with the same configuration, and PHP for both.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use flash_import::{Imported, nginx};
+use flash_import::{Imported, apache, nginx};
 use flash_tests::{Server, connect, wait_for};
 use tempfile::TempDir;
 
@@ -17,10 +18,107 @@ const SCRIPT: &str =
     "<?php foreach (['SCRIPT_NAME', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD'] as $name)
     echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
 
-pub(crate) fn missing() -> Option<&'static str> {
-    let needed = [("/usr/sbin/nginx", "nginx"), ("/usr/bin/php-cgi", "php-cgi")];
-    needed.into_iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, package)| package)
+/// The server whose configurations are imported.
+#[derive(Clone, Copy)]
+pub(crate) enum Foreign {
+    Nginx,
+    Apache,
 }
+
+impl Foreign {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Apache => "apache",
+        }
+    }
+
+    pub(crate) fn missing(self) -> Option<&'static str> {
+        let server = match self {
+            Self::Nginx => ("/usr/sbin/nginx", "nginx"),
+            Self::Apache => ("/usr/sbin/apache2", "apache2-bin"),
+        };
+        let needed = [server, ("/usr/bin/php-cgi", "php-cgi")];
+        needed.into_iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, package)| package)
+    }
+
+    /// Its whole file.
+    fn whole(self, conf: &str, work: &Path) -> String {
+        let folder = work.display();
+        match self {
+            Self::Nginx => {
+                let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+                    .map(|kind| format!("{kind}_temp_path {folder}/{kind};\n"))
+                    .concat();
+                format!(
+                    "events {{}}\nhttp {{\ninclude /etc/nginx/mime.types;\ndefault_type application/octet-stream;\n{temporary}{conf}\n}}\n"
+                )
+            }
+            Self::Apache => {
+                let modules: String = APACHE_MODULES
+                    .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+                    .concat();
+                format!(
+                    "ServerRoot {folder}\nPidFile {folder}/pid\nErrorLog {folder}/error.log\n{modules}TypesConfig /etc/mime.types\nProxyFCGIBackendType GENERIC\n{conf}\n"
+                )
+            }
+        }
+    }
+
+    fn import(self, path: &Path) -> Result<Imported, String> {
+        match self {
+            Self::Nginx => nginx::import_file(path),
+            Self::Apache => apache::import_file(path),
+        }
+    }
+
+    fn command(self, path: &Path, work: &Path, log: &Path) -> Command {
+        match self {
+            Self::Nginx => {
+                let mut nginx = Command::new("nginx");
+                let globals = format!(
+                    "daemon off; user root; worker_processes 1; pid {}/pid; error_log {} warn;",
+                    work.display(),
+                    log.display()
+                );
+                nginx.arg("-e").arg(log).arg("-c").arg(path).args(["-g", &globals]);
+                nginx
+            }
+            Self::Apache => {
+                let mut apache = Command::new("apache2");
+                apache.arg("-DFOREGROUND").arg("-f").arg(path);
+                apache
+            }
+        }
+    }
+}
+
+/// Those of an installation with PHP and TLS.
+const APACHE_MODULES: [&str; 23] = [
+    "mpm_event",
+    "authn_core",
+    "authn_file",
+    "authz_core",
+    "authz_host",
+    "authz_user",
+    "authz_groupfile",
+    "auth_basic",
+    "access_compat",
+    "mime",
+    "dir",
+    "alias",
+    "autoindex",
+    "filter",
+    "deflate",
+    "headers",
+    "expires",
+    "rewrite",
+    "setenvif",
+    "ssl",
+    "proxy",
+    "proxy_fcgi",
+    "proxy_http",
+];
 
 /// php-cgi at a socket.
 pub(crate) struct Php {
@@ -48,43 +146,83 @@ impl Php {
     }
 }
 
+/// An HTTP server that tells what it was asked.
+pub(crate) fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || tell(stream));
+        }
+    });
+    port
+}
+
+/// Answers one request, and closes.
+fn tell(mut stream: TcpStream) {
+    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+    while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut part) {
+            Ok(length @ 1..) => bytes.extend(&part[..length]),
+            _ => return,
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let target = first.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    // Servers tell more than this in ways of their own.
+    let is_told = |line: &&str| {
+        ["host:", "authorization:", "x-site:"].iter().any(|name| line.to_ascii_lowercase().starts_with(name))
+    };
+    let mut told: Vec<String> = lines.filter(is_told).map(str::to_ascii_lowercase).collect();
+    told.sort();
+    let body = format!("{target}\n{}\n", told.join("\n"));
+    let body_of = if first.starts_with("HEAD ") { "" } else { &body };
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(format!("{head}{body_of}").as_bytes());
+}
+
 /// Both servers.
 pub(crate) struct Both {
-    /// As nginx has it.
+    /// As the other server has it.
     pub(crate) conf: String,
     pub(crate) folder: TempDir,
     pub(crate) imported: Imported,
     _child: Process,
-    pub(crate) nginx: SocketAddr,
+    pub(crate) foreign: SocketAddr,
     pub(crate) flash: SocketAddr,
     _server: Server,
 }
 
 impl Both {
     /// `Err` if the import is no configuration of Flash.
-    pub(crate) fn start(name: &str, text: &str, php: &Php) -> Result<Self, String> {
+    pub(crate) fn start(foreign: Foreign, name: &str, text: &str, php: &Php) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let work = folder.path();
         for file in requests::files(text) {
-            let path = work.join("srv").join(&file);
-            fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
             let content = if file.ends_with(".php") { SCRIPT.to_owned() } else { format!("of {file}\n") };
-            fs::write(path, content).expect("a file");
+            write(&work.join("srv").join(&file), &content);
         }
+        let (text, more) = requests::parts(text);
+        for (file, content) in more {
+            write(&work.join("srv").join(file), &content);
+        }
+        write(&work.join("srv/users"), "");
+        // Its processes may run as another user.
+        set_mode(work, 0o755);
         let [plain, tls, plain_of_flash, tls_of_flash] = [(); 4].map(|()| free());
         // What a snippet of Debian includes.
         fs::copy("/etc/nginx/fastcgi.conf", work.join("fastcgi.conf")).expect("the file is Debian's");
         write_certificate(work);
-        let conf = adapted(text, work, &php.socket, [plain, tls]);
-        let path = work.join("nginx.conf");
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|kind| format!("{kind}_temp_path {}/{kind};\n", work.display()))
-            .concat();
-        let whole = format!(
-            "events {{}}\nhttp {{\ninclude /etc/nginx/mime.types;\ndefault_type application/octet-stream;\n{temporary}{conf}\n}}\n"
-        );
-        fs::write(&path, whole).expect("the configuration");
-        let imported = nginx::import_file(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let conf = adapted(text, work, &php.socket, [plain, tls])
+            .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()));
+        let path = work.join("foreign.conf");
+        fs::write(&path, foreign.whole(&conf, work)).expect("the configuration");
+        let imported = foreign.import(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
         let of_flash = imported
             .file()
             .replace(&format!("127.0.0.1:{plain}"), &format!("127.0.0.1:{plain_of_flash}"))
@@ -101,32 +239,23 @@ impl Both {
             return Err(said);
         }
         let log = work.join("error.log");
-        let globals = format!(
-            "daemon off; user root; worker_processes 1; pid {}/pid; error_log {} warn;",
-            work.display(),
-            log.display()
-        );
-        let child = Command::new("nginx")
-            .args(["-e"])
-            .arg(&log)
-            .arg("-c")
-            .arg(&path)
-            .args(["-g", &globals])
+        let child = foreign
+            .command(&path, work, &log)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("nginx starts");
+            .expect("it starts");
         let mut child = Process(child);
-        let nginx = SocketAddr::from(([127, 0, 0, 1], plain));
-        wait_for("nginx", || {
+        let of_foreign = SocketAddr::from(([127, 0, 0, 1], plain));
+        wait_for(foreign.name(), || {
             let ended = child.0.try_wait().expect("it is a child");
             assert!(ended.is_none(), "{name}: {}", fs::read_to_string(&log).unwrap_or_default());
-            TcpStream::connect(nginx).is_ok()
+            TcpStream::connect(of_foreign).is_ok()
         });
         let server = Server::start_configured(&file, &["--admin", "off"]);
         let flash = SocketAddr::from(([127, 0, 0, 1], plain_of_flash));
-        Ok(Self { conf, folder, imported, _child: child, nginx, flash, _server: server })
+        Ok(Self { conf, folder, imported, _child: child, foreign: of_foreign, flash, _server: server })
     }
 }
 
@@ -149,11 +278,28 @@ fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [u16; 2]) -> Strin
         false => line.to_owned(),
     };
     let text: String = lines.map(|line| format!("{}\n", one_space(line))).collect();
+    let srv = format!("{}/srv", work.display());
     text.replace("listen 80", &format!("listen 127.0.0.1:{plain}"))
         .replace("listen 443", &format!("listen 127.0.0.1:{tls}"))
-        .replace(" /srv/", &format!(" {}/srv/", work.display()))
+        .replace("Listen 80", &format!("Listen 127.0.0.1:{plain}"))
+        .replace("Listen 443", &format!("Listen 127.0.0.1:{tls}"))
+        .replace("*:80>", &format!("*:{plain}>"))
+        .replace("*:443>", &format!("*:{tls}>"))
+        .replace(" /srv", &format!(" {srv}"))
+        .replace("\"/srv", &format!("\"{srv}"))
+        .replace("localhost/srv", &format!("localhost{srv}"))
         .replace("/etc/ssl/", &format!("{}/", work.display()))
+        .replace("${APACHE_LOG_DIR}", &work.display().to_string())
         .replace("unix:/run/php/php-fpm.sock", &format!("unix:{}", php.display()))
+}
+
+fn write(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
+    fs::write(path, content).expect("a file");
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }
 
 fn write_certificate(work: &Path) {

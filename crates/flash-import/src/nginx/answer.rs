@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::programs::Upstreams;
-use super::target::{Known, target};
 use crate::directive::Directive;
 use crate::flash::{Setting, Value};
 use crate::note::{Of, Paths};
 use crate::pattern::Tail;
 use crate::scope::Scope;
+use crate::target::{Known, target};
 
 /// What is known about a server.
 pub(super) struct Server<'t> {
@@ -76,18 +76,6 @@ pub(super) fn status_of(of: &Directive) -> (Option<u16>, Option<&str>) {
         [status, to, ..] => (status.parse().ok(), Some(to)),
         [] => (None, None),
     }
-}
-
-/// Prefixes of Flash cover whole names.
-pub(super) fn prefix_differs(scope: &Scope<'_>, of: &Directive, prefix: &str) {
-    let (why, paths) = match prefix.strip_suffix('/') {
-        Some(path) => (format!("the place covers {path} itself, too"), Paths::Exact(path.into())),
-        None => (
-            format!("the place covers {prefix} and what is below {prefix}/, and not names that begin so"),
-            Paths::Begins(prefix.into()),
-        ),
-    };
-    scope.differs(&of.source, why, paths, Of::Everything);
 }
 
 pub(super) fn matching(expression: &str) -> Paths {

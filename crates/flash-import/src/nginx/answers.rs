@@ -1,6 +1,6 @@
 //! What answers instead of a file: `return`, `rewrite`, `if`, `try_files` and `error_page`.
 
-use super::answer::{At, matching, prefix_differs, status_of};
+use super::answer::{At, matching, status_of};
 use super::proxy;
 use crate::directive::Directive;
 use crate::flash::{PlaceName, Settings, Value, forbid, set};
@@ -99,7 +99,7 @@ fn rewritten(at: &At<'_, '_>, of: &Directive, settings: &mut Settings, answers: 
             false => PlaceName::Below(path.into()),
         };
         if !is_whole {
-            prefix_differs(at.scope, of, &tail.prefix);
+            at.scope.prefix_differs(of, &tail.prefix);
         }
         answers.parts.push((name, Settings::from([("redirect", redirect)])));
     }

@@ -146,7 +146,7 @@ fn of_path(at: &At<'_, '_>, (of, only): (&Directive, &Directive), expression: &s
             false => PlaceName::Below(path.into()),
         };
         if !is_whole {
-            super::answer::prefix_differs(at.scope, of, &tail.prefix);
+            at.scope.prefix_differs(of, &tail.prefix);
         }
         answers.parts.push((name, Settings::from([("redirect", redirect)])));
     }

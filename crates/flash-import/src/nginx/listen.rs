@@ -36,14 +36,8 @@ fn one(words: &[String], all_tls: bool) -> Option<Listen> {
         Some(path) => format!("unix:{path}"),
         None => address(at),
     };
-    let scheme = match (is_tls, place.ends_with(":443")) {
-        (true, false) => "https://",
-        (false, true) => "http://",
-        _ => "",
-    };
-    let proxied = if has("proxy_protocol") { ",proxy-protocol" } else { "" };
     let is_default = has("default_server") || has("default");
-    Some(Listen { text: format!("{scheme}{place}{proxied}"), at: place, is_tls, is_default })
+    Some(Listen::new(place, is_tls, is_default, has("proxy_protocol")))
 }
 
 /// With its port.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{At, Server, prefix_differs};
+use super::answer::{At, Server};
 use super::answers;
 use super::content::{self, cache_control};
 use super::locations::{self, Kind, Location};
@@ -228,7 +228,7 @@ impl<'t> Draft<'t> {
         .into_iter()
         .any(changes)
         {
-            prefix_differs(&location.scope, location.of, path);
+            location.scope.prefix_differs(location.of, path);
         }
         self.add(PlaceName::Below(plain), settings, Some(&location.of.source));
     }
@@ -240,7 +240,7 @@ impl<'t> Draft<'t> {
             let why = "programs hand on files alone, and not what another program answers";
             return location.scope.left(location.of, why, Paths::Begins(plain.into()));
         }
-        prefix_differs(&location.scope, location.of, &format!("{plain}/"));
+        location.scope.prefix_differs(location.of, &format!("{plain}/"));
         let folder = match made.settings.get("root").map(|root| &root.value) {
             Some(Value::Text(root)) if made.settings.contains_key("strip-prefix") => root.clone(),
             Some(Value::Text(root)) => format!("{root}{plain}"),
@@ -309,7 +309,7 @@ impl<'t> Draft<'t> {
                 Shape::Ends(end) => (format!("*{end}"), PlaceName::Ends(end.clone())),
                 Shape::Exact(path) => (path.clone(), PlaceName::Exact(path.clone())),
                 Shape::Begins(path) => {
-                    prefix_differs(scope, of, path);
+                    scope.prefix_differs(of, path);
                     let path = path.trim_end_matches('/').to_owned();
                     (path.clone(), PlaceName::Below(path))
                 }
@@ -367,7 +367,7 @@ impl<'t> Draft<'t> {
             match shape {
                 Shape::Exact(path) if is_missing => deny(path),
                 Shape::Begins(path) if is_missing => {
-                    prefix_differs(scope, of, path);
+                    scope.prefix_differs(of, path);
                     deny(path.trim_end_matches('/'));
                 }
                 Shape::Ends(end) if is_missing && end != ".php" => deny(&format!("*{end}")),
@@ -381,7 +381,7 @@ impl<'t> Draft<'t> {
                     self.add(PlaceName::Exact(path.clone()), made.settings.clone(), Some(&of.source))
                 }
                 Shape::Begins(path) => {
-                    prefix_differs(scope, of, path);
+                    scope.prefix_differs(of, path);
                     let path = path.trim_end_matches('/').to_owned();
                     self.add(PlaceName::Below(path), made.settings.clone(), Some(&of.source));
                 }
@@ -463,11 +463,5 @@ fn keep_answers(mut settings: Settings) -> Settings {
 
 /// Lines to which no request leads.
 pub(super) fn see_all(scope: &Scope<'_>) {
-    fn see(scope: &Scope<'_>, block: &[crate::directive::Directive]) {
-        for of in block {
-            scope.context.see(of);
-            see(scope, of.block.as_deref().unwrap_or_default());
-        }
-    }
-    see(scope, scope.levels.last().copied().unwrap_or_default());
+    scope.levels.last().copied().unwrap_or_default().iter().for_each(|of| scope.see_all(of));
 }

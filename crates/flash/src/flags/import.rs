@@ -17,5 +17,6 @@ pub(crate) struct Import {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ForeignServer {
+    Apache,
     Nginx,
 }

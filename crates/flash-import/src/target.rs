@@ -1,24 +1,24 @@
-//! Where `return` and `rewrite` send a client, with the gaps that Flash fills in.
+//! Where a redirection sends a client, with nginx's variables or with the gaps that Flash fills in.
 
 use crate::pattern::Tail;
 
 /// What is known of a request that is redirected.
-pub(super) struct Known<'k> {
+pub(crate) struct Known<'k> {
     /// The first name of the server.
-    pub(super) server_name: &'k str,
+    pub(crate) server_name: &'k str,
     /// `https` or `http`.
-    pub(super) scheme: &'static str,
+    pub(crate) scheme: &'static str,
     /// What a group of the regular expression holds.
-    pub(super) tail: Option<&'k Tail>,
-    /// Whether nginx adds the query by itself, as `rewrite` does.
-    pub(super) adds_query: bool,
+    pub(crate) tail: Option<&'k Tail>,
+    /// Whether the query is added by itself, as nginx's `rewrite` does.
+    pub(crate) adds_query: bool,
 }
 
 /// The target in Flash's words.
 ///
 /// # Errors
 /// What it has that Flash cannot fill in.
-pub(super) fn target(text: &str, known: &Known<'_>) -> Result<String, String> {
+pub(crate) fn target(text: &str, known: &Known<'_>) -> Result<String, String> {
     let (mut rest, mut to) = (text, String::new());
     // A `?` at the end of a rewrite's target drops the query.
     let mut keeps_query = known.adds_query && !rest.ends_with('?');

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../properties/nginx_configuration.rs"]
+#[path = "../properties/foreign_configuration.rs"]
 mod property;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| property::check(input));

@@ -1,0 +1,248 @@
+//! Apache: its files and `.htaccess` files, read and written anew as a configuration of Flash.
+
+mod access;
+mod at;
+mod files;
+mod programs;
+mod read;
+mod redirects;
+mod rewrite;
+mod sections;
+mod server;
+mod site;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use crate::directive::{Directive, Include};
+use crate::flash::Flash;
+use crate::flash::finish::finish;
+use crate::hosts::{self, Block};
+use crate::note::{Concerns, Error, Note, Of, Paths, Source};
+use crate::scope::{Context, Scope};
+use crate::{Imported, include};
+use at::At;
+use sections::{Htaccess, Sections, may_override};
+
+/// The name of the files that folders have.
+const HTACCESS: &str = ".htaccess";
+/// Where Debian's Apache looks for types.
+const TYPES: &str = "/etc/mime.types";
+
+/// Imports a file with all that it includes, and the `.htaccess` files of its folders. A file of that name is imported as a site
+/// whose folder it lies in.
+///
+/// # Errors
+/// The first error of its syntax, with file and line.
+pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported, Error> {
+    let mut tree = read::file(path, text, include)?;
+    if path.file_name().is_some_and(|name| name == HTACCESS) {
+        tree = vec![host_of(path, tree)];
+    }
+    let context = Context::default();
+    everywhere(&context);
+    let types = types(&tree, include);
+    let htaccess = htaccess(&tree, include)?;
+    let flash = flash(&context, &tree, &htaccess, &types);
+    let files = htaccess.values().flatten();
+    let all: Vec<&Directive> = tree.iter().chain(files).collect();
+    Ok(Imported::new(&flash, context, &all, server::needs_nothing, server::advice))
+}
+
+/// Imports a file of this machine.
+///
+/// # Errors
+/// As [`import`], or the file cannot be read.
+pub fn import_file(path: &Path) -> Result<Imported, String> {
+    let path = &std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = include::read(path)?;
+    import(path, &text, &include::files).map_err(|error| error.to_string())
+}
+
+/// An `.htaccess` file as the virtual host of its folder, with PHP as a fresh installation has it.
+fn host_of(path: &Path, tree: Vec<Directive>) -> Directive {
+    let source = Source { file: path.into(), line: 1, text: HTACCESS.into() };
+    let folder = path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+    let directive = |name: &str, words: &[&str], block| Directive {
+        name: name.into(),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        block,
+        source: source.clone(),
+    };
+    let php = directive("sethandler", &["proxy:unix:/run/php/php-fpm.sock|fcgi://localhost"], None);
+    let block = vec![
+        directive("documentroot", &[&folder], None),
+        directive("directory", &[&folder], Some(tree)),
+        directive("filesmatch", &["\\.php$"], Some(vec![php])),
+    ];
+    directive("virtualhost", &["*:80"], Some(block))
+}
+
+/// What is different in every site.
+fn everywhere(context: &Context) {
+    for (text, paths, of) in [
+        ("pages for errors that no ErrorDocument names are Flash's own", Paths::None, Of::Everything),
+        (
+            "files have no other methods than GET and HEAD: 405 comes before 404",
+            Paths::OtherMethods,
+            Of::Everything,
+        ),
+        ("paths are in their canonical form", Paths::Uncanonical, Of::Everything),
+        (
+            "names that begin with a dot are 404: dotfiles = true serves them",
+            Paths::Has("/.".into()),
+            Of::Everything,
+        ),
+    ] {
+        let concerns = Concerns { hosts: Vec::new(), paths, of };
+        context.note(Note { source: None, is_left: false, text: text.into(), concerns });
+    }
+}
+
+/// The types of `TypesConfig` and `AddType`.
+fn types(tree: &[Directive], include: Include<'_>) -> BTreeMap<String, String> {
+    let named = tree.iter().rfind(|of| of.name == "typesconfig").and_then(|of| of.words.first());
+    let files = include(Path::new(named.map_or(TYPES, String::as_str))).unwrap_or_default();
+    let mut types = BTreeMap::new();
+    for line in files.iter().flat_map(|(_, text)| text.lines()).filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        if let Some(kind) = words.next() {
+            types.extend(words.map(|end| (end.to_ascii_lowercase(), kind.to_owned())));
+        }
+    }
+    types
+}
+
+/// The `.htaccess` files of all folders that the configuration names.
+fn htaccess(tree: &[Directive], include: Include<'_>) -> Result<Htaccess, Error> {
+    let nothing = HashMap::new();
+    let mut found = HashMap::new();
+    for servers in servers(tree) {
+        let sections = Sections { servers, htaccess: &nothing };
+        let all = sections.servers.iter().copied().flatten();
+        let roots = all.filter(|of| of.name == "documentroot").filter_map(|of| of.words.first());
+        let aliases = sections.servers.iter().copied().flatten().filter(|of| of.name == "alias");
+        let folders = roots.chain(aliases.filter_map(|of| of.words.get(1)));
+        let folders = folders.map(|folder| sections::plain_folder(folder));
+        for folder in folders.chain(sections.folders().into_iter().map(|(folder, _)| folder)) {
+            if found.contains_key(folder) || !may_override(&sections.levels(Some(folder), "")) {
+                continue;
+            }
+            let path = Path::new(folder).join(HTACCESS);
+            for (path, text) in include(&path).unwrap_or_default() {
+                let own = read::file(&path, &text, include)?;
+                // Rules may send all to a folder that has its own.
+                let inner = own.iter().filter(|of| of.name == "rewriterule").filter_map(|of| of.words.get(1));
+                let inner: Vec<_> =
+                    inner.filter_map(|to| Some(format!("{folder}/{}", to.strip_suffix("/$1")?))).collect();
+                found.insert(folder.to_owned(), own);
+                for folder in inner {
+                    for (path, text) in include(&Path::new(&folder).join(HTACCESS)).unwrap_or_default() {
+                        found.insert(folder.clone(), read::file(&path, &text, include)?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The blocks of each server: those of all, and its own.
+fn servers(tree: &[Directive]) -> Vec<Vec<&[Directive]>> {
+    let hosts = tree.iter().filter(|of| of.name == "virtualhost");
+    let mut servers: Vec<Vec<&[Directive]>> =
+        hosts.map(|of| vec![tree, of.block.as_deref().unwrap_or_default()]).collect();
+    servers.push(vec![tree]);
+    servers
+}
+
+fn flash(
+    context: &Context,
+    tree: &[Directive],
+    htaccess: &Htaccess,
+    types: &BTreeMap<String, String>,
+) -> Flash {
+    let blocks = blocks(context, tree);
+    let scopes: Vec<Scope<'_>> = blocks
+        .iter()
+        .zip(hosts::names(&blocks))
+        .map(|(block, hosts)| {
+            let own = [tree, block.block];
+            let levels = if std::ptr::eq(tree, block.block) { vec![tree] } else { own.into() };
+            Scope { levels, context, hosts }
+        })
+        .collect();
+    let sites: Vec<site::Draft<'_>> =
+        blocks.iter().zip(&scopes).map(|(block, scope)| site::draft(block, scope, htaccess, types)).collect();
+    let drafts: Vec<_> = blocks
+        .iter()
+        .zip(scopes.iter().zip(&sites))
+        .map(|(block, (scope, of))| hosts::Draft {
+            block,
+            scope,
+            site: &of.site,
+            answers: &of.answers,
+            tls: server::tls(scope),
+            strong: &[],
+        })
+        .collect();
+    let main = Scope { levels: vec![tree], context, hosts: Vec::new() };
+    let at = At { scope: &main, url: "", concerns: Paths::None, server_name: "", scheme: "http", types };
+    let server = server::settings(&at, &blocks, &scopes);
+    let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
+    let mut flash = Flash { server, sites };
+    finish(&mut flash, &strong, context);
+    flash
+}
+
+/// The virtual hosts, and the main server where none of them is.
+fn blocks<'t>(context: &Context, tree: &'t [Directive]) -> Vec<Block<'t>> {
+    let listens = server::listens(tree);
+    let mut blocks = Vec::new();
+    for of in tree.iter().filter(|of| of.name == "virtualhost") {
+        context.see(of);
+        let block = of.block.as_deref().unwrap_or_default();
+        let is_tls =
+            block.iter().any(|of| of.name == "sslengine" && of.words.concat().eq_ignore_ascii_case("on"));
+        let (names, strange) = names(block);
+        blocks.push(Block {
+            of,
+            block,
+            listens: server::of_host(&of.words, &listens, is_tls),
+            names,
+            strange,
+        });
+    }
+    let is_covered = |at: &str| blocks.iter().flat_map(|block| &block.listens).any(|listen| listen.at == at);
+    let own: Vec<_> = listens.iter().filter(|(at, _)| !is_covered(at)).collect();
+    let root = tree.iter().rfind(|of| of.name == "documentroot");
+    if let Some(of) = root.filter(|_| blocks.is_empty() || !own.is_empty()) {
+        let all =
+            if own.is_empty() { vec![(":80".to_owned(), false)] } else { own.into_iter().cloned().collect() };
+        let listens =
+            all.into_iter().map(|(at, is_tls)| hosts::Listen::new(at, is_tls, false, false)).collect();
+        let (names, strange) = names(tree);
+        blocks.push(Block { of, block: tree, listens, names, strange });
+    }
+    blocks
+}
+
+/// The names of a server, and lines with those that Flash does not have.
+fn names(block: &[Directive]) -> (Vec<String>, Vec<&Directive>) {
+    let (mut names, mut strange) = (Vec::new(), Vec::new());
+    for of in block.iter().filter(|of| of.name == "servername" || of.name == "serveralias") {
+        for word in &of.words {
+            let plain = word.split_once("://").map_or(word.as_str(), |(_, rest)| rest);
+            let name = plain.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            match name.strip_prefix("*.").unwrap_or(&name).contains(['*', '?', '$']) {
+                true => strange.push(of),
+                false if names.contains(&name) || name.is_empty() => {}
+                false => names.push(name),
+            }
+        }
+    }
+    (names, strange)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! What programs answer: PHP behind `SetHandler` and `ProxyPassMatch`, HTTP servers behind `ProxyPass`, scripts of `ScriptAlias`.
+
+use std::collections::BTreeMap;
+
+use super::at::At;
+use crate::directive::Directive;
+use crate::flash::{Setting, Settings, Value, is_below, set};
+use crate::note::{Of, Paths};
+use crate::pattern::{self, Shape};
+
+/// `ProxyPass` of a path.
+pub(super) struct Pass<'t> {
+    pub(super) of: &'t Directive,
+    /// Without a slash at its end.
+    pub(super) path: String,
+    /// `None` for what is not passed on.
+    to: Option<&'t str>,
+    /// The path was written with a slash at its end.
+    has_slash: bool,
+}
+
+/// Where FastCGI answers, as in `proxy:unix:/run/php/php-fpm.sock|fcgi://localhost/`.
+pub(super) fn fastcgi(handler: &str) -> Option<String> {
+    let target = handler.strip_prefix("proxy:").unwrap_or(handler);
+    if let Some(socket) = target.strip_prefix("unix:") {
+        let (path, scheme) = socket.split_once('|')?;
+        return scheme.starts_with("fcgi:").then(|| format!("unix:{path}"));
+    }
+    let authority = target.strip_prefix("fcgi://")?.split('/').next()?;
+    Some(if authority.contains(':') { authority.into() } else { format!("{authority}:9000") })
+}
+
+/// The FastCGI server of scripts by the ends of their names, from `AddHandler` and `ProxyPassMatch`.
+pub(super) fn by_end<'t>(at: &At<'_, 't>) -> Vec<(String, String, &'t Directive)> {
+    let mut found = Vec::new();
+    for of in at.scope.every("addhandler") {
+        let Some((handler, ends)) = of.words.split_first() else { continue };
+        match fastcgi(handler) {
+            Some(address) => found.extend(
+                ends.iter().map(|end| (format!(".{}", end.trim_start_matches('.')), address.clone(), of)),
+            ),
+            None if handler.contains("cgi-script") => {
+                at.scope.left(of, "programs lie in a folder of their own: write cgi", Paths::None);
+            }
+            None if handler.contains("php") => {}
+            None => at.scope.left(of, "Flash has no such handler", Paths::None),
+        }
+    }
+    for of in at.scope.every("proxypassmatch") {
+        let [expression, to, ..] = &of.words[..] else { continue };
+        let shapes = pattern::shapes(expression).unwrap_or_default();
+        let ends = shapes.iter().filter_map(|shape| match shape {
+            Shape::Ends(end) | Shape::Info(end) => Some(end.clone()),
+            _ => None,
+        });
+        let mut ends: Vec<String> = ends.collect();
+        ends.dedup();
+        match fastcgi(to).filter(|_| !ends.is_empty()) {
+            Some(address) => {
+                let why = "scripts are found in the site's folder, and run if they are there";
+                at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
+                found.extend(ends.into_iter().map(|end| (end, address.clone(), of)));
+            }
+            None => {
+                let why = "Flash passes on prefixes: write proxy in a place";
+                at.left_for(of, why, super::redirects::matching(expression));
+            }
+        }
+    }
+    found
+}
+
+/// Adds a route for scripts.
+pub(super) fn run(settings: &mut Settings, end: &str, address: &str, of: &Directive) {
+    let routes = Setting::new(Value::Table(BTreeMap::new()), Some(&of.source));
+    if let Value::Table(routes) = &mut settings.entry("fastcgi").or_insert(routes).value {
+        routes.entry(end.into()).or_insert_with(|| address.into());
+    }
+}
+
+/// All lines that pass paths on, the first one first. In a `<Location>` they leave its path out.
+pub(super) fn passes<'t>(blocks: &[&'t [Directive]]) -> Vec<Pass<'t>> {
+    let pass = |of: &'t Directive, path: &'t str, to: &'t str| Pass {
+        of,
+        path: path.trim_end_matches('/').into(),
+        to: (to != "!").then_some(to),
+        has_slash: path.ends_with('/'),
+    };
+    let mut passes = Vec::new();
+    for of in blocks.iter().copied().flatten() {
+        match (&*of.name, &of.words[..]) {
+            ("proxypass", [path, to, ..]) if path.starts_with('/') => passes.push(pass(of, path, to)),
+            ("location", [path]) => {
+                let inner = of.block.iter().flatten().filter(|of| of.name == "proxypass");
+                passes.extend(inner.filter_map(|of| Some(pass(of, path, of.words.first()?))));
+            }
+            _ => {}
+        }
+    }
+    passes
+}
+
+/// What passes a path on: the first line that covers it.
+pub(super) fn covering<'p, 't>(passes: &'p [Pass<'t>], url: &str) -> Option<&'p Pass<'t>> {
+    passes.iter().find(|pass| is_below(url, &pass.path)).filter(|pass| pass.to.is_some())
+}
+
+/// Sets what an HTTP server needs. Returns whether it is not taken.
+pub(super) fn proxy(
+    at: &At<'_, '_>,
+    pass: &Pass<'_>,
+    balancers: &[&Directive],
+    settings: &mut Settings,
+) -> bool {
+    at.scope.context.see(pass.of);
+    let Some(to) = pass.to else { return false };
+    let to =
+        to.split_once('|').filter(|(socket, _)| socket.starts_with("unix:")).map_or(to, |(socket, _)| socket);
+    let (scheme, rest) = to.split_once("://").unwrap_or(("unix", to));
+    let (authority, path) = rest.split_at(rest.find('/').filter(|_| scheme != "unix").unwrap_or(rest.len()));
+    let servers: Vec<String> = match scheme {
+        "unix" if to.starts_with("unix:") => vec![to.into()],
+        "http" | "https" => vec![format!("{scheme}://{authority}")],
+        "ws" | "wss" => vec![format!("http{}://{authority}", &scheme[2..])],
+        "balancer" => members(at, authority, balancers),
+        _ => Vec::new(),
+    };
+    if servers.is_empty() || to.contains(['$', '{']) {
+        at.left(
+            pass.of,
+            "Flash passes requests on to HTTP and FastCGI servers: write proxy = \"http://HOST:PORT\"",
+        );
+        return true;
+    }
+    let base = path.trim_end_matches('/');
+    if base != pass.path {
+        if !pass.path.is_empty() {
+            set(settings, "strip-prefix", Value::Text(pass.path.clone()), Some(pass.of));
+        }
+        if pass.has_slash != path.ends_with('/') {
+            at.differs(pass.of, "the server gets one slash between its path and what follows the prefix");
+        } else if !pass.has_slash {
+            let why = "the server gets a slash behind its path";
+            at.scope.differs(&pass.of.source, why, Paths::Exact(pass.path.clone()), Of::Everything);
+        }
+    }
+    let base = if base == pass.path { "" } else { base };
+    if !base.is_empty() && servers.iter().any(|server| server.starts_with("unix:")) {
+        at.left(pass.of, "a socket has no path: write proxy without one");
+        return true;
+    }
+    let mut urls: Vec<String> = servers.iter().map(|server| format!("{server}{base}")).collect();
+    let value = if urls.len() == 1 { Value::Text(urls.remove(0)) } else { Value::Texts(urls) };
+    set(settings, "proxy", value, Some(pass.of));
+    if !at.scope.is_on("proxypreservehost") {
+        let host = servers[0].split_once("://").map_or("localhost", |(_, host)| host);
+        set(settings, "proxy-host", Value::Text(host.into()), None);
+    }
+    told(at, settings);
+    let why = "redirections of the application pass as they are: it is told X-Forwarded-Host";
+    at.scope.differs(&pass.of.source, why, at.concerns.clone(), Of::Location);
+    false
+}
+
+/// `<Proxy balancer://name>` with its members.
+fn members(at: &At<'_, '_>, name: &str, balancers: &[&Directive]) -> Vec<String> {
+    let is_named = |of: &&&Directive| {
+        of.words.first().is_some_and(|word| word.trim_end_matches('/') == format!("balancer://{name}"))
+    };
+    let mut servers = Vec::new();
+    for block in balancers.iter().filter(is_named) {
+        at.scope.context.see(block);
+        for of in block.block.iter().flatten() {
+            at.scope.context.see(of);
+            match (&*of.name, of.words.first()) {
+                ("balancermember", Some(url)) if !of.words.iter().any(|word| word == "status=+D") => {
+                    servers.push(url.trim_end_matches('/').to_owned());
+                    if of.words.iter().any(|word| word.starts_with("loadfactor=") || word == "status=+H") {
+                        at.scope.left(of, "all servers have the same part of the requests", Paths::None);
+                    }
+                }
+                ("proxyset", _) => {
+                    at.scope.left(of, "balance knows least-requests and round-robin", Paths::None)
+                }
+                _ => {}
+            }
+        }
+    }
+    servers
+}
+
+/// `RequestHeader`.
+fn told(at: &At<'_, '_>, settings: &mut Settings) {
+    let (mut fields, mut last) = (BTreeMap::new(), None);
+    for of in at.scope.every("requestheader") {
+        match &of.words[..] {
+            [action, name, ..] if action.eq_ignore_ascii_case("unset") => {
+                fields.insert(name.clone(), String::new());
+            }
+            [action, name, value]
+                if action.eq_ignore_ascii_case("set") && !value.contains("%{") && !is_told(name) =>
+            {
+                fields.insert(name.clone(), value.clone());
+            }
+            [_, name, ..] if is_told(name) => continue,
+            _ => {
+                at.scope.left(of, "Flash fills in no variables: write proxy-header", Paths::None);
+                continue;
+            }
+        }
+        last = Some(of);
+    }
+    if !fields.is_empty() {
+        set(settings, "proxy-header", Value::Table(fields), last);
+    }
+}
+
+/// What servers are told by Flash, too.
+fn is_told(name: &str) -> bool {
+    ["x-forwarded-proto", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "host"]
+        .contains(&&*name.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers() {
+        for (handler, expected) in [
+            ("proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost", Some("unix:/run/php/php8.2-fpm.sock")),
+            ("proxy:unix:/run/a.sock|fcgi://localhost/", Some("unix:/run/a.sock")),
+            ("proxy:fcgi://127.0.0.1:9000", Some("127.0.0.1:9000")),
+            ("fcgi://127.0.0.1:9000/var/www/$1", Some("127.0.0.1:9000")),
+            ("proxy:unix:/run/a.sock|http://localhost/", None),
+            ("application/x-httpd-php", None),
+        ] {
+            assert_eq!(fastcgi(handler).as_deref(), expected, "{handler}");
+        }
+    }
+}

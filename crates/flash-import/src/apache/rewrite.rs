@@ -1,0 +1,466 @@
+//! `RewriteRule` in its common forms: front controllers, redirections, refusals, ends that paths leave out.
+
+use super::at::At;
+use super::redirects::{matching, name_of, names, redirect, status};
+use crate::directive::Directive;
+use crate::flash::{PlaceName, Setting, Settings, Value, forbid, set};
+use crate::hosts::{Answers, HostRedirect};
+use crate::note::{Of, Paths};
+use crate::pattern::{self, Shape, Tail};
+use crate::target::{Known, target};
+
+/// A rule with its conditions.
+struct Rule<'r> {
+    of: &'r Directive,
+    conditions: Vec<Condition<'r>>,
+    pattern: &'r str,
+    to: &'r str,
+    flags: Vec<(String, Option<&'r str>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition<'r> {
+    /// The path has no file, or no folder.
+    NoFile,
+    /// The path has one.
+    File,
+    /// The path has a file with this end.
+    FileWithEnd(&'r str),
+    WithoutTls,
+    Host {
+        pattern: &'r str,
+        is_not: bool,
+    },
+    /// Some paths are left alone.
+    Except(&'r str),
+    Authorization,
+    /// The path ends in a slash.
+    Slash,
+    Other,
+}
+
+/// Adds what the rules of a block answer. `base` is the folder's path if they stand there, where paths are relative.
+pub(super) fn settings(
+    at: &At<'_, '_>,
+    block: &[Directive],
+    base: Option<&str>,
+    settings: &mut Settings,
+    answers: &mut Answers,
+) {
+    let is_on = |of: &Directive| of.words.first().is_some_and(|word| word.eq_ignore_ascii_case("on"));
+    let mut conditions = Vec::new();
+    let mut engine = false;
+    for of in block {
+        match &*of.name {
+            "rewriteengine" => engine = is_on(of),
+            "rewritecond" => conditions.push(condition(&of.words)),
+            "rewriterule" => {
+                let rule = rule(of, std::mem::take(&mut conditions));
+                if let (true, Some(rule)) = (engine, rule) {
+                    one(at, &rule, base, settings, answers);
+                }
+            }
+            "rewritebase" | "rewriteoptions" => {}
+            _ => continue,
+        }
+        at.scope.context.see(of);
+    }
+}
+
+fn rule<'r>(of: &'r Directive, conditions: Vec<Condition<'r>>) -> Option<Rule<'r>> {
+    let [pattern, to, flags @ ..] = &of.words[..] else { return None };
+    let flags = flags.first().map_or("", |flags| flags.trim_matches(['[', ']']));
+    let flags = flags.split(',').map(|flag| {
+        let (name, value) =
+            flag.trim().split_once('=').map_or((flag.trim(), None), |(name, value)| (name, Some(value)));
+        (name.to_ascii_uppercase(), value)
+    });
+    Some(Rule { of, conditions, pattern, to, flags: flags.collect() })
+}
+
+fn condition(words: &[String]) -> Condition<'_> {
+    let [test, pattern, ..] = words else { return Condition::Other };
+    let plain = pattern.trim_start_matches('!').trim_start_matches('=');
+    let is_not = pattern.starts_with('!');
+    let bare = plain.trim_start_matches('^').trim_end_matches('$');
+    let file = |test: &str| {
+        [
+            "%{REQUEST_FILENAME}",
+            "%{SCRIPT_FILENAME}",
+            "%{DOCUMENT_ROOT}%{REQUEST_URI}",
+            "%{DOCUMENT_ROOT}/$1",
+            "%{DOCUMENT_ROOT}/%{REQUEST_URI}",
+        ]
+        .contains(&test)
+    };
+    match (test.as_str(), plain) {
+        (test, "-f" | "-d" | "-l" | "-s" | "-F") if file(test) && is_not => Condition::NoFile,
+        (test, "-f" | "-d" | "-l" | "-s" | "-F") if file(test) => Condition::File,
+        (test, "-f" | "-s") if !is_not => match test.rsplit_once('.') {
+            Some((path, end)) if file(path.trim_end_matches('\\')) && !end.contains(['/', '}']) => {
+                Condition::FileWithEnd(end)
+            }
+            _ => Condition::Other,
+        },
+        ("%{HTTPS}", _) if (bare == "off" && !is_not) || (bare == "on" && is_not) => Condition::WithoutTls,
+        ("%{SERVER_PORT}", _) if (bare == "80" && !is_not) || (bare == "443" && is_not) => {
+            Condition::WithoutTls
+        }
+        ("%{REQUEST_SCHEME}", _) if (bare == "http" && !is_not) || (bare == "https" && is_not) => {
+            Condition::WithoutTls
+        }
+        ("%{HTTP:X-Forwarded-Proto}", _) if bare == "https" && is_not => Condition::WithoutTls,
+        ("%{HTTP_HOST}" | "%{SERVER_NAME}", _) => Condition::Host { pattern: plain, is_not },
+        ("%{HTTP:Authorization}", _) => Condition::Authorization,
+        ("%{REQUEST_URI}", "(.+)/$" | "/$" | "^(.+)/$" | "^(.*)/$") if !is_not => Condition::Slash,
+        ("%{REQUEST_URI}", _) if is_not => Condition::Except(plain),
+        _ => Condition::Other,
+    }
+}
+
+impl Rule<'_> {
+    fn has(&self, names: &[&str]) -> bool {
+        self.flags.iter().any(|(name, _)| names.contains(&&**name))
+    }
+
+    fn value(&self, names: &[&str]) -> Option<Option<&str>> {
+        self.flags.iter().find(|(name, _)| names.contains(&&**name)).map(|(_, value)| *value)
+    }
+
+    fn only(&self, is: fn(&Condition<'_>) -> bool) -> bool {
+        self.conditions.iter().all(is)
+    }
+
+    /// The expression for whole paths.
+    fn expression(&self, base: Option<&str>) -> String {
+        let Some(base) = base else { return self.pattern.into() };
+        if self.is_all() {
+            return format!("^{}/(.*)$", regex_syntax::escape(base));
+        }
+        let anchored = self.pattern.strip_prefix('^');
+        match anchored.map(|rest| rest.strip_prefix("/?").or(rest.strip_prefix('/')).unwrap_or(rest)) {
+            Some(rest) => format!("^{}/{rest}", regex_syntax::escape(base)),
+            None => self.pattern.into(),
+        }
+    }
+
+    /// All paths are meant.
+    fn is_all(&self) -> bool {
+        [
+            "^", ".", ".*", ".?", "(.*)", "^.*$", "^(.*)$", "^(.*)", "^/(.*)$", "^/.*$", "^/?(.*)$",
+            "^/?(.*)", "^/?.*$", "^(.+)$", "^.+$", "^/(.+)$", "(.+)", "^/",
+        ]
+        .contains(&self.pattern)
+    }
+
+    /// Where it leads, as a path from the root.
+    fn path(&self, base: Option<&str>) -> String {
+        let plain = self.to.strip_prefix("%{DOCUMENT_ROOT}").unwrap_or(self.to);
+        match plain.starts_with('/') {
+            true => plain.into(),
+            false => format!("{}/{}", base.unwrap_or_default(), plain.trim_start_matches("./")),
+        }
+    }
+}
+
+fn one(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut Settings, answers: &mut Answers) {
+    let is_url = rule.to.contains("://");
+    if rule.has(&["NC", "NOCASE"]) && !rule.is_all() {
+        let why = "names are compared with their case";
+        at.scope.differs(&rule.of.source, why, Paths::Capitals, Of::Everything);
+    }
+    match rule.value(&["R", "REDIRECT"]) {
+        _ if rule.has(&["P", "PROXY"]) => at.left_for(rule.of, "write proxy in a place", covered(rule, base)),
+        _ if rule.to == "-" => refused(at, rule, base, settings, answers),
+        Some(value) => redirected(at, rule, base, value.map_or(Some(302), status), answers, settings),
+        None if is_url => redirected(at, rule, base, Some(302), answers, settings),
+        None => internal(at, rule, base, settings, answers),
+    }
+}
+
+fn covered(rule: &Rule<'_>, base: Option<&str>) -> Paths {
+    if rule.is_all() { at_all(base) } else { matching(&rule.expression(base)) }
+}
+
+fn at_all(base: Option<&str>) -> Paths {
+    base.map_or(Paths::All, |base| Paths::Begins(base.into()))
+}
+
+/// Rules that change no path: refusals, and what is left alone.
+fn refused(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    settings: &mut Settings,
+    answers: &mut Answers,
+) {
+    let (forbids, gone) = (rule.has(&["F", "FORBIDDEN"]), rule.has(&["G", "GONE"]));
+    if !forbids && !gone {
+        let is_harmless = rule.has(&["E", "ENV"])
+            || rule.only(|of| matches!(of, Condition::File)) && !rule.conditions.is_empty()
+            || rule.pattern.ends_with("\\.php$") && rule.conditions.is_empty();
+        if !is_harmless {
+            at.left_for(
+                rule.of,
+                "Flash changes no paths here anyway: look at what follows",
+                covered(rule, base),
+            );
+        }
+        return;
+    }
+    let shapes = pattern::shapes(&rule.expression(base));
+    match shapes.as_deref().and_then(names).filter(|names| rule.conditions.is_empty() && !names.is_empty()) {
+        Some(names) => {
+            for shape in shapes.iter().flatten() {
+                if let Shape::Begins(prefix) = shape {
+                    at.scope.prefix_differs(rule.of, prefix);
+                }
+            }
+            let mut refusal = Settings::new();
+            match gone {
+                true => set(&mut refusal, "gone", Value::Flag(true), Some(rule.of)),
+                false => forbid(&mut refusal, rule.of),
+            }
+            answers.parts.extend(names.into_iter().map(|name| (name, refusal.clone())));
+        }
+        None if rule.conditions.is_empty() && matches!(shapes.as_deref(), Some([Shape::Hidden(_)])) => {
+            let why = "404 takes the place of 403";
+            at.scope.differs(&rule.of.source, why, Paths::Has("/.".into()), Of::Everything);
+        }
+        None if rule.conditions.is_empty() && rule.is_all() => forbid(settings, rule.of),
+        None => at.left_for(rule.of, "write deny in a place", covered(rule, base)),
+    }
+}
+
+fn redirected(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    status: Option<u16>,
+    answers: &mut Answers,
+    settings: &mut Settings,
+) {
+    let Some(status) = status.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+        return at.left_for(rule.of, "Flash has no such answer", covered(rule, base));
+    };
+    let hosts: Vec<_> = rule.conditions.iter().filter(|of| matches!(of, Condition::Host { .. })).collect();
+    let is_insecure = rule.conditions.contains(&Condition::WithoutTls);
+    let is_plain = rule.only(|of| {
+        matches!(
+            of,
+            Condition::WithoutTls | Condition::Host { .. } | Condition::Except(_) | Condition::NoFile
+        )
+    });
+    match (&hosts[..], is_insecure) {
+        _ if !is_plain && rule.conditions.contains(&Condition::Slash) => {
+            let why = "a path with a slash at its end is a folder's: such paths are not redirected";
+            at.left_for(rule.of, why, Paths::Any(vec![Paths::Ends("/".into()), Paths::Missing]));
+        }
+        _ if !is_plain => {
+            at.left_for(rule.of, "Flash has no such condition: write sites and places", covered(rule, base))
+        }
+        ([], true) if rule.is_all() && rule.to.starts_with("https://") => {
+            let required = Setting::new(Value::Text("required".into()), Some(&rule.of.source));
+            answers.https = Some(required);
+            at.scope.differs(&rule.of.source, "the status is 308", Paths::Insecure, Of::Everything);
+        }
+        ([], false) => parts(at, rule, base, status, answers, settings),
+        ([Condition::Host { pattern, is_not }], _) if rule.is_all() => {
+            of_host(at, rule, (pattern, *is_not), status, answers);
+        }
+        _ => at.left_for(rule.of, "Flash has no such condition: write sites and places", covered(rule, base)),
+    }
+}
+
+/// A redirection of parts of the site.
+fn parts(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    status: u16,
+    answers: &mut Answers,
+    settings: &mut Settings,
+) {
+    let expression = rule.expression(base);
+    let Some(tails) = pattern::tails(&expression) else {
+        return at.left_for(
+            rule.of,
+            "Flash redirects prefixes and single paths: write a place for each",
+            matching(&expression),
+        );
+    };
+    for of in &rule.conditions {
+        let why = "the redirection holds for all paths below the prefix";
+        if *of != Condition::NoFile {
+            at.scope.differs(&rule.of.source, why, covered(rule, base), Of::Everything);
+        } else {
+            at.scope.differs(&rule.of.source, why, Paths::Not(Box::new(Paths::Missing)), Of::Everything);
+        }
+    }
+    for (tail, is_whole) in tails {
+        match to(at, rule, base, Some(&tail), None) {
+            Err(why) => {
+                return at.left_for(
+                    rule.of,
+                    format!("{why}: write a redirect by hand"),
+                    matching(&expression),
+                );
+            }
+            Ok(to) if tail.prefix.len() <= 1 && !is_whole => settings.extend(redirect(to, status, rule.of)),
+            Ok(to) => answers
+                .parts
+                .push((name_of(at, rule.of, &tail.prefix, is_whole), redirect(to, status, rule.of))),
+        }
+    }
+}
+
+/// The target in Flash's words. `host` takes the place of `%1`.
+fn to(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    tail: Option<&Tail>,
+    host: Option<&str>,
+) -> Result<String, String> {
+    let whole = if rule.to.contains("://") { rule.to.to_owned() } else { rule.path(base) };
+    let mut text = whole.replace("%{HTTP_HOST}", "${host}").replace("%{SERVER_NAME}", "${server_name}");
+    text = text.replace("%{REQUEST_URI}", "${uri}").replace("%{REQUEST_SCHEME}", "${scheme}");
+    if let Some(host) = host {
+        text = text.replace("%1", host);
+    }
+    if let Some(at) =
+        text.find('%').filter(|at| text[at + 1..].starts_with(|c: char| c == '{' || c.is_ascii_digit()))
+    {
+        return Err(format!("Flash does not fill in {}", &text[at..]));
+    }
+    let (plain, query) = text.split_once('?').map_or((&*text, None), |(plain, query)| (plain, Some(query)));
+    if query.is_some_and(|query| !query.is_empty()) && rule.has(&["QSA", "QSAPPEND"]) {
+        let why = "the query that is added stays as it is, and is not encoded again";
+        at.scope.differs(&rule.of.source, why, Paths::Queries, Of::Location);
+    }
+    let keeps_query =
+        query.is_none_or(|_| rule.has(&["QSA", "QSAPPEND"])) && !rule.has(&["QSD", "QSDISCARD"]);
+    let plain = match query.filter(|query| !query.is_empty()) {
+        Some(query) => format!("{plain}?{query}"),
+        None => plain.to_owned(),
+    };
+    target(&plain, &Known { server_name: at.server_name, scheme: at.scheme, tail, adds_query: keeps_query })
+}
+
+/// A redirection of requests for some hosts, all paths of theirs.
+fn of_host(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    (expression, is_not): (&str, bool),
+    status: u16,
+    answers: &mut Answers,
+) {
+    let plain = expression.trim_start_matches('^').trim_end_matches('$').replace("\\.", ".");
+    let is_name = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    let begin = ["(.*)", "(.+)", "(.+)$"].iter().find_map(|end| plain.strip_suffix(end)).unwrap_or(&plain);
+    // Each host of the site that is meant, with what follows the beginning.
+    let meant: Vec<(String, String)> = match is_name(begin) {
+        true if begin == plain && !begin.ends_with('.') => vec![(plain.clone(), String::new())],
+        true => {
+            let known =
+                at.scope.hosts.iter().filter(|host| host.starts_with(begin) != is_not && *host != "*");
+            known.map(|host| (host.clone(), host.strip_prefix(begin).unwrap_or(host).to_owned())).collect()
+        }
+        false => Vec::new(),
+    };
+    if meant.is_empty() {
+        return match is_name(begin) {
+            // The site has no such name.
+            true => {}
+            false => at.left_for(rule.of, "write a site for these hosts, with redirect", Paths::All),
+        };
+    }
+    let is_one = begin == plain && !begin.ends_with('.');
+    let tail = Tail { prefix: "/".into(), group: Some(1) };
+    for (host, rest) in meant {
+        match to(at, rule, Some(""), Some(&tail), Some(&rest)) {
+            Ok(to) => {
+                answers.hosts.extend(redirect(to, status, rule.of).remove("redirect").map(|redirect| {
+                    HostRedirect { hosts: vec![host], is_except: is_one && is_not, redirect }
+                }))
+            }
+            Err(why) => at.left_for(rule.of, format!("{why}: write a site for the host"), Paths::All),
+        }
+    }
+}
+
+/// Rules that name another file.
+fn internal(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    settings: &mut Settings,
+    answers: &mut Answers,
+) {
+    let path = rule.path(base);
+    let (plain, query) = path.split_once('?').map_or((&*path, ""), |(plain, query)| (plain, query));
+    let front = plain.strip_suffix("/$1").or(plain.strip_suffix("/$0")).unwrap_or(plain);
+    let has_file = |of: &Condition<'_>| matches!(of, Condition::NoFile | Condition::Except(_));
+    let root = settings.get("root").map(|of| of.value.clone());
+    match &rule.conditions[..] {
+        [.., Condition::FileWithEnd(end)] if front.contains('$') || front.contains('%') => {
+            let all = settings
+                .entry("extensions")
+                .or_insert(Setting::new(Value::Texts(Vec::new()), Some(&rule.of.source)));
+            if let Value::Texts(all) = &mut all.value {
+                all.push(format!(".{end}"));
+            }
+            let why = "the file comes before a folder of the same name";
+            at.scope.differs(&rule.of.source, why, Paths::Folders, Of::Everything);
+        }
+        // WordPress and others give everything without a file to one script.
+        conditions
+            if !conditions.is_empty()
+                && rule.only(has_file)
+                && rule.is_all()
+                && !front.contains(['$', '%']) =>
+        {
+            set(settings, "fallback", Value::Text(front.into()), Some(rule.of));
+            let why = "the fallback answers for a folder without an index, too, and for paths below a file";
+            let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles]);
+            at.scope.differs(&rule.of.source, why, paths, Of::Everything);
+            if !query.is_empty() || front != plain {
+                let why = format!("{front} gets the request's own query, and its path in REQUEST_URI");
+                at.scope.differs(&rule.of.source, why, Paths::Missing, Of::Everything);
+            }
+            if conditions.iter().any(|of| matches!(of, Condition::Except(_))) {
+                let why = "the fallback answers for all paths without a file";
+                at.scope.differs(&rule.of.source, why, Paths::Missing, Of::Everything);
+            }
+        }
+        // Laravel and others lie in a folder of what is served.
+        [] | [Condition::Except(_)]
+            if rule.is_all() && front != plain && !front.contains(['$', '%', '.']) =>
+        {
+            if let Some(Value::Text(root)) = root {
+                set(settings, "root", Value::Text(format!("{root}{front}")), Some(rule.of));
+            }
+            let why = format!("the folder's own name is no part of paths: {front} is not found in itself");
+            at.scope.differs(&rule.of.source, why, Paths::Begins(front.into()), Of::Everything);
+        }
+        [] if !plain.contains(['$', '%']) => match pattern::shapes(&rule.expression(base)).as_deref() {
+            Some([Shape::Exact(from)]) => {
+                let mut single = settings.clone();
+                set(&mut single, "fallback", Value::Text(plain.into()), Some(rule.of));
+                answers.parts.push((PlaceName::Exact(from.clone()), single));
+                if !query.is_empty() {
+                    let why = format!("{plain} gets the request's own query, and its path in REQUEST_URI");
+                    at.scope.differs(&rule.of.source, why, Paths::Exact(from.clone()), Of::Everything);
+                }
+            }
+            _ => left(at, rule, base),
+        },
+        _ => left(at, rule, base),
+    }
+}
+
+fn left(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>) {
+    let why =
+        "Flash does not change paths: let the script read REQUEST_URI, or name the file as its requests do";
+    at.left_for(rule.of, why, covered(rule, base));
+}

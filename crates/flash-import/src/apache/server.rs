@@ -1,0 +1,334 @@
+//! What stands above the sites: listeners, user, logs, times.
+
+use super::at::At;
+use crate::directive::Directive;
+use crate::flash::{Setting, Settings, Value, set};
+use crate::hosts::{self, Block, Listen};
+use crate::note::{Of, Paths};
+use crate::scope::Scope;
+
+/// Flash does these by itself, or they say how Apache does something.
+const NOTHING_TO_SET: &[&str] = &[
+    "loadmodule",
+    "serverroot",
+    "servername",
+    "serveralias",
+    "serveradmin",
+    "serversignature",
+    "servertokens",
+    "pidfile",
+    "mutex",
+    "defaultruntimedir",
+    "keepalive",
+    "maxkeepaliverequests",
+    "keepalivetimeout",
+    "timeout",
+    "hostnamelookups",
+    "loglevel",
+    "startservers",
+    "minspareservers",
+    "maxspareservers",
+    "minsparethreads",
+    "maxsparethreads",
+    "threadlimit",
+    "threadsperchild",
+    "maxrequestworkers",
+    "maxconnectionsperchild",
+    "serverlimit",
+    "maxclients",
+    "maxrequestsperchild",
+    "accessfilename",
+    "allowoverride",
+    "allowoverridelist",
+    "enablesendfile",
+    "enablemmap",
+    "usecanonicalname",
+    "typesconfig",
+    "addlanguage",
+    "languagepriority",
+    "forcelanguagepriority",
+    "addencoding",
+    "browsermatch",
+    "setenvifnocase",
+    "indexoptions",
+    "addicon",
+    "addiconbytype",
+    "addiconbyencoding",
+    "addalt",
+    "defaulticon",
+    "addaltbytype",
+    "addaltbyencoding",
+    "readmename",
+    "headername",
+    "indexignore",
+    "indexorderdefault",
+    "sslprotocol",
+    "sslciphersuite",
+    "sslhonorcipherorder",
+    "sslsessioncache",
+    "sslsessioncachetimeout",
+    "sslsessiontickets",
+    "sslrandomseed",
+    "sslpassphrasedialog",
+    "ssloptions",
+    "sslcompression",
+    "sslengine",
+    "sslproxyengine",
+    "sslopensslconfcmd",
+    "protocols",
+    "protocolshonororder",
+    "h2push",
+    "deflatecompressionlevel",
+    "traceenable",
+    "serverpath",
+    "proxyrequests",
+    "proxyvia",
+    "proxypassreverse",
+    "proxypassreversecookiepath",
+    "proxypassreversecookiedomain",
+    "proxyaddheaders",
+    "proxytimeout",
+    "proxyerroroverride",
+    "requestreadtimeout",
+    "addinputfilter",
+    "documentroot",
+    "authname",
+    "authtype",
+    "satisfy",
+    "acceptpathinfo",
+    "allowencodedslashes",
+    "mergeslashes",
+    "namevirtualhost",
+    "extendedstatus",
+    "proxystatus",
+    "scriptsock",
+    "cgipassauth",
+    "fcgibackendtype",
+    "modmimeusepathinfo",
+    "defaultlanguage",
+    "contentdigest",
+    "limitrequestfields",
+    "limitrequestfieldsize",
+    "limitrequestline",
+    "brotlicompressionquality",
+    "directory",
+    "location",
+    "proxyiobuffersize",
+    "rewriteengine",
+    "rewritebase",
+    "indexstylesheet",
+    "listen",
+    "user",
+    "group",
+    "requestheader",
+    "expiresactive",
+    "setenvif",
+];
+
+/// Whether Flash does by itself what a line asks for.
+pub(super) fn needs_nothing(name: &str) -> bool {
+    NOTHING_TO_SET.contains(&name)
+}
+
+/// What to do about lines that Flash has nothing for.
+pub(super) fn advice(name: &str) -> &'static str {
+    match name {
+        "sslusestapling" | "sslstaplingcache" | "sslstaplingrespondertimeout" => {
+            "Flash staples nothing: leave it out"
+        }
+        "sslcertificatechainfile" => "append the chain to the certificate's file",
+        "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
+            "write it into php.ini, .user.ini or the pool of php-fpm"
+        }
+        "setenv" | "passenv" | "unsetenv" => "programs are told the variables of CGI, and no others",
+        "secruleengine" | "secrule" => "Flash has no rules about content",
+        "cacheenable" | "cacheroot" => "Flash keeps no answers of programs: let the program do it",
+        "if" | "elseif" | "else" => "Flash has no such condition: write sites and places",
+        "dav" => "Flash writes no files",
+        "wsgiscriptalias" | "wsgidaemonprocess" | "wsgiprocessgroup" | "passengerenabled" => {
+            "run the application as an HTTP server, and write proxy"
+        }
+        "sethandler" => "Flash has no such handler",
+        _ => "Flash has nothing like it",
+    }
+}
+
+/// Where all servers listen.
+pub(super) fn listens(main: &[Directive]) -> Vec<(String, bool)> {
+    let lines = main.iter().filter(|of| of.name == "listen");
+    lines
+        .filter_map(|of| {
+            let is_tls = of.words.get(1).is_some_and(|word| word.eq_ignore_ascii_case("https"));
+            Some((address(of.words.first()?), is_tls))
+        })
+        .collect()
+}
+
+/// An address with its port, as in `*:80`. All addresses are those of both kinds.
+pub(super) fn address(text: &str) -> String {
+    match text.rsplit_once(':').filter(|(_, port)| !port.is_empty() && !port.contains(']')) {
+        Some(("*" | "_default_" | "0.0.0.0" | "[::]", port)) => format!(":{port}"),
+        Some(_) => text.into(),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => format!(":{text}"),
+        None if text == "*" || text == "_default_" => ":80".into(),
+        None => format!("{text}:80"),
+    }
+}
+
+/// The listeners of a virtual host: those that its addresses cover, or the addresses themselves.
+pub(super) fn of_host(addresses: &[String], listens: &[(String, bool)], is_tls: bool) -> Vec<Listen> {
+    let port = |text: &str| text.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
+    let mut found: Vec<Listen> = Vec::new();
+    for text in addresses {
+        let own = address(text);
+        let covered = listens.iter().map(|(at, _)| at.clone()).filter(|at| {
+            *at == own
+                || (own.starts_with(':') || at.starts_with(':')) && port(at) == port(&own)
+                || text.ends_with(":*")
+        });
+        let covered: Vec<String> = covered.collect();
+        let all = if covered.is_empty() { vec![own] } else { covered };
+        for at in all {
+            if !found.iter().any(|known| known.at == at) {
+                found.push(Listen::new(at, is_tls, false, false));
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn settings(at: &At<'_, '_>, blocks: &[Block<'_>], scopes: &[Scope<'_>]) -> Settings {
+    let main = at.scope;
+    let mut settings = Settings::new();
+    let listens = hosts::listeners(blocks.iter().flat_map(|block| &block.listens));
+    set(&mut settings, "listen", Value::Texts(listens), main.last("listen"));
+    settings.insert("follow-links", Setting::new(Value::Text("anywhere".into()), None));
+    if let Some((of, user)) = main.last("user").and_then(|of| Some((of, of.words.first()?))) {
+        let group = main.word("group").map(|group| format!(":{group}")).unwrap_or_default();
+        set(&mut settings, "user", Value::Text(format!("{user}{group}")), Some(of));
+    }
+    for (name, key) in [("keepalivetimeout", "idle-timeout"), ("timeout", "program-deadline")] {
+        let time = main.last(name).and_then(|of| Some((of, of.words.first()?.parse::<u64>().ok()?)));
+        if let Some((of, time)) = time.filter(|(_, time)| *time > 0) {
+            set(&mut settings, key, Value::Text(format!("{time}s")), Some(of));
+        }
+    }
+    logs(main, scopes, &mut settings);
+    proxies(main, &mut settings);
+    let folders =
+        main.last("userdir").filter(|of| of.words.first().is_some_and(|word| word == "public_html"));
+    if let Some(of) = folders {
+        set(&mut settings, "user-dirs", Value::Flag(true), Some(of));
+    }
+    settings
+}
+
+fn logs(main: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
+    for scope in scopes.iter().chain([main]) {
+        for (name, key) in
+            [("customlog", "access-log"), ("transferlog", "access-log"), ("errorlog", "error-log")]
+        {
+            for of in scope.own(name) {
+                let path = of.words.first().map_or("", String::as_str);
+                if path.starts_with(['|', '$']) || path.contains('%') {
+                    scope.left(
+                        of,
+                        "a log is a file or syslog: let logrotate and flash reopen turn it over",
+                        Paths::None,
+                    );
+                } else if settings.contains_key(key) {
+                    let why = "all sites have one log, with the host in it as JSON";
+                    scope.differs(&of.source, why, Paths::None, Of::Everything);
+                } else {
+                    let is_whole = path.starts_with('/') || path.starts_with("syslog");
+                    let path = if is_whole { path.into() } else { format!("/etc/apache2/{path}") };
+                    set(settings, key, Value::Text(path), Some(of));
+                    if key == "access-log" {
+                        settings.insert("log-format", Setting::new(Value::Text("combined".into()), None));
+                    }
+                }
+            }
+        }
+    }
+    for of in main.every("logformat") {
+        let is_known = of.words.last().is_some_and(|name| {
+            ["combined", "common", "referer", "agent", "vhost_combined"].contains(&&**name)
+        });
+        if !is_known {
+            main.left(of, "a log has one of Flash's formats: log-format, log-fields", Paths::None);
+        }
+    }
+}
+
+/// `RemoteIPTrustedProxy` and `RemoteIPInternalProxy`.
+fn proxies(main: &Scope<'_>, settings: &mut Settings) {
+    let lines = [main.every("remoteiptrustedproxy"), main.every("remoteipinternalproxy")].concat();
+    let trusted: Vec<String> = lines.iter().flat_map(|of| of.words.iter().cloned()).collect();
+    if let Some(of) = lines.first() {
+        set(settings, "trusted-proxies", Value::Texts(trusted), Some(of));
+    }
+    let field = main.last("remoteipheader");
+    if let Some(of) =
+        field.filter(|of| !of.words.iter().any(|word| word.eq_ignore_ascii_case("x-forwarded-for")))
+    {
+        main.left(of, "proxies name clients in X-Forwarded-For or Forwarded", Paths::None);
+    }
+}
+
+/// The certificates of a virtual host.
+pub(super) fn tls(scope: &Scope<'_>) -> Settings {
+    let mut settings = Settings::new();
+    let pairs: Vec<_> =
+        scope.all("sslcertificatefile").into_iter().zip(scope.all("sslcertificatekeyfile")).collect();
+    let text = |of: &Directive| Value::Text(of.words.first().cloned().unwrap_or_default());
+    let mut values: Vec<Value> = pairs
+        .iter()
+        .map(|(certificate, key)| Value::Named(vec![("certificate", text(certificate)), ("key", text(key))]))
+        .collect();
+    let from = pairs.first().map(|(certificate, _)| *certificate);
+    match values.len() {
+        0 => {}
+        1 => set(&mut settings, "tls", values.remove(0), from),
+        _ => set(&mut settings, "tls", Value::Many(values), from),
+    }
+    let verifies = scope.last("sslverifyclient");
+    let how = match verifies.and_then(|of| of.words.first()).map(|word| word.to_ascii_lowercase()).as_deref()
+    {
+        Some("require") => Some("required"),
+        Some("optional" | "optional_no_ca") => Some("asked"),
+        _ => None,
+    };
+    if let (Some(of), Some(how)) = (scope.last("sslcacertificatefile"), how) {
+        set(&mut settings, "client-ca", text(of), Some(of));
+        set(&mut settings, "client-certificate", Value::Text(how.into()), verifies);
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("80", ":80"),
+            ("*:80", ":80"),
+            ("_default_:443", ":443"),
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("[::1]:80", "[::1]:80"),
+            ("[::1]", "[::1]:80"),
+            ("*", ":80"),
+            ("192.0.2.1", "192.0.2.1:80"),
+        ] {
+            assert_eq!(address(text), expected, "{text}");
+        }
+        let listens = [(":80".to_owned(), false), ("127.0.0.1:443".to_owned(), true)];
+        let texts = |address: &str, is_tls| -> Vec<String> {
+            of_host(&[address.into()], &listens, is_tls).into_iter().map(|listen| listen.text).collect()
+        };
+        assert_eq!(texts("*:80", false), [":80"]);
+        assert_eq!(texts("*:443", true), ["127.0.0.1:443"]);
+        assert_eq!(texts("*:8443", true), ["https://:8443"]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Whole configurations: who comes in, what runs scripts, who is asked.
+
+use std::path::Path;
+
+use super::*;
+
+fn imported(block: &str) -> String {
+    let text = format!(
+        "Listen 80\n<VirtualHost *:80>\nServerName a.example\nDocumentRoot /srv/a\n{block}\n</VirtualHost>"
+    );
+    let nothing = |_: &Path| Ok(Vec::new());
+    import(Path::new("apache2.conf"), &text, &nothing).expect("its syntax is right").text
+}
+
+#[test]
+fn nobody_comes_in_where_apache_keeps_clients_out() {
+    for rule in [
+        "Require all denied",
+        "Require host example.org",
+        "Require user alice",
+        "Require expr %{HTTP_COOKIE} =~ /a/",
+        "AuthType Digest\nAuthUserFile /u\nRequire valid-user",
+        "AuthType Basic\nAuthBasicProvider ldap\nAuthUserFile /u\nRequire valid-user",
+        "AuthType Basic\nRequire valid-user",
+        "<RequireNone>\nRequire ip 10.0.0.1\n</RequireNone>",
+        "<RequireAny>\nRequire ip 10.0.0.1\nRequire valid-user\n</RequireAny>",
+        "Order allow,deny\nDeny from all",
+        "Order deny,allow\nDeny from all\nAllow from example.org",
+        "Order allow,deny",
+    ] {
+        let text = imported(&format!("<Directory /srv/a/b>\n{rule}\n</Directory>"));
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{rule}: {text}");
+        let text = imported(&format!("<Location /b>\n{rule}\n</Location>"));
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{rule}: {text}");
+    }
+    for (rule, expected) in [
+        ("Require ip 10.1 192.0.2.7", "allow = [\"10.1.0.0/16\", \"192.0.2.7\"]"),
+        ("Require local", "allow = [\"127.0.0.0/8\", \"::1\"]"),
+        ("Order deny,allow\nDeny from all\nAllow from 10.0.0.0/255.0.0.0", "allow = \"10.0.0.0/8\""),
+        ("AuthType Basic\nAuthUserFile /u\nRequire valid-user", "auth = \"/u\""),
+        (
+            "<RequireAll>\nRequire all granted\nRequire not ip 10.0.0.1\n</RequireAll>",
+            "deny = [\"10.0.0.1\", \"*.php\"]",
+        ),
+    ] {
+        let text = imported(&format!("<Directory /srv/a/b>\n{rule}\n</Directory>"));
+        assert!(text.contains(expected), "{rule}: {text}");
+    }
+}
+
+/// A folder that its parent closes is open where its own section says so.
+#[test]
+fn the_innermost_rule_holds() {
+    let text = imported(
+        "<Directory /srv/a>\nRequire all denied\n</Directory>\n<Directory /srv/a/open>\nRequire all granted\n</Directory>",
+    );
+    let open = text.split("\"/open\"").nth(1).expect("a place");
+    assert!(open.contains("deny = \"*.php\""), "{text}");
+}
+
+#[test]
+fn nobody_gets_the_source_of_a_script() {
+    let php = "\".php\" = \"unix:/run/php.sock\"";
+    for (block, runs) in [
+        ("", false),
+        ("DirectoryIndex index.php", false),
+        ("<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", false),
+        ("ProxyPassMatch ^/(.*)\\.php(.*)$ fcgi://127.0.0.1:9000/srv/a/$1", false),
+        (
+            "<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>",
+            true,
+        ),
+        ("AddHandler \"proxy:unix:/run/php.sock|fcgi://localhost\" .php", true),
+        ("ProxyPassMatch ^/(.*\\.php(/.*)?)$ unix:/run/php.sock|fcgi://localhost/srv/a", true),
+    ] {
+        let text = imported(block);
+        assert_eq!(text.contains("deny = \"*.php\""), !runs, "{block}: {text}");
+        assert_eq!(text.contains(php), runs, "{block}: {text}");
+    }
+}
+
+#[test]
+fn what_a_server_behind_is_asked_and_told() {
+    for (block, expected) in [
+        ("ProxyPass / http://127.0.0.1:3000/", "proxy = \"http://127.0.0.1:3000\""),
+        ("ProxyPass / http://127.0.0.1:3000/", "proxy-host = \"127.0.0.1:3000\""),
+        ("ProxyPass /api/ http://b:1/v2/", "strip-prefix = \"/api\""),
+        ("ProxyPass /api/ http://b:1/v2/", "proxy = \"http://b:1/v2\""),
+        ("ProxyPass /api http://b:1/api", "proxy = \"http://b:1\""),
+        ("ProxyPass /a unix:/run/a.sock|http://localhost/a", "proxy = \"unix:/run/a.sock\""),
+        ("<Location /ws>\nProxyPass ws://b:1/ws\n</Location>", "proxy = \"http://b:1\""),
+        (
+            "<Proxy balancer://app>\nBalancerMember http://b:1\nBalancerMember http://c:1\n</Proxy>\nProxyPass /x balancer://app/x",
+            "proxy = [\"http://b:1\", \"http://c:1\"]",
+        ),
+        ("RequestHeader set X-A b\nProxyPass /x http://b:1/x", "proxy-header = { \"X-A\" = \"b\" }"),
+    ] {
+        let text = imported(block);
+        assert!(text.contains(expected), "{block}: {text}");
+    }
+    let text = imported("ProxyPreserveHost On\nProxyPass / http://b:1/");
+    assert!(!text.contains("proxy-host"), "{text}");
+    // What is not passed on keeps its folder.
+    let text = imported("ProxyPass /static !\nProxyPass / http://b:1/");
+    let place = text.split("\"/static\"").nth(1).expect("a place");
+    assert!(place.contains("root = \"/srv/a\""), "{text}");
+    // What is not taken is closed.
+    let text = imported("ProxyPass /ajp ajp://b:8009/ajp");
+    assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{text}");
+}
+
+#[test]
+fn rewrite_rules() {
+    for (rules, expected) in [
+        (
+            "RewriteCond %{HTTPS} !=on\nRewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [R,L]",
+            "https = \"required\"",
+        ),
+        (
+            "RewriteRule ^/a$ https://b.example/ [R=308]",
+            "redirect = { to = \"https://b.example/\", status = 308 }",
+        ),
+        ("RewriteRule ^/a/(.*) /b/$1 [R=301,L]", "redirect = { to = \"/b{rest}\", status = 301 }"),
+        ("RewriteRule ^/a$ - [G]", "gone = true"),
+        ("RewriteRule \\.sql$ - [F]", "[site.\"a.example\".\"*.sql\"]"),
+    ] {
+        let text = imported(&format!("RewriteEngine On\n{rules}"));
+        assert!(text.contains(expected), "{rules}: {text}");
+        let off = imported(rules);
+        assert!(!off.contains(expected), "the engine is off: {off}");
+    }
+}
+
+#[test]
+fn a_folders_own_file_is_a_site() {
+    let text = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ index.php [L]\nRewriteRule ^old$ /new [R=301]";
+    let nothing = |_: &Path| Ok(Vec::new());
+    let imported = import(Path::new("/srv/www/.htaccess"), text, &nothing).expect("its syntax is right");
+    for part in [
+        "root = \"/srv/www\"",
+        "fallback = \"/index.php\"",
+        "\".php\" = \"unix:/run/php/php-fpm.sock\"",
+        "\"=/old\"",
+    ] {
+        assert!(imported.text.contains(part), "{part}: {}", imported.text);
+    }
+}
+
+#[test]
+fn sites_have_their_names_and_listeners() {
+    let nothing = |_: &Path| Ok(Vec::new());
+    let text = "Listen 80\nListen 127.0.0.1:8080\nListen 443\n\
+        <VirtualHost *:80>\nServerName a.example\nServerAlias www.a.example *.b.example\nDocumentRoot /srv/a\n</VirtualHost>\n\
+        <VirtualHost *:443>\nServerName a.example\nDocumentRoot /srv/a\nSSLEngine on\nSSLCertificateFile /c\nSSLCertificateKeyFile /k\n</VirtualHost>\n\
+        DocumentRoot /srv/main";
+    let imported = import(Path::new("apache2.conf"), text, &nothing).expect("its syntax is right").text;
+    for part in [
+        "listen = [\":80\", \":443\", \"127.0.0.1:8080\"]",
+        "[site.\"a.example\"]",
+        "tls = { certificate = \"/c\", key = \"/k\" }",
+        "*.b.example",
+    ] {
+        assert!(imported.contains(part), "{part}: {imported}");
+    }
+}
