@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use flash_tests::reply::Reply;
 use flash_tests::{ARCHITECTURES, Server, arch_settings, site};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// A folder of files, and a configuration file beside it.
@@ -229,6 +230,58 @@ fn rules_answer_in_every_architecture() {
 }
 
 /// Flags are the same rules for the only site.
+/// A file of a hundred thousand lines, in a site and its places, with and without its query. A reload reads it again.
+#[test]
+fn paths_move_as_a_file_says() {
+    let text = "listen = '127.0.0.1:0'
+[site.'a.example']
+root = 'a'
+redirects = 'moved.txt'
+'/docs' = { header = { X-Of = 'docs' } }
+'/other' = { redirect = '/b' }
+";
+    let (folder, config) = files(text, &["a/index.html", "a/docs/a.txt"]);
+    let moved = folder.path().join("moved.txt");
+    let mut lines: String = (0..100_000).map(|number| format!("/old/{number} /new/{number}\n")).collect();
+    lines.push_str("/docs/a.txt /docs/b.txt 308\n/page?id=7 https://b.example/seven\n/other/x /y;\n");
+    fs::write(&moved, &lines).expect("the table is written");
+    for arch in ARCHITECTURES {
+        fs::write(&moved, &lines).expect("the table is written");
+        fs::write(&config, format!("{}{text}", arch_settings(arch))).expect("the file is written");
+        let server = Server::start_configured(&config, &[]);
+        let leads_to = |path: &str| {
+            let reply = ask(&server, path);
+            (reply.status, reply.field("Location").unwrap_or_default().to_owned())
+        };
+        for (path, status, location) in [
+            ("/old/0", 301, "/new/0"),
+            ("/old/99999?a=b", 301, "/new/99999?a=b"),
+            ("/old/100000", 404, ""),
+            ("/docs/a.txt", 308, "/docs/b.txt"),
+            ("/page?id=7", 301, "https://b.example/seven"),
+            ("/page", 404, ""),
+            ("/other/x", 301, "/y"),
+            ("/other/z", 308, "/b"),
+            ("/", 200, ""),
+        ] {
+            assert_eq!(leads_to(path), (status, location.into()), "{arch}: {path}");
+        }
+        fs::write(&moved, "/old/0 /newer").expect("the table is written");
+        server.signal(Signal::HUP);
+        flash_tests::wait_for("the new table", || leads_to("/old/0").1 == "/newer");
+        // Workers of mp change over one by one.
+        flash_tests::wait_for("the old table is gone", || leads_to("/old/1").0 == 404);
+    }
+    fs::write(&moved, "/a /b\nwrong\n").expect("the table is written");
+    let check =
+        std::process::Command::new(flash_tests::program()).arg("check").arg("--config").arg(&config).output();
+    let said = String::from_utf8(check.expect("flash runs").stderr).expect("it is text");
+    assert!(
+        said.contains("moved.txt:2: write an old path") && said.contains("redirects = 'moved.txt'"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_server_can_only_redirect() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -16,6 +16,7 @@ pub mod places;
 pub mod private_root;
 pub mod proxy_rules;
 pub mod redirect;
+pub mod redirect_table;
 pub mod root;
 pub mod routes;
 
@@ -42,6 +43,7 @@ use crate::site::path_rules::PathRules;
 use crate::site::places::Places;
 use crate::site::private_root::PrivateRoot;
 use crate::site::redirect::Redirect;
+use crate::site::redirect_table::RedirectTable;
 use crate::site::root::Generation;
 use crate::site::routes::Routes;
 
@@ -94,6 +96,8 @@ pub struct SiteSettings {
     pub digests: bool,
     /// What answers for paths without a file.
     pub fallback: Option<Fallback>,
+    /// Single paths that are sent elsewhere.
+    pub redirects: Option<Arc<RedirectTable>>,
     /// Where all requests are sent instead.
     pub redirect: Option<Redirect>,
     /// Nothing is here any more: 410.
@@ -124,6 +128,7 @@ impl Default for SiteSettings {
             compress_listings: CodingSet::EMPTY,
             digests: false,
             fallback: None,
+            redirects: None,
             redirect: None,
             gone: false,
             methods: None,
@@ -137,6 +142,11 @@ impl Default for SiteSettings {
 }
 
 impl SiteSettings {
+    /// Where this path alone is sent.
+    pub(crate) fn moved(&self, head: &RequestHead<'_>) -> Option<Redirect> {
+        self.redirects.as_ref()?.find(head)
+    }
+
     /// Those who may log in.
     pub(crate) fn users(&self) -> Option<&Arc<dyn Users>> {
         self.access.as_ref()?.users.as_ref()

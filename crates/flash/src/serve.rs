@@ -66,6 +66,7 @@ mod reach;
 mod reachable;
 mod reader;
 mod ready;
+mod redirects;
 mod rehearsal;
 mod response_budgets;
 mod response_extras;

@@ -394,7 +394,9 @@ fn has_missing_page(host: &Arc<Site>, site: &Arc<Site>) -> bool {
 
 /// The redirection of a site or place. A host or path that cannot stand in a URL makes a bad request of it.
 fn redirect(head: &RequestHead<'_>, site: &Site) -> Answer {
-    let filled = site.settings.redirect.as_ref().and_then(|to| Some((to.status(), to.location(head, None)?)));
+    let moved = site.settings.moved(head);
+    let to = moved.as_ref().or(site.settings.redirect.as_ref());
+    let filled = to.and_then(|to| Some((to.status(), to.location(head, None)?)));
     filled.map_or(Answer::Error(Status::BAD_REQUEST), |(status, location)| Answer::Redirect(status, location))
 }
 

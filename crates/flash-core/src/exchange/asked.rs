@@ -92,7 +92,7 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
         return Asked::Refused(status);
     }
     match (head.method, head.expect, head.body) {
-        _ if settings.redirect.is_some() => Asked::Redirect,
+        _ if settings.redirect.is_some() || settings.moved(head).is_some() => Asked::Redirect,
         (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (Method::Unknown, ..) if program().is_none() => Asked::Refused(Status::NOT_IMPLEMENTED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),

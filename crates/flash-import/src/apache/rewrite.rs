@@ -170,11 +170,36 @@ fn one(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut Sett
         at.scope.differs(&rule.of.source, why, Paths::Capitals, Of::Everything);
     }
     match rule.value(&["R", "REDIRECT"]) {
+        _ if rule.to.starts_with("${") => mapped(at, rule, base, settings),
         _ if rule.has(&["P", "PROXY"]) => at.left_for(rule.of, "write proxy in a place", covered(rule, base)),
         _ if rule.to == "-" => refused(at, rule, base, settings, answers),
         Some(value) => redirected(at, rule, base, value.map_or(Some(302), status), answers, settings),
         None if is_url => redirected(at, rule, base, Some(302), answers, settings),
         None => internal(at, rule, base, settings, answers),
+    }
+}
+
+/// `${name:$1}` of a `RewriteMap` that is a file of text.
+fn mapped(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut Settings) {
+    let (name, argument) = rule.to[2..].trim_end_matches('}').split_once(':').unwrap_or_default();
+    let maps = at.scope.every("rewritemap");
+    let map = maps.iter().find(|of| of.words.first().is_some_and(|own| own == name));
+    let file = map.and_then(|of| of.words.get(1)?.strip_prefix("txt:"));
+    let is_whole =
+        argument.split('|').next().is_some_and(|argument| ["$1", "$0", "%{REQUEST_URI}"].contains(&argument));
+    match file.filter(|_| is_whole && rule.is_all()) {
+        Some(file) => {
+            set(settings, "redirects", Value::Text(file.into()), Some(rule.of));
+            if rule.value(&["R", "REDIRECT"]).flatten().and_then(status) != Some(301) {
+                let why = format!("the status is 301, or what stands behind the lines of {file}");
+                at.scope.differs(&rule.of.source, why, Paths::All, Of::Status);
+            }
+        }
+        None => at.left_for(
+            rule.of,
+            "Flash redirects single paths by a file of text: write redirects",
+            covered(rule, base),
+        ),
     }
 }
 

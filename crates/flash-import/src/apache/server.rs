@@ -115,6 +115,7 @@ const NOTHING_TO_SET: &[&str] = &[
     "location",
     "proxyiobuffersize",
     "rewriteengine",
+    "rewritemap",
     "rewritebase",
     "indexstylesheet",
     "listen",

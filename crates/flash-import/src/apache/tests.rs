@@ -122,6 +122,10 @@ fn rewrite_rules() {
         ),
         ("RewriteRule ^/a/(.*) /b/$1 [R=301,L]", "redirect = { to = \"/b{rest}\", status = 301 }"),
         ("RewriteRule ^/a$ - [G]", "gone = true"),
+        (
+            "RewriteMap moved txt:/etc/apache2/moved.txt\nRewriteCond ${moved:$1} !=\"\"\nRewriteRule ^(.*)$ ${moved:$1} [R=301,L]",
+            "redirects = \"/etc/apache2/moved.txt\"",
+        ),
         ("RewriteRule \\.sql$ - [F]", "[site.\"a.example\".\"*.sql\"]"),
     ] {
         let text = imported(&format!("RewriteEngine On\n{rules}"));

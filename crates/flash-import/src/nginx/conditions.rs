@@ -27,7 +27,7 @@ fn condition(of: &Directive) -> Option<Condition> {
         (variable, Some(operator), value) => Some(Condition {
             variable: variable.into(),
             operator: operator.into(),
-            value: value.unwrap_or_default().trim().into(),
+            value: value.unwrap_or_default().trim().trim_matches(['"', '\'']).into(),
         }),
         (variable, None, _) => {
             Some(Condition { variable: variable.into(), operator: "is".into(), value: String::new() })
@@ -106,6 +106,9 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
             if status_of(only).0 != Some(405) {
                 at.scope.differs(&of.source, "the status is 405", Paths::OtherMethods, Of::Everything);
             }
+        }
+        (_, "is" | "!=") if value.is_empty() && super::maps::find(at, &variable).is_some() => {
+            super::maps::settings(at, (of, only), &variable, settings, answers);
         }
         ("$request_uri" | "$uri", "~" | "~*") if only.name == "return" => {
             of_path(at, (of, only), &value, answers)

@@ -282,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn maps_of_paths_are_redirections() {
+        let text = |map: &str, answer: &str| {
+            let text = format!(
+                "http {{ map $request_uri $new {{ {map} }} server {{ listen 80; root /srv/a; if ($new) {{ {answer} }} }} }}"
+            );
+            let file = |path: &Path| Ok(vec![(path.to_owned(), "/a /b;\n/c?d=e /f;".to_owned())]);
+            import(Path::new("/etc/nginx/nginx.conf"), &text, &file).expect("its syntax is right")
+        };
+        let imported = text("default \"\"; include moved.map;", "return 301 $new;");
+        assert!(imported.text.contains("redirects = \"/etc/nginx/moved.map\""), "{}", imported.text);
+        let imported = text("/a /b; /c https://d.example/;", "return 302 $new;");
+        for part in ["\"=/a\"", "to = \"/b?\", status = 302", "\"=/c\"", "to = \"https://d.example/?\""] {
+            assert!(imported.text.contains(part), "{part}: {}", imported.text);
+        }
+        let imported = text("~^/a /b; /c $d;", "return 301 $new;");
+        assert_eq!(imported.notes.iter().filter(|note| note.is_left).count(), 2, "{:?}", imported.notes);
+    }
+
+    #[test]
     fn targets() {
         let parts = |word| target(word).map(|Target { scheme, authority, path }| (scheme, authority, path));
         assert_eq!(parts("http://app"), Some(("http", "app", None)));

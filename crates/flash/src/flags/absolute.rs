@@ -55,7 +55,7 @@ impl Serve {
         {
             make(what);
         }
-        if let Some(path) = &mut programs.http.proxy_ca {
+        for path in [&mut programs.http.proxy_ca, &mut rules.redirects].into_iter().flatten() {
             make(path);
         }
         for RouteFlag { what, .. } in &mut programs.fastcgi {

@@ -1,7 +1,7 @@
 //! The flags for rules: what a request gets instead of a file, and how it is changed. In the configuration file they stand in
 //! sites and places, too.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -21,6 +21,11 @@ pub(crate) struct Rules {
     /// ends in ?. Another status stands before TO, as in '301 /new'
     #[arg(long, value_name = "[STATUS ]TO", value_parser = Redirect::parse, help_heading = HEADING)]
     pub redirect: Option<Redirect>,
+
+    /// Redirect the paths that FILE lists, before all else. A line has the old path, perhaps with its query, the new path or URL, and
+    /// perhaps a status in place of 301. Tables of nginx's map and Apache's RewriteMap are read, too. A reload reads the file again
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = HEADING)]
+    pub redirects: Option<PathBuf>,
 
     /// Answer every request with 410
     #[arg(long, conflicts_with = "redirect", help_heading = HEADING)]

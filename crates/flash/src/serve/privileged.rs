@@ -39,10 +39,15 @@ pub(super) fn start(
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
 }
 
-/// The certificates, keys, authorities, password files and keys of links that the flags name.
+/// The certificates, keys, authorities, password files, keys of links and tables of redirections that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
-    let all = [flags].into_iter().chain(of_sites);
-    let of_rules = all.flat_map(|flags| flags.rules.files().chain(flags.programs.http.proxy_ca.as_deref()));
-    certificates::named(flags).into_iter().chain(of_rules.map(Path::to_owned)).collect()
+    let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
+        let others = [&flags.programs.http.proxy_ca, &flags.rules.redirects].into_iter().flatten();
+        flags.rules.files().chain(others.map(PathBuf::as_path)).map(Path::to_owned).collect()
+    };
+    certificates::named(flags)
+        .into_iter()
+        .chain([flags].into_iter().chain(of_sites).flat_map(of_rules))
+        .collect()
 }

@@ -22,6 +22,7 @@ use flash_core::site::page::Pages;
 use flash_core::site::places::{PlaceName, PlaceNames, Places};
 use flash_core::site::private_root::PrivateRoot;
 use flash_core::site::redirect::Redirect;
+use flash_core::site::redirect_table::RedirectTable;
 use flash_core::site::routes::RouteMatch;
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::Upstreams;
@@ -35,7 +36,7 @@ use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
-use super::{access, denied, fallback, reachable, response_extras};
+use super::{access, denied, fallback, reachable, redirects, response_extras};
 use crate::failure::Failure;
 use crate::flags::{self, Denial, Signed};
 
@@ -168,6 +169,7 @@ struct Planner<'s> {
     users: HashMap<PathBuf, Arc<dyn Users>>,
     /// Each with its flags.
     links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
+    redirects: HashMap<PathBuf, Arc<RedirectTable>>,
     successes: &'s Successes,
     open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
@@ -185,6 +187,7 @@ impl<'s> Planner<'s> {
             pages: HashMap::new(),
             users: HashMap::new(),
             links: Vec::new(),
+            redirects: HashMap::new(),
             successes,
             open,
             reads_files: true,
@@ -277,6 +280,8 @@ impl<'s> Planner<'s> {
         let links = self.links(&flags.rules.signed).map_err(|wrong| ("signed", wrong))?;
         let users = flags.rules.users().map(|path| self.users(path)).transpose();
         let users = users.map_err(|wrong| ("auth", wrong))?;
+        let redirects = flags.rules.redirects.as_ref().map(|path| self.redirects(path)).transpose();
+        let redirects = redirects.map_err(|wrong| ("redirects", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
@@ -290,6 +295,7 @@ impl<'s> Planner<'s> {
             },
             digests: flags.digests,
             fallback: fallback::of(flags, &programs),
+            redirects,
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
             gone: flags.rules.gone,
             methods: (!flags.rules.methods.is_empty())
@@ -343,6 +349,16 @@ impl<'s> Planner<'s> {
         let users = access::users(path, self.open, self.successes)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
+    }
+
+    /// Sites with the same file share its table.
+    fn redirects(&mut self, path: &Path) -> Result<Arc<RedirectTable>, Failure> {
+        if let Some(table) = self.redirects.get(path) {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(redirects::read(path, self.open)?);
+        self.redirects.insert(path.into(), Arc::clone(&table));
+        Ok(table)
     }
 
     /// Rules with the same keys share them.

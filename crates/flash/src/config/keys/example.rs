@@ -58,6 +58,7 @@ const VALUES: &[(&str, &str)] = &[
     ("port", "3000"),
     ("processes-max", "512"),
     ("threads-max", "4096"),
+    ("redirects", r#""/etc/flash/moved.txt""#),
     ("redirect", r#""https://example.org{path}""#),
     ("strip-prefix", r#""/docs""#),
     ("no-programs", r#"["/uploads"]"#),

@@ -1,0 +1,32 @@
+//! Tables of redirections, read from their files.
+
+use std::io::Read;
+use std::path::Path;
+
+use flash_core::site::redirect_table::RedirectTable;
+
+use super::named_files::OpenNamed;
+use crate::failure::{Failure, cannot};
+
+/// A million lines of moderate length.
+const BYTES_MAX: u64 = 128 << 20;
+/// As many wrong lines are shown.
+const WRONG_MAX: usize = 10;
+
+pub(super) fn read(path: &Path, open: &OpenNamed<'_>) -> Result<RedirectTable, Failure> {
+    let mut text = String::new();
+    let read = open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|error| cannot(format_args!("read {}", path.display()), &error))?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(Failure::Run(format!("{}: a table has 128M at most", path.display())));
+    }
+    RedirectTable::parse(&text).map_err(|wrong| {
+        let lines = wrong
+            .iter()
+            .take(WRONG_MAX)
+            .map(|line| format!("{}:{}: {}", path.display(), line.number, line.why));
+        let more = wrong.len().saturating_sub(WRONG_MAX);
+        let more = (more > 0).then(|| format!("and {more} lines more"));
+        Failure::Run(lines.chain(more).collect::<Vec<_>>().join("\n"))
+    })
+}
