@@ -46,6 +46,33 @@ fn imported_configurations_of_apache_answer_alike_but_for_what_is_named() {
     all_of(Foreign::Apache);
 }
 
+/// `docs/import.md` shows what imports write. `FLASH_WRITE_DOCS=1` writes it anew.
+#[test]
+fn the_page_shows_what_imports_write() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = folder.join("../docs/import.md");
+    let page = fs::read_to_string(&path).expect("the page is there");
+    let mut parts = page.split("<!-- ");
+    let mut expected = parts.next().expect("the page begins").to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(" -->").expect("a mark ends");
+        let after = rest
+            .split_once("```toml\n")
+            .and_then(|(_, block)| block.split_once("```\n"))
+            .map_or(rest, |(_, after)| after);
+        let conf = folder.join(format!("tests/import/configurations/{name}.conf"));
+        let shown = servers::imported(name, &fs::read_to_string(conf).expect("the configuration"));
+        let after = after.trim_start();
+        let gap = if after.is_empty() { "" } else { "\n" };
+        expected.push_str(&format!("<!-- {name} -->\n\n```toml\n{shown}```\n{gap}{after}"));
+    }
+    if std::env::var_os("FLASH_WRITE_DOCS").is_some() {
+        fs::write(&path, expected).expect("the page is written");
+    } else {
+        assert_eq!(page, expected, "run FLASH_WRITE_DOCS=1 cargo test -p flash-tests --test import the_page");
+    }
+}
+
 fn all_of(foreign: Foreign) {
     if let Some(missing) = foreign.missing() {
         return println!("NOT TESTED: {missing} is missing");

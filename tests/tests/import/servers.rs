@@ -120,6 +120,22 @@ const APACHE_MODULES: [&str; 23] = [
     "proxy_http",
 ];
 
+/// What an import of a configuration writes, without its list.
+pub(crate) fn imported(name: &str, text: &str) -> String {
+    let (conf, more) = requests::parts(text);
+    let conf: String =
+        conf.lines().filter(|line| !line.starts_with("# files:")).map(|line| format!("{line}\n")).collect();
+    let read = |path: &Path| {
+        let file = more.iter().find(|(name, _)| path.ends_with(name));
+        Ok(file.map(|(_, text)| (path.to_owned(), text.clone())).into_iter().collect())
+    };
+    let imported = match name.starts_with("nginx/") {
+        true => nginx::import(Path::new("nginx.conf"), &conf, &read),
+        false => apache::import(Path::new("apache2.conf"), &conf, &read),
+    };
+    imported.expect("its syntax is right").text
+}
+
 /// php-cgi at a socket.
 pub(crate) struct Php {
     _child: Process,

@@ -82,8 +82,8 @@ fn options(at: &At<'_, '_>, settings: &mut Settings) {
             }
         }
     }
-    set(settings, "list", Value::Flag(list), last);
     if let (true, Some(of)) = (list, last) {
+        set(settings, "list", Value::Flag(true), Some(of));
         at.scope.differs(&of.source, "listings have another look", Paths::Folders, Of::Everything);
     }
     if let Some(of) = views {
