@@ -47,6 +47,42 @@ fn plain_architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter().filter(|arch| !arch.contains(' '))
 }
 
+/// With `satisfy`, a network is enough, and so is a log-in.
+#[test]
+fn a_network_or_a_log_in_is_enough() {
+    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
+    let file = users(&folder, &[BOB]);
+    let from = |address: &str, fields: &str| format!("X-Forwarded-For: {address}\r\n{fields}");
+    for arch in ARCHITECTURES {
+        let flags = ["--auth", text(&file), "--trusted-proxies", "127.0.0.1", "--satisfy", "any"];
+        let server = Server::start(arch, site.path(), &[&flags[..], &["--allow", "10.0.0.0/8"]].concat());
+        for (address, fields, status) in [
+            ("10.1.2.3", "", 200),
+            ("10.1.2.3", WRONG, 200),
+            ("192.0.2.1", "", 401),
+            ("192.0.2.1", WRONG, 401),
+            ("192.0.2.1", AS_BOB, 200),
+        ] {
+            let reply = ask(&server, "GET", "/a.txt", &from(address, fields));
+            assert_eq!(reply.status, status, "{arch}: {address} {fields}");
+        }
+        drop(server);
+        // Where no network is named, each client logs in.
+        let server = Server::start(arch, site.path(), &flags);
+        assert_eq!(ask(&server, "GET", "/a.txt", &from("10.1.2.3", "")).status, 401, "{arch}");
+        drop(server);
+        // Both, without it.
+        let both = ["--auth", text(&file), "--trusted-proxies", "127.0.0.1", "--allow", "10.0.0.0/8"];
+        let server = Server::start(arch, site.path(), &both);
+        for (address, fields, status) in
+            [("10.1.2.3", "", 401), ("10.1.2.3", AS_BOB, 200), ("192.0.2.1", AS_BOB, 403)]
+        {
+            let reply = ask(&server, "GET", "/a.txt", &from(address, fields));
+            assert_eq!(reply.status, status, "{arch}: {address} {fields}");
+        }
+    }
+}
+
 #[test]
 fn only_users_of_the_file_get_what_is_there() {
     let (site, folder) = (site::make(), tempfile::tempdir().unwrap());

@@ -24,8 +24,7 @@ fn files(text: &str, names: &[&str]) -> (TempDir, PathBuf) {
 }
 
 fn ask(server: &Server, path: &str) -> Reply {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
-    flash_tests::reply::only(&server.raw(request.as_bytes()))
+    ask_host(server, path, "a.example")
 }
 
 fn body(reply: &Reply) -> String {
@@ -230,6 +229,70 @@ fn rules_answer_in_every_architecture() {
 }
 
 /// Flags are the same rules for the only site.
+const FIXED: &str = "
+listen = '127.0.0.1:0'
+[site.'a.example']
+root = 'a'
+respond = { status = 503, retry-after = '10m', except = ['10.0.0.0/8'] }
+header = { X-Of = 'site' }
+'= /health' = { respond = { body = 'ok', type = 'text/plain' } }
+'/open' = { respond = false }
+'/none' = { respond = { status = 204 } }
+'/json' = { respond = { status = 201, body = '{}', type = 'application/json' }, methods = 'POST' }
+'/app' = { respond = false, spa = 'index.html' }
+'/app/api' = { spa = false }
+[site.'none.example']
+respond = { status = 404, body = 'no' }
+[site.'proxied.example']
+root = 'a'
+respond = { status = 503, except = '127.0.0.1' }
+";
+
+/// A text, a status, a page; and what takes them back.
+#[test]
+fn places_respond_alike_to_every_request() {
+    for arch in ARCHITECTURES {
+        let names = ["a/index.html", "a/open/a.txt", "a/errors/503.html"];
+        let (_folder, path) = files(&format!("{}{FIXED}", arch_settings(arch)), &names);
+        let server = Server::start_configured(&path, &[]);
+        let reply = ask(&server, "/a.txt?x");
+        assert_eq!((reply.status, reply.field("Retry-After")), (503, Some("600")), "{arch}");
+        assert!(body(&reply).contains("<h1>503"), "{arch}: {}", body(&reply));
+        let reply = ask(&server, "/health");
+        assert_eq!((reply.status, reply.field("Content-Type")), (200, Some("text/plain")), "{arch}");
+        assert_eq!((reply.field("X-Of"), &*body(&reply)), (Some("site"), "ok"), "{arch}");
+        for (path, status, text) in [
+            ("/health/", 503, None),
+            ("/open/a.txt", 200, Some("of a/open/a.txt")),
+            ("/none", 204, Some("")),
+            ("/json", 405, None),
+            ("/app/x", 200, Some("of a/index.html")),
+            ("/app/api/x", 404, None),
+        ] {
+            let reply = ask(&server, path);
+            assert_eq!(reply.status, status, "{arch}: {path}");
+            assert!(text.is_none_or(|text| body(&reply) == text), "{arch}: {path}: {}", body(&reply));
+        }
+        assert_eq!(ask(&server, "/none").field("Content-Length"), None, "RFC 9110 §8.6");
+        let other = |method: &str, path: &str, host: &str| {
+            let request = format!(
+                "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nConnection: close\r\n\r\na=b"
+            );
+            flash_tests::reply::only(&server.raw(request.as_bytes()))
+        };
+        let reply = other("POST", "/json", "a.example");
+        assert_eq!((reply.status, &*body(&reply)), (201, "{}"), "{arch}");
+        assert_eq!((other("GET", "/x", "none.example").status), 404, "{arch}");
+        assert_eq!(body(&other("GET", "/x", "none.example")), "no", "{arch}");
+        assert_eq!(ask_host(&server, "/", "proxied.example").status, 200, "{arch}: the client is excepted");
+    }
+}
+
+fn ask_host(server: &Server, path: &str, host: &str) -> Reply {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    flash_tests::reply::only(&server.raw(request.as_bytes()))
+}
+
 /// A file of a hundred thousand lines, in a site and its places, with and without its query. A reload reads it again.
 #[test]
 fn paths_move_as_a_file_says() {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use crate::key::ROOT;
 use crate::kind::{Named, name_of};
 use crate::{
     File, Files, Host, Key, Keys, Kind, Location, PlaceName, Problem, Stands, document, include, key, secret,
@@ -47,7 +48,6 @@ const SITE: &str = "site";
 const NAMES: &str = "names";
 /// The key of patterns of further files.
 const INCLUDE: &str = "include";
-const ROOT: &str = "root";
 
 /// One key with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -354,13 +354,16 @@ impl Reader<'_> {
                 self.problem(place, format!("`{}` holds for {holds_for}", key.name), advice.into());
                 continue;
             }
-            let other = settings.iter().find(|set| set.key == key.name || key.conflicts.contains(&set.key));
+            let is_taken_back = stands != Stands::Server && key.takes_back(value.get_ref());
+            let conflicts =
+                |set: &&Setting| !is_taken_back && !set.values.is_empty() && key.conflicts.contains(&set.key);
+            let other = settings.iter().find(|set| set.key == key.name || conflicts(set));
             if let Some(other) = other {
                 let message = format!("`{}` and `{}` cannot both be set", other.key, name.get_ref());
                 self.problem(place, message, format!("`{}` is set already", other.key));
                 continue;
             }
-            let values = self.values(key, value);
+            let values = if is_taken_back { Vec::new() } else { self.values(key, value) };
             settings.push(Setting { key: key.name.clone(), values, place: self.location(place) });
         }
         settings

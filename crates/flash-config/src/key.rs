@@ -1,6 +1,11 @@
 //! The table of keys.
 
+use toml::de::DeValue;
+
 use crate::Kind;
+
+/// The key of a folder.
+pub(crate) const ROOT: &str = "root";
 
 /// Says what is wrong with a value, in the flag's form.
 pub type Validate = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
@@ -49,6 +54,16 @@ pub struct Keys {
 const SIMILARITY_MIN: f64 = 0.75;
 
 impl Key {
+    /// Whether this value says that a site or place does not inherit the key. A switch is just off then.
+    pub(crate) fn takes_back(&self, value: &DeValue<'_>) -> bool {
+        matches!(value, DeValue::Boolean(false)) && self.may_be_taken_back()
+    }
+
+    pub(crate) fn may_be_taken_back(&self) -> bool {
+        let is_switch = matches!(self.kind, Kind::Switch | Kind::SwitchOr { .. });
+        !is_switch && self.stands > Stands::Server && self.name != ROOT
+    }
+
     /// Whether its value may be a list. A table has the lists in its pairs.
     pub(crate) fn takes_list(&self) -> bool {
         self.is_list && !matches!(self.kind, Kind::Table { .. } | Kind::Names(_))

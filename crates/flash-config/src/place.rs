@@ -28,7 +28,7 @@ impl PlaceName {
                 false => Ok(PlaceName::Ends(end.into())),
             };
         }
-        let exact = text.strip_prefix('=');
+        let exact = text.strip_prefix('=').map(str::trim_start);
         if exact.is_some_and(|path| !path.starts_with('/')) {
             return Err("write one path, as in \"=/robots.txt\"".into());
         }
@@ -86,6 +86,7 @@ mod tests {
             ("*~", PlaceName::Ends("~".into())),
             ("=/", PlaceName::Exact("/".into())),
             ("=/robots.txt", PlaceName::Exact("/robots.txt".into())),
+            ("= /health", PlaceName::Exact("/health".into())),
             ("=/a/", PlaceName::Exact("/a/".into())),
         ] {
             assert_eq!(PlaceName::parse(text), Ok(name), "{text}");
@@ -96,7 +97,7 @@ mod tests {
     fn what_no_request_leads_to() {
         for text in [
             "/", "//", "/a//b", "/a//", "/./a", "/a/..", "/%41", "/a?b", "/a#b", "/a/*", "*", "**", "*.a/b",
-            "*/", "=", "=a", "=*", "= /a", "=/a//", "=/../a", "=/a?b",
+            "*/", "=", "=a", "=*", "= a", "=/a//", "=/../a", "=/a?b",
         ] {
             assert!(PlaceName::parse(text).is_err(), "{text}");
         }

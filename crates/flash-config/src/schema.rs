@@ -6,7 +6,18 @@ use crate::{Key, Keys, Kind, Named, Stands};
 
 /// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
 pub fn schema(keys: &Keys) -> String {
-    let standing = |stands| properties(keys.iter().filter(move |key| key.stands >= stands));
+    let standing = |stands| {
+        let here: Vec<&Key> = keys.iter().filter(|key| key.stands >= stands).collect();
+        let mut properties = properties(here.iter().copied());
+        for key in here.into_iter().filter(|key| key.may_be_taken_back()) {
+            for name in [&key.name].into_iter().chain(&key.aliases) {
+                let one = properties[name].take();
+                let description = one["description"].clone();
+                properties[name] = json!({ "anyOf": [one, { "const": false }], "description": description });
+            }
+        }
+        properties
+    };
     let mut of_site = standing(Stands::Site);
     let place = json!({
         "type": "object",
@@ -20,7 +31,7 @@ pub fn schema(keys: &Keys) -> String {
         "additionalProperties": false,
         "required": ["root"],
         "properties": of_site,
-        "patternProperties": { "^(/.|\\*.|=/)": place },
+        "patternProperties": { "^(/.|\\*.|= */)": place },
     });
     let mut properties = properties(keys.iter());
     properties.insert("include".into(), or_list(json!({ "type": "string", "minLength": 1 })));
@@ -88,7 +99,7 @@ fn form(kind: &Kind) -> Value {
         ] }),
         Kind::Duration => json!({ "anyOf": [
             { "const": 0 },
-            { "type": "string", "pattern": "^(0|[0-9]+(ms|s|m|min|h))$" },
+            { "type": "string", "pattern": "^(0|[0-9]+(ms|s|m|min|h|d))$" },
         ] }),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Log | Kind::ErrorLog | Kind::Address => json!({ "type": "string" }),

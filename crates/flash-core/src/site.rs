@@ -4,6 +4,7 @@
 pub mod access;
 pub mod configuration_number;
 pub mod fallback;
+pub mod fixed_response;
 pub(crate) mod held;
 pub mod hosts;
 pub mod id;
@@ -36,6 +37,7 @@ use crate::path::SitePath;
 use crate::site::access::AccessRules;
 use crate::site::configuration_number::ConfigurationNumber;
 use crate::site::fallback::Fallback;
+use crate::site::fixed_response::FixedResponse;
 use crate::site::id::SiteId;
 use crate::site::methods::Methods;
 use crate::site::page::Pages;
@@ -96,6 +98,8 @@ pub struct SiteSettings {
     pub digests: bool,
     /// What answers for paths without a file.
     pub fallback: Option<Fallback>,
+    /// What answers every request.
+    pub respond: Option<Arc<FixedResponse>>,
     /// Single paths that are sent elsewhere.
     pub redirects: Option<Arc<RedirectTable>>,
     /// Where all requests are sent instead.
@@ -128,6 +132,7 @@ impl Default for SiteSettings {
             compress_listings: CodingSet::EMPTY,
             digests: false,
             fallback: None,
+            respond: None,
             redirects: None,
             redirect: None,
             gone: false,
@@ -142,6 +147,12 @@ impl Default for SiteSettings {
 }
 
 impl SiteSettings {
+    /// Whether no request is about a file or a program.
+    pub fn answers_all(&self) -> bool {
+        let is_fixed = self.respond.as_ref().is_some_and(|respond| respond.except.is_empty());
+        self.redirect.is_some() || self.gone || is_fixed
+    }
+
     /// Where this path alone is sent.
     pub(crate) fn moved(&self, head: &RequestHead<'_>) -> Option<Redirect> {
         self.redirects.as_ref()?.find(head)

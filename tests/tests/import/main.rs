@@ -137,6 +137,8 @@ fn compare(foreign: Foreign, path: &Path, php: &Php) -> Outcome {
                 asked.method, asked.target, asked.host
             );
             let bytes = servers::exchange(server, request.as_bytes());
+            let bytes =
+                bytes.unwrap_or_else(|error| panic!("{name}: {error} at {server}: {}", both.logged()));
             peer::whole(&bytes, &asked.method)
         };
         let (theirs, ours) = (ask(both.foreign), ask(both.flash));

@@ -1,14 +1,16 @@
 //! Another server and Flash with the same configuration, and PHP for both.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use flash_import::{Imported, apache, nginx};
-use flash_tests::{Server, connect, wait_for};
+use flash_tests::{Server, wait_for};
 use tempfile::TempDir;
 
 use crate::requests;
@@ -230,19 +232,20 @@ impl Both {
         write(&work.join("srv/users"), "");
         // Its processes may run as another user.
         set_mode(work, 0o755);
-        let [plain, tls, plain_of_flash, tls_of_flash] = [(); 4].map(|()| free());
+        let address = own_address();
+        let [plain, tls, plain_of_flash, tls_of_flash] = [(); 4].map(|()| free(address));
         // What a snippet of Debian includes.
         fs::copy("/etc/nginx/fastcgi.conf", work.join("fastcgi.conf")).expect("the file is Debian's");
         write_certificate(work);
-        let conf = adapted(text, work, &php.socket, [plain, tls])
+        let conf = adapted(text, work, &php.socket, (address, [plain, tls]))
             .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()));
         let path = work.join("foreign.conf");
         fs::write(&path, foreign.whole(&conf, work)).expect("the configuration");
         let imported = foreign.import(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
         let of_flash = imported
             .file()
-            .replace(&format!("127.0.0.1:{plain}"), &format!("127.0.0.1:{plain_of_flash}"))
-            .replace(&format!("127.0.0.1:{tls}"), &format!("127.0.0.1:{tls_of_flash}"));
+            .replace(&format!("{address}:{plain}"), &format!("{address}:{plain_of_flash}"))
+            .replace(&format!("{address}:{tls}"), &format!("{address}:{tls_of_flash}"));
         let file = work.join("flash.toml");
         fs::write(&file, of_flash).expect("the file is written");
         let check = Command::new(flash_tests::program())
@@ -263,15 +266,22 @@ impl Both {
             .spawn()
             .expect("it starts");
         let mut child = Process(child);
-        let of_foreign = SocketAddr::from(([127, 0, 0, 1], plain));
+        let of_foreign = SocketAddr::from((address, plain));
         wait_for(foreign.name(), || {
             let ended = child.0.try_wait().expect("it is a child");
             assert!(ended.is_none(), "{name}: {}", fs::read_to_string(&log).unwrap_or_default());
             TcpStream::connect(of_foreign).is_ok()
         });
         let server = Server::start_configured(&file, &["--admin", "off"]);
-        let flash = SocketAddr::from(([127, 0, 0, 1], plain_of_flash));
+        let flash = SocketAddr::from((address, plain_of_flash));
         Ok(Self { conf, folder, imported, _child: child, foreign: of_foreign, flash, _server: server })
+    }
+}
+
+impl Both {
+    /// What the other server has logged.
+    pub(crate) fn logged(&self) -> String {
+        fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
     }
 }
 
@@ -287,7 +297,7 @@ impl Drop for Process {
 }
 
 /// With folders, sockets and ports of this test.
-fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [u16; 2]) -> String {
+fn adapted(text: &str, work: &Path, php: &Path, (address, [plain, tls]): (Ipv4Addr, [u16; 2])) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("listen [::]"));
     let one_space = |line: &str| match line.trim_start().starts_with("listen ") {
         true => line.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -295,10 +305,10 @@ fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [u16; 2]) -> Strin
     };
     let text: String = lines.map(|line| format!("{}\n", one_space(line))).collect();
     let srv = format!("{}/srv", work.display());
-    text.replace("listen 80", &format!("listen 127.0.0.1:{plain}"))
-        .replace("listen 443", &format!("listen 127.0.0.1:{tls}"))
-        .replace("Listen 80", &format!("Listen 127.0.0.1:{plain}"))
-        .replace("Listen 443", &format!("Listen 127.0.0.1:{tls}"))
+    text.replace("listen 80", &format!("listen {address}:{plain}"))
+        .replace("listen 443", &format!("listen {address}:{tls}"))
+        .replace("Listen 80", &format!("Listen {address}:{plain}"))
+        .replace("Listen 443", &format!("Listen {address}:{tls}"))
         .replace("*:80>", &format!("*:{plain}>"))
         .replace("*:443>", &format!("*:{tls}>"))
         .replace(" /srv", &format!(" {srv}"))
@@ -325,15 +335,26 @@ fn write_certificate(work: &Path) {
 }
 
 /// What a server sends back. Nothing, if it closes the connection.
-pub(crate) fn exchange(server: SocketAddr, request: &[u8]) -> Vec<u8> {
-    let mut stream = connect(server);
+///
+/// # Errors
+/// It does not accept.
+pub(crate) fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut bytes = Vec::new();
     if stream.write_all(request).is_ok() {
         let _ = stream.read_to_end(&mut bytes);
     }
-    bytes
+    Ok(bytes)
 }
 
-fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port()
+/// An address of the loopback for one pair of servers: no other test takes a port of it before they do.
+fn own_address() -> Ipv4Addr {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
+    Ipv4Addr::from_bits(0x7f00_0000 | (number % 0x00ff_fffd + 2))
+}
+
+fn free(address: Ipv4Addr) -> u16 {
+    TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr()).expect("a port").port()
 }

@@ -102,8 +102,10 @@ impl Asker<'_> {
                     let by_link = rules.links.as_ref().map(|links| self.by_link(links, passed, cx));
                     match (by_link, &rules.users) {
                         (Some(Err(refused)), _) => refused,
-                        (_, None) => Admission::Admitted,
-                        (_, Some(users)) => self.by_login(users, passed, cx),
+                        (_, Some(users)) if !rules.needs_no_log_in(self.client(cx).peer) => {
+                            self.by_login(users, passed, cx)
+                        }
+                        _ => Admission::Admitted,
                     }
                 }
                 admission => admission,
@@ -118,8 +120,8 @@ impl Asker<'_> {
         cx: &mut Context<'_>,
     ) -> Admission {
         let settings = &cx.server.settings;
-        let client = settings.trusted_proxies.client(self.transport, self.head.fields).peer;
-        if !rules.networks.allows(client) {
+        let client = self.client(cx).peer;
+        if !rules.networks.allows(client) && !rules.may_log_in_instead() {
             return self.refuse(Refusal::Network, Answer::Error(Status::FORBIDDEN), cx);
         }
         if let Some(limit) = &rules.limit
@@ -143,8 +145,7 @@ impl Asker<'_> {
         if passed.hand_off.is_some() || passed.links.iter().any(|(known, _)| Arc::ptr_eq(known, links)) {
             return Ok(());
         }
-        let RequestHead { target, fields, .. } = self.head;
-        let client = cx.server.settings.trusted_proxies.client(self.transport, *fields).peer;
+        let (target, client) = (self.head.target, self.client(cx).peer);
         let (query, now_s) = (target.query().unwrap_or_default(), cx.now.unix_seconds() as u64);
         let checked = SitePath::parse(target.raw_path())
             .map_err(|_| BadLink::Wrong)
@@ -181,6 +182,11 @@ impl Asker<'_> {
                 },
             },
         }
+    }
+
+    /// Who asks, be it of a proxy.
+    fn client(&self, cx: &Context<'_>) -> TransportInfo {
+        cx.server.settings.trusted_proxies.client(self.transport, self.head.fields)
     }
 
     fn refuse(&self, refusal: Refusal, answer: Answer, cx: &Context<'_>) -> Admission {

@@ -54,6 +54,8 @@ pub(crate) enum Answer {
     NotYet(u64),
     /// A redirection to the same target with TLS.
     ToHttps,
+    /// What the site or place answers to every request.
+    Fixed,
     /// The key authorization that a certificate authority asks for.
     Challenge(Vec<u8>),
 }
@@ -291,6 +293,7 @@ fn looked_for<'a>(
             Answer::Error(status).into()
         }
         Asked::Redirect => redirect(head, site).into(),
+        Asked::Fixed => Answer::Fixed.into(),
         Asked::ToHttps => Answer::ToHttps.into(),
         Asked::NoCertificate => {
             note(Refusal::NoCertificate);
@@ -450,7 +453,7 @@ impl Answer {
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
             Answer::Redirect(..) | Answer::ToHttps | Answer::Unauthorized | Answer::BadLink(_) => false,
-            Answer::TooMany(_) | Answer::NotYet(_) | Answer::Challenge(_) => false,
+            Answer::TooMany(_) | Answer::NotYet(_) | Answer::Challenge(_) | Answer::Fixed => false,
         }
     }
 }
@@ -480,6 +483,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::TooMany(seconds) => self.later(Status::TOO_MANY_REQUESTS, seconds),
             Answer::NotYet(seconds) => self.later(Status::SERVICE_UNAVAILABLE, seconds),
             Answer::ToHttps => self.redirect_to_https(head),
+            Answer::Fixed => self.fixed(),
             Answer::Challenge(text) => self.challenge(&text),
         }
     }

@@ -22,6 +22,8 @@ pub(crate) enum Asked<'b> {
     Options,
     /// The request is sent elsewhere. Flash does not wait for its body.
     Redirect,
+    /// The site or place answers all requests alike.
+    Fixed,
     /// The same with TLS.
     ToHttps,
     /// The site requires a certificate of its clients, and this one can show none: a proxy has ended its TLS.
@@ -63,9 +65,10 @@ pub(crate) fn site_asked<'s, 'b>(
         return Asking { host, own: host, file: None, asked };
     };
     let (own, file) = host.of_target(head.target);
-    // Whether the client asks without TLS, be it of a proxy.
-    let is_insecure =
-        || server.settings.trusted_proxies.client(transport, head.fields).scheme == Scheme::Http;
+    // Who asks, be it of a proxy.
+    let client = || server.settings.trusted_proxies.client(transport, head.fields);
+    let is_insecure = || client().scheme == Scheme::Http;
+    let respond = own.settings.respond.as_ref();
     let asked = match () {
         // RFC 8470 §5.2: the client sends it again when the handshake is complete.
         () if transport.is_early() && !head.method.is_retrieval() => Asked::Refused(Status::TOO_EARLY),
@@ -77,6 +80,9 @@ pub(crate) fn site_asked<'s, 'b>(
             }
         }
         () if own.https_port.is_some() && is_insecure() => Asked::ToHttps,
+        () if respond.is_some_and(|respond| respond.is_for(client().peer)) => {
+            own.settings.refusal(head.method).map_or(Asked::Fixed, Asked::Refused)
+        }
         () => asked(head, own),
     };
     Asking { host, own, file, asked }

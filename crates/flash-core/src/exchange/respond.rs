@@ -387,17 +387,19 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
 
     /// RFC 8555 §8.3.
     pub(crate) fn challenge(&mut self, text: &[u8]) -> Response {
-        let (name, value) = NO_STORE;
-        let head_bytes = self
-            .head(Status::OK)
-            .field(b"Content-Type", b"application/octet-stream")
-            .field(name, value)
-            .length(BodyLength::Known(text.len() as u64))
-            .end();
-        if !self.head_only {
-            self.sink.write(text);
+        self.text(Status::OK, [NO_STORE], &[], (b"application/octet-stream", text))
+    }
+
+    /// What the site or place answers to every request.
+    pub(crate) fn fixed(&mut self) -> Response {
+        let site = self.site;
+        let Some(fixed) = &site.settings.respond else { return self.error(Status::NOT_FOUND) };
+        let retry_after = fixed.retry_after.as_ref().map(|time| (&b"Retry-After"[..], time.as_bytes()));
+        if fixed.has_page() {
+            return self.page(fixed.status, retry_after);
         }
-        Response { status: Status::OK, head_bytes, rest: None }
+        let body = (fixed.content_type.as_bytes(), &fixed.body[..]);
+        self.text(fixed.status, retry_after, &site.template.fields, body)
     }
 
     /// A response whose body is a page about its status.
@@ -408,16 +410,31 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
     ) -> Response {
         let site = self.site;
         let page = site.pages.get(status);
-        let head = self.head(status);
-        let head_bytes = fields
-            .into_iter()
-            .fold(head, |head, (name, value)| head.field(name, value))
-            .lines(&site.template.fields)
-            .field(b"Content-Type", b"text/html; charset=utf-8")
-            .length(BodyLength::Known(page.len() as u64))
-            .end();
+        self.text(status, fields, &site.template.fields, (b"text/html; charset=utf-8", &page))
+    }
+
+    /// A response with a body in memory, after its type. The lines of fields are the site's own.
+    fn text<'f>(
+        &mut self,
+        status: Status,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        lines: &[u8],
+        (content_type, body): (&[u8], &[u8]),
+    ) -> Response {
+        let mut head =
+            fields.into_iter().fold(self.head(status), |head, (name, value)| head.field(name, value));
+        head = head.lines(lines);
+        if !body.is_empty() {
+            head = head.field(b"Content-Type", content_type);
+        }
+        // RFC 9110 §8.6.
+        let length = match status {
+            Status::NO_CONTENT => BodyLength::None,
+            _ => BodyLength::Known(body.len() as u64),
+        };
+        let head_bytes = head.length(length).end();
         if !self.head_only {
-            self.sink.write(&page);
+            self.sink.write(body);
         }
         Response { status, head_bytes, rest: None }
     }

@@ -22,16 +22,29 @@ pub struct AccessRules {
     pub links: Option<Arc<dyn Links>>,
     /// Those who may log in. Without any, nobody has to.
     pub users: Option<Arc<dyn Users>>,
+    /// A network that is allowed needs no log-in, and a log-in no such network.
+    pub satisfy_any: bool,
 }
 
 impl AccessRules {
     /// Whether a client may be refused or counted that the others have let pass.
     pub(crate) fn adds_to(&self, others: Option<&Self>) -> bool {
-        let Self { networks, limit, links, users } = self;
+        let Self { networks, limit, links, users, satisfy_any } = self;
         !(networks.is_open() || others.is_some_and(|others| others.networks == *networks))
+            || *satisfy_any != others.is_some_and(|others| others.satisfy_any)
             || limit.is_some_and(|limit| others.and_then(|others| others.limit) != Some(limit))
             || is_other(links.as_ref(), others.and_then(|others| others.links.as_ref()))
             || is_other(users.as_ref(), others.and_then(|others| others.users.as_ref()))
+    }
+
+    /// Whether a log-in takes the place of an allowed network.
+    pub(crate) fn may_log_in_instead(&self) -> bool {
+        self.satisfy_any && self.users.is_some()
+    }
+
+    /// Whether this client's network takes the place of a log-in.
+    pub(crate) fn needs_no_log_in(&self, client: Peer) -> bool {
+        self.satisfy_any && !self.networks.is_open() && self.networks.allows(client)
     }
 
     /// Whether only some clients get what is here, by a log-in or by a link.

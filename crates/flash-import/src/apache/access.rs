@@ -15,6 +15,8 @@ struct Required {
     allow: Vec<String>,
     deny: Vec<String>,
     log_in: bool,
+    /// One of network and log-in is enough.
+    is_any: bool,
 }
 
 /// Adds who may come in. Where a rule is not taken, nobody may.
@@ -33,16 +35,23 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) {
         }),
         (true, _) => order(&old),
     };
-    match all.filter(|of| !(satisfies_any && of.log_in && !old.is_empty())) {
+    let all =
+        all.map(|of| Required { is_any: of.is_any || satisfies_any && of.log_in && !old.is_empty(), ..of });
+    match all {
         None => {
             at.left(first, "Flash has no such condition: nobody gets in until you write allow, deny or auth");
             forbid(settings, first);
         }
-        Some(required) if required.is_denied && required.allow.is_empty() => forbid(settings, first),
+        Some(required) if required.is_denied && required.allow.is_empty() && !required.is_any => {
+            forbid(settings, first);
+        }
         Some(required) => {
             networks(&required, first, settings);
             if required.log_in {
                 log_in(at, first, settings);
+            }
+            if required.is_any {
+                set(settings, "satisfy", Value::Text("any".into()), Some(first));
             }
         }
     }
@@ -101,10 +110,25 @@ fn any(at: &At<'_, '_>, rules: &[&Directive]) -> Option<Required> {
                 before
             }
             Some(before) if before == next => before,
+            // A network beside a log-in.
+            Some(before)
+                if is_network(&before) && is_log_in(&next) || is_log_in(&before) && is_network(&next) =>
+            {
+                let allow = [before.allow, next.allow].concat();
+                Required { is_denied: true, allow, log_in: true, is_any: true, ..Required::default() }
+            }
             Some(_) => return None,
         });
     }
     found
+}
+
+fn is_network(of: &Required) -> bool {
+    of.is_denied && !of.allow.is_empty() && !of.log_in
+}
+
+fn is_log_in(of: &Required) -> bool {
+    *of == Required { log_in: true, ..Required::default() }
 }
 
 fn one(at: &At<'_, '_>, of: &Directive) -> Option<Required> {
@@ -137,6 +161,7 @@ fn all(at: &At<'_, '_>, rules: &[&Directive]) -> Option<Required> {
         found.allow.extend(next.allow);
         found.deny.extend(next.deny);
         found.log_in |= next.log_in;
+        found.is_any |= next.is_any;
     }
     Some(found)
 }
@@ -179,7 +204,12 @@ fn order(rules: &[&Directive]) -> Option<Required> {
     }
     let allow = if is_all("allow") { Vec::new() } else { networks("allow")? };
     let deny = if is_all("deny") { Vec::new() } else { networks("deny")? };
-    Some(Required { is_denied, allow: if is_denied { allow } else { Vec::new() }, deny, log_in: false })
+    Some(Required {
+        is_denied,
+        allow: if is_denied { allow } else { Vec::new() },
+        deny,
+        ..Required::default()
+    })
 }
 
 fn is_address(text: &str) -> bool {

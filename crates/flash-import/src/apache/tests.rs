@@ -23,7 +23,7 @@ fn nobody_comes_in_where_apache_keeps_clients_out() {
         "AuthType Basic\nAuthBasicProvider ldap\nAuthUserFile /u\nRequire valid-user",
         "AuthType Basic\nRequire valid-user",
         "<RequireNone>\nRequire ip 10.0.0.1\n</RequireNone>",
-        "<RequireAny>\nRequire ip 10.0.0.1\nRequire valid-user\n</RequireAny>",
+        "<RequireAll>\nRequire ip 10.0.0.1\n<RequireAny>\nRequire ip 10.0.0.2\nRequire valid-user\n</RequireAny>\n</RequireAll>",
         "Order allow,deny\nDeny from all",
         "Order deny,allow\nDeny from all\nAllow from example.org",
         "Order allow,deny",
@@ -38,6 +38,11 @@ fn nobody_comes_in_where_apache_keeps_clients_out() {
         ("Require local", "allow = [\"127.0.0.0/8\", \"::1\"]"),
         ("Order deny,allow\nDeny from all\nAllow from 10.0.0.0/255.0.0.0", "allow = \"10.0.0.0/8\""),
         ("AuthType Basic\nAuthUserFile /u\nRequire valid-user", "auth = \"/u\""),
+        ("AuthType Basic\nAuthUserFile /u\nRequire valid-user\nRequire ip 10.0.0.1", "satisfy = \"any\""),
+        (
+            "AuthType Basic\nAuthUserFile /u\nRequire valid-user\nOrder deny,allow\nDeny from all\nAllow from 10.0.0.1\nSatisfy any",
+            "satisfy = \"any\"",
+        ),
         (
             "<RequireAll>\nRequire all granted\nRequire not ip 10.0.0.1\n</RequireAll>",
             "deny = [\"10.0.0.1\", \"*.php\"]",

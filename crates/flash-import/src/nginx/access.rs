@@ -60,7 +60,7 @@ fn networks(scope: &Scope<'_>, concerns: &Paths, settings: &mut Settings) {
     if let Some(of) =
         scope.last("satisfy").filter(|of| of.words == ["any"] && scope.last("auth_basic").is_some())
     {
-        scope.left(of, "Flash asks for both, the network and the log-in", concerns.clone());
+        set(settings, "satisfy", Value::Text("any".into()), Some(of));
     }
     match (is_closed, allow.is_empty()) {
         (true, true) => forbid(settings, first),

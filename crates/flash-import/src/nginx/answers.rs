@@ -46,8 +46,13 @@ fn returned(at: &At<'_, '_>, of: &Directive, settings: &mut Settings, answers: &
         }
         (Some(403), _) => forbid(settings, of),
         (Some(410), _) => set(settings, "gone", Value::Flag(true), Some(of)),
-        (Some(200 | 204), _) => {
-            at.left(of, "Flash answers with files alone: write the text into one");
+        (Some(status @ 200..=599), text) if status != 304 && !text.unwrap_or_default().contains('$') => {
+            let mut named = vec![("status", Value::Number(status.into()))];
+            if let Some(text) = text {
+                let kind = at.scope.word("default_type").unwrap_or("text/plain");
+                named.extend([("body", Value::Text(text.into())), ("type", Value::Text(kind.into()))]);
+            }
+            set(settings, "respond", Value::Named(named), Some(of));
         }
         _ => at.left(of, "Flash has no such answer"),
     }

@@ -76,24 +76,7 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
             at.scope.differs(&of.source, "the status is 308", Paths::Insecure, Of::Status);
         }
         ("$request_filename" | "$document_root$uri", "!-e" | "!-f") if only.name == "rewrite" => {
-            let front = only.words.get(1).and_then(|to| to.split(['?', '$']).next());
-            match front.filter(|front| front.starts_with('/') && front.len() > 1) {
-                Some(front) => {
-                    set(settings, "fallback", Value::Text(front.into()), Some(of));
-                    if only.words[1].len() > front.len() && !only.words[1].contains("$args") {
-                        let why =
-                            format!("{front} gets the request's own query, and its path in REQUEST_URI");
-                        at.scope.differs(&only.source, why, Paths::Missing, Of::Everything);
-                    }
-                    at.scope.differs(
-                        &of.source,
-                        "the fallback answers for a folder without an index, too",
-                        Paths::Folders,
-                        Of::Everything,
-                    );
-                }
-                None => at.scope.left(of, "fallback names a file or a script", Paths::Missing),
-            }
+            without_file(at, (of, only), settings);
         }
         ("$request_method", "!~" | "!~*") if only.name == "return" => {
             let names = value
@@ -124,6 +107,21 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
         }
         _ => at.left(of, "Flash has no such condition: write sites and places"),
     }
+}
+
+/// What answers for paths without a file.
+fn without_file(at: &At<'_, '_>, (of, only): (&Directive, &Directive), settings: &mut Settings) {
+    let front = only.words.get(1).and_then(|to| to.split(['?', '$']).next());
+    let Some(front) = front.filter(|front| front.starts_with('/') && front.len() > 1) else {
+        return at.scope.left(of, "fallback names a file or a script", Paths::Missing);
+    };
+    set(settings, "fallback", Value::Text(front.into()), Some(of));
+    if only.words[1].len() > front.len() && !only.words[1].contains("$args") {
+        let why = format!("{front} gets the request's own query, and its path in REQUEST_URI");
+        at.scope.differs(&only.source, why, Paths::Missing, Of::Everything);
+    }
+    let why = "the fallback answers for a folder without an index, too";
+    at.scope.differs(&of.source, why, Paths::Folders, Of::Everything);
 }
 
 fn of_path(at: &At<'_, '_>, (of, only): (&Directive, &Directive), expression: &str, answers: &mut Answers) {

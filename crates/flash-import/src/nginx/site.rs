@@ -66,7 +66,7 @@ impl<'t> Draft<'t> {
     fn make(&mut self) {
         let scope = self.scope.clone();
         let mut of_server = self.made(&self.at(&scope, Paths::All, ""));
-        if of_server.settings.contains_key("redirect") {
+        if ["redirect", "respond"].iter().any(|key| of_server.settings.contains_key(key)) {
             // No location is looked at.
             self.site.own = keep_answers(of_server.settings);
             self.answers = of_server.answers;
@@ -457,7 +457,7 @@ impl<'t> Draft<'t> {
 }
 
 fn keep_answers(mut settings: Settings) -> Settings {
-    settings.retain(|key, _| ["redirect", "gone", "header", "limit", "rate"].contains(key));
+    settings.retain(|key, _| ["redirect", "respond", "gone", "header", "limit", "rate"].contains(key));
     settings
 }
 

@@ -54,7 +54,10 @@ fn place<'s>(site: &'s Site, name: &Name) -> Option<&'s Place> {
 fn add(keys: &Keys, inherited: &mut Vec<Setting>, own: &[Setting]) {
     let has_folder = own.iter().any(|setting| setting.key == ROOT);
     inherited.retain_mut(|setting| {
-        let is_set = |name: &String| own.iter().any(|own| own.key == *name);
+        // What takes the key back says nothing about others.
+        let is_set = |name: &String| {
+            own.iter().any(|own| own.key == *name && (own.key == setting.key || !own.values.is_empty()))
+        };
         if has_folder && keys::is_of_folder(&setting.key) {
             return false;
         }
@@ -65,7 +68,7 @@ fn add(keys: &Keys, inherited: &mut Vec<Setting>, own: &[Setting]) {
         });
         match (same, separator) {
             // Each name of a table is a setting of its own.
-            (Some(own), Some(separator)) => {
+            (Some(own), Some(separator)) if !own.values.is_empty() => {
                 let name = |value: &Value| {
                     let text = value.text.as_deref().unwrap_or_default();
                     text.split_once(separator).map_or(text, |(name, _)| name).to_ascii_lowercase()

@@ -21,7 +21,7 @@ use flash_os::system_calls::Calls;
 use super::directives;
 use crate::flags::{
     self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, LinkForm, Listen, LogTo,
-    ProxyField, ProxyUrl, RouteFlag, Signed, Upstream, Words,
+    ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 43] = [
+const IN_PLACES: [&str; 45] = [
     ROOT,
     "list",
     "list-header",
@@ -58,6 +58,7 @@ const IN_PLACES: [&str; 43] = [
     "deny",
     "allow",
     "auth",
+    "satisfy",
     "signed",
     "limit",
     "rate",
@@ -74,6 +75,7 @@ const IN_PLACES: [&str; 43] = [
     "no-programs",
     "serve-backups",
     "body-bytes-max",
+    "respond",
     "redirects",
     "redirect",
     "gone",
@@ -91,7 +93,7 @@ const IN_PLACES: [&str; 43] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 21] = [
+const NOT_OF_FILES: [&str; 22] = [
     "files",
     "internal",
     "compress-programs",
@@ -101,6 +103,7 @@ const NOT_OF_FILES: [&str; 21] = [
     "fallback",
     "error-pages",
     "body-bytes-max",
+    "respond",
     "redirects",
     "redirect",
     "gone",
@@ -118,8 +121,8 @@ const NOT_OF_FILES: [&str; 21] = [
 const OF_THE_FOLDER: [&str; 4] = ["spa", "fallback", "strip-prefix", "proxy"];
 /// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
 const ANSWERS: [&str; 2] = ["redirect", "gone"];
-/// It answers everything, too, and a place below it inherits it.
-const PROXY: &str = "proxy";
+/// These answer everything, too, and a place below inherits them.
+const ANSWERS_BELOW: [&str; 2] = ["proxy", "respond"];
 /// Flags that are about the file itself, or that have a table of their own in the file.
 const NO_KEYS: [&str; 4] = ["config", ACME, "tls_certificate", "tls_key"];
 /// A switch, or the certificates in place of two flags.
@@ -153,8 +156,8 @@ fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
         name: name(arg),
         aliases: arg.get_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect(),
         is_list: matches!(arg.get_action(), ArgAction::Append),
-        answers: is_answer(&name(arg)) || name(arg) == PROXY,
-        answers_below: name(arg) == PROXY,
+        answers: is_answer(&name(arg)) || ANSWERS_BELOW.contains(&&*name(arg)),
+        answers_below: ANSWERS_BELOW.contains(&&*name(arg)),
         stands: stands(&name(arg)),
         heading: arg.get_help_heading().unwrap_or("Content").into(),
         help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
@@ -223,6 +226,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<ErrorLogTo>()]) => Kind::ErrorLog,
         _ if is(&[TypeId::of::<Auth>()]) => Kind::FileOrOff,
         _ if is(&[TypeId::of::<Signed>()]) => Kind::Names(signed()),
+        _ if is(&[TypeId::of::<Respond>()]) => Kind::Names(respond()),
         _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>(), TypeId::of::<SocketAddr>()]) => {
             Kind::Address
         }
@@ -265,6 +269,18 @@ fn signed() -> Vec<Named> {
         named(Signed::FORM, Kind::Choice(forms.into()), false),
         named(Signed::MD5, Kind::Text, false),
         named(Signed::LINK, Kind::Text, false),
+    ]
+}
+
+/// The same of `--respond`.
+fn respond() -> Vec<Named> {
+    let named = |name, kind, is_list| Named { name, kind, is_list };
+    vec![
+        named(Respond::STATUS, Kind::Number, false),
+        named(Respond::BODY, Kind::Text, false),
+        named(Respond::TYPE, Kind::Text, false),
+        named(Respond::RETRY_AFTER, Kind::Duration, false),
+        named(Respond::EXCEPT, Kind::Text, true),
     ]
 }
 

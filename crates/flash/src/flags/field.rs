@@ -50,7 +50,12 @@ pub(crate) struct MediaType(pub String);
 /// `*.js=TYPE`, `NAME=TYPE` or `/assets=TYPE`.
 pub(crate) fn parse_file_type(text: &str) -> Result<FileType, String> {
     let (rule, value) = text.split_once('=').ok_or("write RULE=TYPE, such as *.wasm=application/wasm")?;
-    Ok((PathRule::parse(rule.trim())?, MediaType(media_type(&parse_value(value)?)?.into())))
+    Ok((PathRule::parse(rule.trim())?, MediaType(parse_type(value)?)))
+}
+
+/// A media type, such as `text/plain; charset=utf-8`.
+pub(super) fn parse_type(text: &str) -> Result<String, String> {
+    media_type(&parse_value(text)?).map(str::to_owned)
 }
 
 /// RFC 9110 §8.3.1.

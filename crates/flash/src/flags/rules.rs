@@ -5,14 +5,21 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use flash_core::path::SitePath;
 use flash_core::site::methods::{Method, Methods};
 use flash_core::site::redirect::Redirect;
 
-use super::{Auth, Signed, field, name};
+use super::{Auth, Respond, Signed, field, name};
 
 const HEADING: &str = "Rules";
+
+/// Which of networks and log-ins a client needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Satisfy {
+    All,
+    Any,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Rules {
@@ -21,6 +28,12 @@ pub(crate) struct Rules {
     /// ends in ?. Another status stands before TO, as in '301 /new'
     #[arg(long, value_name = "[STATUS ]TO", value_parser = Redirect::parse, help_heading = HEADING)]
     pub redirect: Option<Redirect>,
+
+    /// Answer every request with this, in place of files and programs: status=503 (200 without it), body=TEXT (without it, the page of
+    /// an error), type=TYPE of the body, retry-after=TIME, and except=NETWORK for clients who get what is there. In a place, off takes
+    /// it back. May be given repeatedly
+    #[arg(long, value_name = "NAME=VALUE|off", value_parser = Respond::from_str, help_heading = HEADING)]
+    pub respond: Vec<Respond>,
 
     /// Redirect the paths that FILE lists, before all else. A line has the old path, perhaps with its query, the new path or URL, and
     /// perhaps a status in place of 301. Tables of nginx's map and Apache's RewriteMap are read, too. A reload reads the file again
@@ -41,6 +54,10 @@ pub(crate) struct Rules {
     #[arg(long, value_name = "FILE|off", value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().map(Auth::from), help_heading = HEADING)]
     pub auth: Option<Auth>,
+
+    /// Whether clients need both, an allowed network and a log-in, or any of the two. With any, clients of other networks log in
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Satisfy::All, help_heading = HEADING)]
+    pub satisfy: Satisfy,
 
     /// Answer only signed links: 403 without a right signature, and 410 once it has expired. key=FILE names the file of a key. Links by
     /// each of several are right, and flash sign makes them with the first. With form=nginx, links have the hash of secure_link:

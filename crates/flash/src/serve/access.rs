@@ -14,7 +14,7 @@ use flash_os::shared_array::SharedWords;
 
 use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Denial, LinkForm, Signed};
+use crate::flags::{self, Denial, LinkForm, Satisfy, Signed};
 
 /// The rules of a site, if there are any.
 pub(super) fn rules(
@@ -24,7 +24,8 @@ pub(super) fn rules(
 ) -> Option<AccessRules> {
     let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
     let networks = AccessNetworks::new(&flags.allow, &denied);
-    let rules = AccessRules { networks, limit: flags.limit, links, users };
+    let satisfy_any = flags.rules.satisfy == Satisfy::Any;
+    let rules = AccessRules { networks, limit: flags.limit, links, users, satisfy_any };
     (!rules.is_empty()).then_some(rules)
 }
 

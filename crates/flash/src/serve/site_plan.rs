@@ -38,7 +38,7 @@ use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
 use super::{access, denied, fallback, reachable, redirects, response_extras};
 use crate::failure::Failure;
-use crate::flags::{self, Denial, Signed};
+use crate::flags::{self, Denial, Respond, Signed};
 
 /// All sites.
 pub(super) struct SitePlans {
@@ -239,7 +239,7 @@ impl<'s> Planner<'s> {
         let id = match root {
             Some(root) => self.view(root, *view, &common),
             // Nothing is looked for.
-            None if common.settings.redirect.is_some() || common.settings.gone => SiteId(0),
+            None if common.settings.answers_all() => SiteId(0),
             None if common.programs.is_empty() => {
                 return wrong("root", "the place has no files: it needs its `root`");
             }
@@ -295,6 +295,7 @@ impl<'s> Planner<'s> {
             },
             digests: flags.digests,
             fallback: fallback::of(flags, &programs),
+            respond: Respond::response(&flags.rules.respond).map(Arc::new),
             redirects,
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
             gone: flags.rules.gone,
