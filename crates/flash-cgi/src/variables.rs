@@ -70,6 +70,12 @@ impl Variables {
         pairs::push(&mut self.pairs, name, value);
     }
 
+    /// The same, in place of the pair with this name if there is one.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+        self.remove(&[name]);
+        self.push(name, value);
+    }
+
     /// Removes the pairs with these names, if there are any.
     pub fn remove(&mut self, names: &[&[u8]]) {
         if !self.iter().any(|(name, _)| names.contains(&name)) {

@@ -73,7 +73,7 @@ pub(crate) use hsts::Hsts;
 pub(crate) use import::{ForeignServer, Import};
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
 pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
-pub(crate) use programs::Programs;
+pub(crate) use programs::{FastCgiParam, Programs};
 pub(crate) use proxy::{ProxyField, ProxyUrl};
 pub(crate) use respond::Respond;
 pub(crate) use route::{RouteFlag, Upstream, Words};

@@ -17,7 +17,7 @@ use crate::requests;
 
 /// A script that tells what it was told.
 const SCRIPT: &str =
-    "<?php foreach (['SCRIPT_NAME', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD'] as $name)
+    "<?php foreach (['SCRIPT_NAME', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD', 'APP_ENV'] as $name)
     echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
 
 /// The server whose configurations are imported.
@@ -96,7 +96,7 @@ impl Foreign {
 }
 
 /// Those of an installation with PHP and TLS.
-const APACHE_MODULES: [&str; 23] = [
+const APACHE_MODULES: [&str; 24] = [
     "mpm_event",
     "authn_core",
     "authn_file",
@@ -107,6 +107,7 @@ const APACHE_MODULES: [&str; 23] = [
     "auth_basic",
     "access_compat",
     "mime",
+    "env",
     "dir",
     "alias",
     "autoindex",

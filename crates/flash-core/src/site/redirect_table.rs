@@ -11,7 +11,7 @@ use hashbrown::DefaultHashBuilder;
 use super::redirect::Redirect;
 use crate::path::SitePath;
 
-/// Old paths, decoded, with the query behind a `?` if the line has one, and where each leads.
+/// Old paths, decoded, with the query behind them if the line has one, and where each leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedirectTable {
     targets: HashMap<Box<[u8]>, Box<str>, DefaultHashBuilder>,
@@ -102,7 +102,8 @@ impl RedirectTable {
 
 fn key(path: &SitePath<'_>, query: Option<&[u8]>) -> Box<[u8]> {
     match query {
-        Some(query) => [path.as_bytes(), b"?", query].concat().into(),
+        // No path has this byte between them.
+        Some(query) => [path.as_bytes(), b"\0", query].concat().into(),
         None => path.as_bytes().into(),
     }
 }
@@ -144,6 +145,7 @@ mod tests {
             ("/page?id=7", Some((301, "/seven#part"))),
             ("/page?id=8", Some((301, "/pages?id=8"))),
             ("/page", Some((301, "/pages"))),
+            ("/page%3Fid=7", None),
             ("/%C3%A4", Some((301, "/ae"))),
             ("/old/", None),
             ("/older", None),

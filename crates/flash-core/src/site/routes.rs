@@ -29,9 +29,14 @@ pub struct Routes {
     pub(crate) answers: Arc<Budget>,
     /// The room on the disk for responses that clients have not received.
     pub(crate) spool: Arc<Budget>,
+    /// What FastCGI servers are told besides, or in place of, the variables of the request.
+    pub(crate) params: Arc<[Param]>,
     /// What opens the upstreams. A request that began before a reload opens those of its own configuration.
     pub(crate) upstreams: Option<Arc<dyn Upstreams>>,
 }
+
+/// A name, and its value.
+pub type Param = (Box<[u8]>, Box<[u8]>);
 
 /// Where the site is, as programs are told.
 #[derive(Debug)]
@@ -87,13 +92,20 @@ impl Routes {
         let place = ArcSwap::from_pointee(ProgramSite::new(software, document_root));
         let (except, strip_prefix, software) = (PathRules::default(), Box::default(), software.into());
         let spool = Budget::new(0);
-        Self { list, except, strip_prefix, software, place, answers, spool, upstreams: None }
+        let params = Arc::default();
+        Self { list, except, strip_prefix, software, place, answers, spool, params, upstreams: None }
     }
 
     /// The same, with this room on the disk for responses that clients have not received.
     #[must_use]
     pub fn spooled(self, spool: Arc<Budget>) -> Self {
         Self { spool, ..self }
+    }
+
+    /// The same, with these parameters of FastCGI.
+    #[must_use]
+    pub fn telling(self, params: Arc<[Param]>) -> Self {
+        Self { params, ..self }
     }
 
     /// The same, opened by these upstreams.

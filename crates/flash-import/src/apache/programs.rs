@@ -70,6 +70,32 @@ pub(super) fn by_end<'t>(at: &At<'_, 't>) -> Vec<(String, String, &'t Directive)
     found
 }
 
+/// `SetEnv`, which PHP is told.
+pub(super) fn variables(at: &At<'_, '_>, settings: &mut Settings) {
+    let lines = at.scope.every("setenv");
+    let of_programs = lines.iter().filter(|of| of.words.first().is_some_and(|name| !of_apache(name)));
+    let pairs: BTreeMap<String, String> = of_programs
+        .filter_map(|of| Some((of.words.first()?.clone(), of.words.get(1).cloned().unwrap_or_default())))
+        .collect();
+    if !pairs.is_empty() {
+        set(settings, "fastcgi-param", Value::Table(pairs), lines.last().copied());
+    }
+}
+
+/// Variables by which Apache itself goes.
+fn of_apache(name: &str) -> bool {
+    [
+        "no-gzip",
+        "dont-vary",
+        "nokeepalive",
+        "force-proxy-request-1.0",
+        "proxy-nokeepalive",
+        "proxy-sendchunked",
+        "proxy-sendcl",
+    ]
+    .contains(&name)
+}
+
 /// Adds a route for scripts.
 pub(super) fn run(settings: &mut Settings, end: &str, address: &str, of: &Directive) {
     let routes = Setting::new(Value::Table(BTreeMap::new()), Some(&of.source));

@@ -141,7 +141,7 @@ pub(super) fn advice(name: &str) -> &'static str {
         "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
             "write it into php.ini, .user.ini or the pool of php-fpm"
         }
-        "setenv" | "passenv" | "unsetenv" => "programs are told the variables of CGI, and no others",
+        "passenv" | "unsetenv" => "programs are told the variables of CGI, and those of fastcgi-param",
         "secruleengine" | "secrule" => "Flash has no rules about content",
         "cacheenable" | "cacheroot" => "Flash keeps no answers of programs: let the program do it",
         "if" | "elseif" | "else" => "Flash has no such condition: write sites and places",

@@ -150,6 +150,7 @@ impl<'t> Draft<'t> {
         }
         files::settings(&at, &self.root, &mut settings);
         access::settings(&at, &mut settings);
+        programs::variables(&at, &mut settings);
         self.methods(&at, &mut settings);
         if let Some(pass) = programs::covering(&self.passes, url) {
             let balancers: Vec<&Directive> = self.sections.all(&["proxy"]).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::directive::Directive;
+use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
@@ -70,7 +71,9 @@ pub(super) fn fastcgi<'t>(
     scope: &Scope<'t>,
     upstreams: &Upstreams<'t>,
     concerns: &Paths,
+    settings: &mut Settings,
 ) -> Option<Program<'t>> {
+    let mut params = BTreeMap::new();
     let of = scope.own("fastcgi_pass").last()?;
     let given = of.words.first().map_or("", String::as_str);
     let address = match upstreams.get(given) {
@@ -84,11 +87,21 @@ pub(super) fn fastcgi<'t>(
     for param in scope.all("fastcgi_param") {
         let [name, value, ..] = &param.words[..] else { continue };
         if !PARAMETERS.contains(&&**name) {
-            scope.left(param, "programs are told the variables of CGI, and no others", Paths::None);
+            match value.contains('$') {
+                true => scope.left(
+                    param,
+                    "Flash fills in no variables: the program is told those of CGI",
+                    Paths::None,
+                ),
+                false => params.insert(name.clone(), value.clone()).map_or((), drop),
+            }
         }
         if name == "SCRIPT_FILENAME" && !OWN_SCRIPT.contains(&&**value) {
             scope.left(param, "the script is the file that the path names", concerns.clone());
         }
+    }
+    if !params.is_empty() {
+        set(settings, "fastcgi-param", Value::Table(params), Some(of));
     }
     for quiet in [
         "fastcgi_index",

@@ -116,7 +116,7 @@ impl<'t> Draft<'t> {
         let mut settings = content::settings(scope, at.prefix, &at.concerns);
         let is_guard_left = access::settings(scope, &at.concerns, &mut settings);
         types::settings(scope, &at.concerns, &mut settings);
-        let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns);
+        let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns, &mut settings);
         let is_left = proxy::settings(at, &mut settings) || programs::other(scope, &at.concerns).is_some();
         let mut answers = answers::settings(at, &mut settings);
         answers.is_missing |= is_left || is_guard_left;

@@ -20,8 +20,8 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, FileType, Hsts, LinkForm, Listen, LogTo,
-    ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FileType, Hsts, LinkForm,
+    Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 45] = [
+const IN_PLACES: [&str; 46] = [
     ROOT,
     "list",
     "list-header",
@@ -72,6 +72,7 @@ const IN_PLACES: [&str; 45] = [
     "compress",
     "compress-programs",
     "fastcgi",
+    "fastcgi-param",
     "no-programs",
     "serve-backups",
     "body-bytes-max",
@@ -235,6 +236,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
         _ if is(&[TypeId::of::<ProxyField>()]) => table(": ", Kind::Text, false),
+        _ if is(&[TypeId::of::<FastCgiParam>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[
             TypeId::of::<String>(),

@@ -14,6 +14,27 @@ use super::{duration, size};
 
 const HEADING: &str = "Programs";
 
+/// A variable that programs are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FastCgiParam {
+    pub name: String,
+    pub value: String,
+}
+
+fn parse_param(text: &str) -> Result<FastCgiParam, String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    match !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !value.contains('\0')
+    {
+        true => Ok(FastCgiParam { name: name.into(), value: value.into() }),
+        false => Err(format!(
+            "'{}' is no name of a variable: it has letters, digits and underscores",
+            name.escape_debug()
+        )),
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Programs {
     /// Run the programs in DIR for requests below PREFIX (CGI). May be given repeatedly
@@ -29,6 +50,11 @@ pub(crate) struct Programs {
     /// a suffix, as in .php=unix:/run/php/php-fpm.sock. May be given repeatedly
     #[arg(long, value_name = "PREFIX=ADDR", value_parser = route::upstream, help_heading = HEADING)]
     pub fastcgi: Vec<RouteFlag<Upstream>>,
+
+    /// Tell FastCGI servers and applications this variable, in place of Flash's own if it has one of that name, such as
+    /// APP_ENV=production. May be given repeatedly
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param, help_heading = HEADING)]
+    pub fastcgi_param: Vec<FastCgiParam>,
 
     /// Start as many FastCGI applications as needed with COMMAND. Pass them requests below PREFIX, or for files with a suffix
     /// as in .php=php-cgi. May be given repeatedly

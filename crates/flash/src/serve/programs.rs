@@ -21,7 +21,7 @@ use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
 use flash_core::site::proxy_rules::ProxyRules;
 use flash_core::site::redirect::bare_host;
-use flash_core::site::routes::{Route, RouteMatch, Routes};
+use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
@@ -62,6 +62,8 @@ pub(super) struct Programs {
     folders: Arc<[PathBuf]>,
     /// Paths where none of them runs.
     except: PathRules,
+    /// What FastCGI servers and applications are told.
+    params: Arc<[Param]>,
 }
 
 impl Programs {
@@ -91,7 +93,10 @@ impl Programs {
         let Plan { list, runnable, .. } = plan;
         let except = programs.no_programs.iter().cloned().collect();
         let folders = runnable.folders();
-        Ok(Self { list, first: routes, settings: settings(programs), folders, except })
+        let params = programs.fastcgi_param.iter();
+        let params =
+            params.map(|param| (param.name.as_bytes().into(), param.value.as_bytes().into())).collect();
+        Ok(Self { list, first: routes, settings: settings(programs), folders, except, params })
     }
 
     /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
@@ -188,7 +193,8 @@ impl Programs {
     pub(super) fn routes(&self, document_root: &[u8], budgets: &ResponseBudgets) -> Option<Routes> {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
         let routes = || Routes::new(routes, SOFTWARE, document_root, Arc::clone(&budgets.memory));
-        (!self.is_empty()).then(|| routes().spooled(Arc::clone(&budgets.disk)).except(self.except.clone()))
+        let routes = || routes().spooled(Arc::clone(&budgets.disk)).telling(Arc::clone(&self.params));
+        (!self.is_empty()).then(|| routes().except(self.except.clone()))
     }
 
     /// The routes alone, without a site.

@@ -24,7 +24,7 @@ use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::site::Site;
 use crate::site::fallback::Fallback;
-use crate::site::routes::{RouteMatch, Routed, Routes};
+use crate::site::routes::{Route, RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
@@ -191,14 +191,7 @@ impl Request {
                 if body == RequestBodyLength::Unknown {
                     variables.add_content_length(stored_bytes);
                 }
-                // Below a prefix, the opener finds the CGI script.
-                if !matches!(
-                    (&route.matches, route.protocol),
-                    (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
-                ) {
-                    let file = [&*place.document_root, routes.file_of(split.name)].concat();
-                    variables.add_script(&split, Some(&file));
-                }
+                tell_route(&mut variables, (routes, route), &split);
             }
         }
         // A Unix socket does not tell how many bytes its client has read.
@@ -304,12 +297,24 @@ fn tell(
     cx: &Context<'_>,
 ) {
     if let Some(id) = id {
-        variables.remove(&[request_id::VARIABLE]);
-        variables.push(request_id::VARIABLE, id.as_bytes());
+        variables.set(request_id::VARIABLE, id.as_bytes());
     }
     cx.server.settings.trace_context.tell(variables, head, timing.id);
     if let Some(user) = terms.user_of(head) {
         variables.log_in(user.user());
+    }
+}
+
+/// Which script it is, and what the operator says to FastCGI servers.
+fn tell_route(variables: &mut Variables, (routes, route): (&Routes, &Route), split: &Split<'_>) {
+    let is_cgi = matches!(route.protocol, UpstreamProtocol::Cgi | UpstreamProtocol::Nph);
+    // Below a prefix, the opener finds the CGI script.
+    if !(is_cgi && matches!(route.matches, RouteMatch::Prefix(_))) {
+        let file = [&*routes.place().document_root, routes.file_of(split.name)].concat();
+        variables.add_script(split, Some(&file));
+    }
+    if route.protocol == UpstreamProtocol::FastCgi {
+        routes.params.iter().for_each(|(name, value)| variables.set(name, value));
     }
 }
 
@@ -333,8 +338,7 @@ fn variables_of(
         variables.add_tls(tls.version_name(), tls.cipher_name());
         if tls.is_early {
             // RFC 8470 §5.1, whatever the client says.
-            variables.remove(&[EARLY_DATA]);
-            variables.push(EARLY_DATA, b"1");
+            variables.set(EARLY_DATA, b"1");
         }
         variables.add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
     }

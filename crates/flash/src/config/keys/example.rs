@@ -58,6 +58,7 @@ const VALUES: &[(&str, &str)] = &[
     ("port", "3000"),
     ("processes-max", "512"),
     ("threads-max", "4096"),
+    ("fastcgi-param", r#"{ APP_ENV = "production" }"#),
     ("satisfy", r#""any""#),
     ("respond", r#"{ status = 503, retry-after = "10m", except = ["10.0.0.0/8"] }"#),
     ("redirects", r#""/etc/flash/moved.txt""#),
