@@ -2,6 +2,7 @@
 
 mod access;
 mod at;
+mod closed;
 mod files;
 mod programs;
 mod read;
@@ -11,7 +12,7 @@ mod sections;
 mod server;
 mod site;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::directive::{Directive, Include};
@@ -21,13 +22,29 @@ use crate::hosts::{self, Block};
 use crate::note::{Concerns, Error, Note, Of, Paths, Source};
 use crate::scope::{Context, Scope};
 use crate::{Imported, include};
-use at::At;
-use sections::{Htaccess, Sections, may_override};
+use sections::{Htaccess, Sections};
 
 /// The name of the files that folders have.
 const HTACCESS: &str = ".htaccess";
 /// Where Debian's Apache looks for types.
 const TYPES: &str = "/etc/mime.types";
+
+/// Keys that names in a folder have of it, unless a section of names says otherwise.
+const MERGED: [&str; 13] = [
+    "allow",
+    "deny",
+    "auth",
+    "satisfy",
+    "methods",
+    "root",
+    "strip-prefix",
+    "fallback",
+    "proxy",
+    "proxy-host",
+    "proxy-header",
+    "cgi",
+    "fastcgi-param",
+];
 
 /// Imports a file with all that it includes, and the `.htaccess` files of its folders. A file of that name is imported as a site
 /// whose folder it lies in.
@@ -42,7 +59,7 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
     let context = Context::default();
     everywhere(&context);
     let types = types(&tree, include);
-    let htaccess = htaccess(&tree, include)?;
+    let htaccess = htaccess(&context, &tree, include);
     let flash = flash(&context, &tree, &htaccess, &types);
     let files = htaccess.values().flatten();
     let all: Vec<&Directive> = tree.iter().chain(files).collect();
@@ -113,38 +130,76 @@ fn types(tree: &[Directive], include: Include<'_>) -> BTreeMap<String, String> {
     types
 }
 
-/// The `.htaccess` files of all folders that the configuration names.
-fn htaccess(tree: &[Directive], include: Include<'_>) -> Result<Htaccess, Error> {
-    let nothing = HashMap::new();
-    let mut found = HashMap::new();
+/// The `.htaccess` files in and above all folders that the configuration names. One that Apache would refuse closes its folder, as
+/// its 500 does.
+fn htaccess(context: &Context, tree: &[Directive], include: Include<'_>) -> Htaccess {
+    let named = tree.iter().rfind(|of| of.name == "accessfilename").map(|of| of.words.clone());
+    let names = named.unwrap_or_else(|| vec![HTACCESS.into()]);
+    let nothing = Htaccess::new();
+    let mut found = Htaccess::new();
     for servers in servers(tree) {
         let sections = Sections { servers, htaccess: &nothing };
-        let all = sections.servers.iter().copied().flatten();
-        let roots = all.filter(|of| of.name == "documentroot").filter_map(|of| of.words.first());
-        let aliases = sections.servers.iter().copied().flatten().filter(|of| of.name == "alias");
-        let folders = roots.chain(aliases.filter_map(|of| of.words.get(1)));
-        let folders = folders.map(|folder| sections::plain_folder(folder));
-        for folder in folders.chain(sections.folders().into_iter().map(|(folder, _)| folder)) {
-            if found.contains_key(folder) || !may_override(&sections.levels(Some(folder), "")) {
-                continue;
-            }
-            let path = Path::new(folder).join(HTACCESS);
-            for (path, text) in include(&path).unwrap_or_default() {
-                let own = read::file(&path, &text, include)?;
-                // Rules may send all to a folder that has its own.
-                let inner = own.iter().filter(|of| of.name == "rewriterule").filter_map(|of| of.words.get(1));
-                let inner: Vec<_> =
-                    inner.filter_map(|to| Some(format!("{folder}/{}", to.strip_suffix("/$1")?))).collect();
-                found.insert(folder.to_owned(), own);
-                for folder in inner {
-                    for (path, text) in include(&Path::new(&folder).join(HTACCESS)).unwrap_or_default() {
-                        found.insert(folder.clone(), read::file(&path, &text, include)?);
+        let lines =
+            |name: &'static str| sections.servers.iter().copied().flatten().filter(move |of| of.name == name);
+        let roots = lines("documentroot").filter_map(|of| of.words.first());
+        let folders = roots
+            .chain(["alias", "scriptalias"].into_iter().flat_map(lines).filter_map(|of| of.words.get(1)));
+        let folders: Vec<&str> = folders.map(|folder| sections::plain_folder(folder)).collect();
+        for name in &names {
+            for folder in &folders {
+                let above = sections::above(folder).into_iter().map(|folder| Path::new(folder).join(name));
+                for path in above.chain([Path::new(folder).join("**").join(name)]) {
+                    // What nobody may read is read by nobody.
+                    for (path, text) in include(&path).unwrap_or_default() {
+                        let folder =
+                            path.parent().map(|of| of.to_string_lossy().into_owned()).unwrap_or_default();
+                        found
+                            .entry(sections::plain_folder(&folder).into())
+                            .or_insert_with(|| own(context, &path, &text));
                     }
                 }
             }
         }
     }
-    Ok(found)
+    found
+}
+
+/// The lines of an `.htaccess` file.
+fn own(context: &Context, path: &Path, text: &str) -> Vec<Directive> {
+    const OF_SERVERS: [&str; 9] = [
+        "include",
+        "includeoptional",
+        "alias",
+        "scriptalias",
+        "proxypass",
+        "proxypassmatch",
+        "documentroot",
+        "directory",
+        "virtualhost",
+    ];
+    let nothing = |_: &Path| Err("a folder's file includes no others".to_owned());
+    let read = read::file(path, text, &nothing).and_then(|own| {
+        match own.iter().find(|of| OF_SERVERS.contains(&&*of.name)) {
+            Some(of) => Err(Error {
+                file: path.into(),
+                line: of.source.line,
+                why: format!("{} does not stand in such a file", of.name),
+            }),
+            None => Ok(own),
+        }
+    });
+    read.unwrap_or_else(|error| {
+        let source = Source { file: error.file, line: error.line, text: HTACCESS.into() };
+        let text = format!("{}: nobody gets in below the folder, as with Apache", error.why);
+        let concerns = Concerns { paths: Paths::None, ..Concerns::nothing() };
+        context.note(Note { source: Some(source.clone()), is_left: true, text, concerns });
+        vec![Directive {
+            name: "require".into(),
+            words: ["all", "denied"].map(Into::into).into(),
+            block: None,
+            source,
+        }]
+    })
 }
 
 /// The blocks of each server: those of all, and its own.
@@ -172,8 +227,12 @@ fn flash(
             Scope { levels, context, hosts }
         })
         .collect();
-    let sites: Vec<site::Draft<'_>> =
-        blocks.iter().zip(&scopes).map(|(block, scope)| site::draft(block, scope, htaccess, types)).collect();
+    let has_tls = blocks.iter().flat_map(|block| &block.listens).any(|listen| listen.is_tls);
+    let sites: Vec<site::Draft<'_>> = blocks
+        .iter()
+        .zip(&scopes)
+        .map(|(block, scope)| site::draft(site::Host { block, types, has_tls }, scope, htaccess))
+        .collect();
     let drafts: Vec<_> = blocks
         .iter()
         .zip(scopes.iter().zip(&sites))
@@ -187,11 +246,10 @@ fn flash(
         })
         .collect();
     let main = Scope { levels: vec![tree], context, hosts: Vec::new() };
-    let at = At { scope: &main, url: "", concerns: Paths::None, server_name: "", scheme: "http", types };
-    let server = server::settings(&at, &blocks, &scopes);
+    let server = server::settings(&main, &blocks, &scopes);
     let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
     let mut flash = Flash { server, sites };
-    finish(&mut flash, &strong, context);
+    finish(&mut flash, &strong, &MERGED, context);
     flash
 }
 

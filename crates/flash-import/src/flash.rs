@@ -242,13 +242,18 @@ fn deny(wanted: &mut Settings, above: &Setting) {
     let is_network =
         |rule: &&String| rule.split('/').next().is_some_and(|text| text.parse::<IpAddr>().is_ok());
     let has_networks = above.iter().any(|rule| is_network(&rule));
-    let is_closed = matches!(wanted.get("deny").map(|own| &own.value), Some(Value::Texts(own)) if own.iter().any(|rule| rule == EVERYBODY[0]));
-    if is_closed || !has_networks && !wanted.contains_key("deny") {
+    if !has_networks && !wanted.contains_key("deny") {
         return;
     }
+    // What runs scripts in a place takes back that nobody gets them.
+    let routes = match wanted.get("fastcgi").map(|own| &own.value) {
+        Some(Value::Table(routes)) => routes.clone(),
+        _ => BTreeMap::new(),
+    };
+    let runs = |rule: &str| rule.strip_prefix('*').is_some_and(|end| routes.contains_key(end));
     let own = wanted.entry("deny").or_insert(Setting { value: Value::Texts(Vec::new()), source: None });
     if let Value::Texts(own) = &mut own.value {
-        let missing = above.iter().filter(|rule| !is_network(rule) && !own.contains(*rule));
+        let missing = above.iter().filter(|rule| !is_network(rule) && !own.contains(*rule) && !runs(rule));
         let missing: Vec<String> = missing.cloned().collect();
         own.extend(missing);
     }

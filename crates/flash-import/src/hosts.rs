@@ -175,14 +175,22 @@ pub(crate) fn names(blocks: &[Block<'_>]) -> Vec<Vec<String>> {
 
 /// The sites of all servers, each with its strong prefixes.
 pub(crate) fn sites(blocks: &[Block<'_>], drafts: &[Draft<'_, '_>]) -> Vec<(Site, Vec<String>)> {
-    let mut sites = Vec::new();
+    let (mut sites, mut answering) = (Vec::new(), Vec::new());
     for group in groups(blocks) {
         for other in &group.others {
             let why =
                 "a site answers alike at all listeners: this server is left out for names that others have";
             drafts[*other].scope.left(drafts[*other].block.of, why, Paths::All);
         }
+        answering.extend(group.plain.into_iter().chain(group.tls).chain(group.others.iter().copied()));
         sites.extend(of_group(&group, drafts));
+    }
+    for (_, draft) in drafts.iter().enumerate().filter(|(at, _)| !answering.contains(at)) {
+        draft.scope.left(
+            draft.block.of,
+            "another server has its names and listeners: this one is left out",
+            Paths::None,
+        );
     }
     sites
 }

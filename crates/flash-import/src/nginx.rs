@@ -115,7 +115,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
     let server = server::settings(&scope(tree, &[]), &scope(http, &[]), &blocks);
     let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
     let mut flash = Flash { server, sites };
-    finish(&mut flash, &strong, context);
+    finish(&mut flash, &strong, &[], context);
     flash
 }
 

@@ -55,6 +55,14 @@ pub(crate) fn shapes(expression: &str) -> Option<Vec<Shape>> {
     alternatives(expression)?.into_iter().map(shape).collect()
 }
 
+/// The same of those alternatives that have other words, and whether these are all.
+pub(crate) fn known_shapes(expression: &str) -> (Vec<Shape>, bool) {
+    let all: Vec<Option<Shape>> =
+        alternatives(expression).unwrap_or_default().into_iter().map(shape).collect();
+    let is_all = !all.is_empty() && all.iter().all(Option::is_some);
+    (all.into_iter().flatten().collect(), is_all)
+}
+
 /// The prefix that each alternative begins with, if all else is a group of whatever follows.
 pub(crate) fn tails(expression: &str) -> Option<Vec<(Tail, bool)>> {
     alternatives(expression)?.into_iter().map(tail).collect()
@@ -205,9 +213,7 @@ fn shape(tokens: Alternative) -> Option<Shape> {
             Some(Shape::Begins(path.clone()))
         }
         [Start, Text(path), Any, Text(end), End] if path == "/" || path.is_empty() => anywhere(end, true),
-        [Start, Text(path), Any, Text(end), Any, End] if path == "/" && end.ends_with('/') => {
-            anywhere(end, false)
-        }
+        [Start, Text(path), Any, Text(end), Any, End] if path == "/" => anywhere(end, false),
         [Start, Text(path), Any, Text(end), End] | [Start, Text(path), Any, Text(end)]
             if path.ends_with('/') && end.starts_with('.') =>
         {
@@ -223,6 +229,7 @@ fn shape(tokens: Alternative) -> Option<Shape> {
             Some(Shape::InEnds(folder.trim_matches('/').into(), end.clone()))
         }
         [Text(text), End] | [Any, Text(text), End] | [Start, Any, Text(text), End] => anywhere(text, true),
+        [Text(slash), Any, Text(end), End] if slash == "/" => anywhere(end, true),
         [Text(text)] | [Text(text), Any] | [Text(text), Any, End] => anywhere(text, false),
         [Any, Text(text)] | [Any, Text(text), Any] => anywhere(text, false),
         [Start, Any, Text(text)] | [Start, Any, Text(text), Any] | [Start, Any, Text(text), Any, End] => {

@@ -11,8 +11,7 @@ pub(crate) fn run(Import { server, file }: &Import) -> Result<(), Failure> {
     let imported = imported.map_err(Failure::Run)?;
     flash_cli::print(imported.file().as_bytes())?;
     let (taken, all) = (imported.taken(), imported.directives);
-    flash_cli::say(format_args!(
-        "flash: {taken} of {all} lines were taken, and the others are listed at the end"
-    ));
+    let others = if taken < all { ", and the others are listed at the end" } else { "" };
+    flash_cli::say(format_args!("flash: {taken} of {all} lines were taken{others}"));
     Ok(())
 }

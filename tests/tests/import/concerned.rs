@@ -28,6 +28,14 @@ impl Asked {
             || host.strip_prefix('*').is_some_and(|end| self.host.ends_with(end))
     }
 
+    /// Whether this is the content of the very file that was asked for, or its source.
+    pub(crate) fn is_shown_by(&self, body: &[u8]) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let text = String::from_utf8_lossy(body);
+        text.starts_with("<?php")
+            || !name.is_empty() && text.starts_with("of ") && text.ends_with(&format!("/{name}\n"))
+    }
+
     pub(crate) fn is_in(&self, paths: &Paths) -> bool {
         let path = &*self.path;
         match paths {

@@ -142,8 +142,14 @@ fn compare(foreign: Foreign, path: &Path, php: &Php) -> Outcome {
             peer::whole(&bytes, &asked.method)
         };
         let (theirs, ours) = (ask(both.foreign), ask(both.flash));
+        // No note makes up for a file that is shown, and is not to be.
+        let is_known = asked.known_hosts.contains(&asked.host);
+        let is_refused = theirs
+            .as_ref()
+            .is_some_and(|of| matches!(of.status, 401 | 403 | 410) || of.status == 404 && is_known);
+        let is_opened = is_refused && ours.as_ref().is_some_and(|of| asked.is_shown_by(&of.body));
         for (of, what) in difference(theirs.as_ref(), ours.as_ref(), asked) {
-            match is_named(&both.imported, asked, of) {
+            match is_named(&both.imported, asked, of) && !is_opened {
                 true => named += 1,
                 false => {
                     *differences

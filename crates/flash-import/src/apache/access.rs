@@ -19,21 +19,34 @@ struct Required {
     is_any: bool,
 }
 
+/// What else keeps clients out.
+const GUARDS: [&str; 3] = ["authtype", "authuserfile", "authbasicprovider"];
+/// Rules that Flash has for whole sites alone.
+const OF_TLS: [&str; 3] = ["sslrequire", "sslrequiressl", "sslverifyclient"];
+
+/// Whether some line keeps clients out.
+pub(super) fn guards(block: &[Directive]) -> bool {
+    let is_guard = |of: &Directive| {
+        [&REQUIRE[..], &OLD, &GUARDS, &OF_TLS].iter().any(|names| names.contains(&&*of.name))
+    };
+    block.iter().any(|of| is_guard(of) || guards(of.block.as_deref().unwrap_or_default()))
+}
+
 /// Adds who may come in. Where a rule is not taken, nobody may.
 pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) {
     let own = at.scope.all_of(&REQUIRE);
     let old = at.scope.all_of(&OLD);
+    let inner = at.scope.levels.get(at.depth..).unwrap_or_default();
+    if let Some(of) = inner.iter().copied().flatten().find(|of| OF_TLS.contains(&&*of.name)) {
+        at.left(of, "Flash asks for TLS and its certificates in whole sites: nobody gets in here");
+        return forbid(settings, of);
+    }
     let Some(first) = own.first().or(old.first()).copied() else { return };
     let satisfies_any = at.scope.word("satisfy").is_some_and(|word| word.eq_ignore_ascii_case("any"));
     let all = match (own.is_empty(), old.is_empty()) {
-        (false, _) => any(at, &own).and_then(|mut required| {
-            let before = if old.is_empty() { Required::default() } else { order(&old)? };
-            required.is_denied |= before.is_denied;
-            required.allow.extend(before.allow);
-            required.deny.extend(before.deny);
-            Some(required)
-        }),
         (true, _) => order(&old),
+        (false, true) => any(at, &own),
+        (false, false) => any(at, &own).zip(order(&old)).and_then(|(own, old)| both(own, old)),
     };
     let all =
         all.map(|of| Required { is_any: of.is_any || satisfies_any && of.log_in && !old.is_empty(), ..of });
@@ -59,6 +72,24 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) {
         at.left(of, "log-ins are those of a file: nobody gets in");
         forbid(settings, of);
     }
+}
+
+/// Both have to hold. `None` if no list of networks says that.
+fn both(one: Required, other: Required) -> Option<Required> {
+    let is_closed = |of: &Required| of.is_denied && of.allow.is_empty();
+    if is_closed(&one) || is_closed(&other) {
+        return Some(Required { is_denied: true, ..Required::default() });
+    }
+    if one.is_denied && other.is_denied || one.is_any || other.is_any {
+        return None;
+    }
+    Some(Required {
+        is_denied: one.is_denied || other.is_denied,
+        allow: [one.allow, other.allow].concat(),
+        deny: [one.deny, other.deny].concat(),
+        log_in: one.log_in || other.log_in,
+        is_any: false,
+    })
 }
 
 fn networks(required: &Required, first: &Directive, settings: &mut Settings) {
@@ -104,6 +135,8 @@ fn any(at: &At<'_, '_>, rules: &[&Directive]) -> Option<Required> {
             Some(before) if next.is_denied && next.allow.is_empty() => before,
             Some(before) if before == Required::default() => before,
             Some(_) if next == Required::default() => next,
+            // What one of them refuses another may admit.
+            Some(before) if !before.deny.is_empty() || !next.deny.is_empty() => return None,
             // Networks beside networks.
             Some(mut before) if before.is_denied && next.is_denied && !before.log_in && !next.log_in => {
                 before.allow.extend(next.allow);
@@ -204,6 +237,10 @@ fn order(rules: &[&Directive]) -> Option<Required> {
     }
     let allow = if is_all("allow") { Vec::new() } else { networks("allow")? };
     let deny = if is_all("deny") { Vec::new() } else { networks("deny")? };
+    // With `allow,deny` a refusal wins, and in Flash the longer network.
+    if order.as_deref() == Some("allow,deny") && !deny.is_empty() && !allow.is_empty() {
+        return None;
+    }
     Some(Required {
         is_denied,
         allow: if is_denied { allow } else { Vec::new() },

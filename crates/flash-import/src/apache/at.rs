@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::directive::Directive;
-use crate::note::{Of, Paths};
+use crate::note::{Of, Paths, Source};
 use crate::scope::Scope;
 
 /// Where directives stand.
@@ -13,8 +13,14 @@ pub(super) struct At<'a, 't> {
     pub(super) url: &'a str,
     /// The requests that they hold for.
     pub(super) concerns: Paths,
+    /// Where its server begins.
+    pub(super) source: &'a Source,
+    /// How many levels are those of servers.
+    pub(super) depth: usize,
     pub(super) server_name: &'a str,
     pub(super) scheme: &'static str,
+    /// Some listener speaks TLS.
+    pub(super) has_tls: bool,
     /// Apache's types, by the ends of names.
     pub(super) types: &'a BTreeMap<String, String>,
 }
@@ -23,10 +29,6 @@ impl At<'_, '_> {
     /// A line that was left out.
     pub(super) fn left(&self, of: &Directive, why: impl Into<String>) {
         self.scope.left(of, why, self.concerns.clone());
-    }
-
-    pub(super) fn left_for(&self, of: &Directive, why: impl Into<String>, paths: Paths) {
-        self.scope.left(of, why, paths);
     }
 
     /// A line that was taken, with a difference.

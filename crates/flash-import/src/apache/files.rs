@@ -64,18 +64,22 @@ fn index(at: &At<'_, '_>, settings: &mut Settings) {
 
 /// `Options`: without a sign they replace what was said before, with one they change it.
 fn options(at: &At<'_, '_>, settings: &mut Settings) {
-    let (mut list, mut views, mut last) = (false, None, None);
+    let (mut list, mut views, mut links, mut last) = (false, None, true, None);
     for of in at.scope.every("options") {
         last = Some(of);
         if of.words.iter().any(|word| !word.starts_with(['+', '-'])) {
-            (list, views) = (false, None);
+            (list, views, links) = (false, None, false);
         }
         for word in &of.words {
             let on = !word.starts_with('-');
             match word.trim_start_matches(['+', '-']).to_ascii_lowercase().as_str() {
                 "indexes" => list = on,
-                "all" => list = true,
-                "none" => list = false,
+                "all" => (list, links) = (true, true),
+                "followsymlinks" => links = on,
+                "symlinksifownermatch" if on => {
+                    let why = "links are followed within the site's folder alone, whoever owns them";
+                    at.scope.differs(&of.source, why, Paths::None, Of::Everything);
+                }
                 "multiviews" => views = on.then_some(of),
                 "includes" | "includesnoexec" if on => at.left(of, "Flash changes no content"),
                 _ => {}
@@ -86,6 +90,8 @@ fn options(at: &At<'_, '_>, settings: &mut Settings) {
         set(settings, "list", Value::Flag(true), Some(of));
         at.scope.differs(&of.source, "listings have another look", Paths::Folders, Of::Everything);
     }
+    let how = if links { "anywhere" } else { "inside" };
+    set(settings, "follow-links", Value::Text(how.into()), last);
     if let Some(of) = views {
         let why = "names have all of their ends: extensions = [\".html\"] lets paths leave one out";
         at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
@@ -304,7 +310,18 @@ fn error_pages(at: &At<'_, '_>, root: &str, settings: &mut Settings) {
         let [status, page, ..] = &of.words[..] else { continue };
         let own = page.rsplit_once('/').filter(|(folder, _)| folder.is_empty() || folder.starts_with('/'));
         match own.map(|(folder, name)| (folder, name.split('.').next().unwrap_or_default())) {
-            Some((folder, name)) if name == status => {
+            Some((folder, name))
+                if name == status && page.rsplit('/').next().is_some_and(|page| page.contains('.')) =>
+            {
+                let other = settings.get("error-pages").map(|of| of.value.clone());
+                if other.is_some_and(|other| other != Value::Text(format!("{root}{folder}"))) {
+                    at.scope.left(
+                        of,
+                        "the pages for errors are those of one folder: copy this one to the other",
+                        Paths::All,
+                    );
+                    continue;
+                }
                 // The root's own 404.html needs no key.
                 if !(folder.is_empty() && status == "404") {
                     set(settings, "error-pages", Value::Text(format!("{root}{folder}")), Some(of));

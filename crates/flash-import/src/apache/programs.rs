@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::at::At;
+use super::sections::{Spot, covered, files};
 use crate::directive::Directive;
-use crate::flash::{Setting, Settings, Value, is_below, set};
-use crate::note::{Of, Paths};
+use crate::flash::{Setting, Settings, Value, is_below, set, set_more};
+use crate::note::{Of, Paths, Source};
 use crate::pattern::{self, Shape};
 
 /// `ProxyPass` of a path.
@@ -15,8 +16,18 @@ pub(super) struct Pass<'t> {
     pub(super) path: String,
     /// `None` for what is not passed on.
     to: Option<&'t str>,
+    /// It stands in a `<Location>`.
+    is_path: bool,
     /// The path was written with a slash at its end.
     has_slash: bool,
+}
+
+impl<'t> Pass<'t> {
+    /// What a rule of mod_rewrite passes on: what follows the prefix stands behind `to`.
+    pub(super) fn of_rule(of: &'t Directive, prefix: &str, to: &'t str) -> Self {
+        let path = prefix.trim_end_matches('/').to_owned();
+        Self { of, path, to: Some(to), is_path: false, has_slash: prefix.ends_with('/') }
+    }
 }
 
 /// Where FastCGI answers, as in `proxy:unix:/run/php/php-fpm.sock|fcgi://localhost/`.
@@ -30,44 +41,112 @@ pub(super) fn fastcgi(handler: &str) -> Option<String> {
     Some(if authority.contains(':') { authority.into() } else { format!("{authority}:9000") })
 }
 
-/// The FastCGI server of scripts by the ends of their names, from `AddHandler` and `ProxyPassMatch`.
-pub(super) fn by_end<'t>(at: &At<'_, 't>) -> Vec<(String, String, &'t Directive)> {
-    let mut found = Vec::new();
-    for of in at.scope.every("addhandler") {
-        let Some((handler, ends)) = of.words.split_first() else { continue };
-        match fastcgi(handler) {
-            Some(address) => found.extend(
-                ends.iter().map(|end| (format!(".{}", end.trim_start_matches('.')), address.clone(), of)),
-            ),
-            None if handler.contains("cgi-script") => {
-                at.scope.left(of, "programs lie in a folder of their own: write cgi", Paths::None);
+/// Whether a handler is that of plain files.
+pub(super) fn is_none(handler: &str) -> bool {
+    ["none", "default-handler"].contains(&&*handler.to_ascii_lowercase())
+}
+
+/// Adds what runs scripts. Of what Flash has no handler for, nobody gets the source. Returns a line that closes the whole spot.
+pub(super) fn handlers<'t>(
+    at: &At<'_, 't>,
+    spot: Spot<'_>,
+    settings: &mut Settings,
+) -> Option<&'t Directive> {
+    for of in files(&at.scope.levels) {
+        let handler =
+            of.block.iter().flatten().rfind(|of| of.name == "sethandler").and_then(|of| of.words.first());
+        if let Some(address) = handler.and_then(|handler| fastcgi(handler)) {
+            at.scope.see_all(of);
+            covered(of).shapes.iter().filter_map(end_of).for_each(|end| run(settings, end, &address, of));
+        }
+    }
+    by_end(at, settings);
+    let is_prefix = spot.name.is_none() && !spot.url.is_empty();
+    let handler = at.scope.last("sethandler").filter(|_| spot.name.is_none());
+    match handler.and_then(|of| of.words.first()) {
+        Some(name) if is_none(name) && is_prefix => {
+            set_more(settings, "no-programs", spot.url, &handler?.source)
+        }
+        Some(name) if is_none(name) => {}
+        Some(name) => match fastcgi(name) {
+            Some(address) => run(settings, if is_prefix { spot.url } else { "/" }, &address, handler?),
+            None => {
+                at.left(handler?, "Flash has no such handler: nobody gets in here");
+                return handler;
             }
-            None if handler.contains("php") => {}
-            None => at.scope.left(of, "Flash has no such handler", Paths::None),
+        },
+        None => {}
+    }
+    let engines = ["php_flag", "php_admin_flag", "php_value"].map(|name| at.scope.every(name)).concat();
+    let is_off = |of: &&&Directive| {
+        let words: Vec<String> = of.words.iter().map(|word| word.to_ascii_lowercase()).collect();
+        words == ["engine", "off"] || words == ["engine", "0"]
+    };
+    if let Some(of) = engines.iter().find(is_off).filter(|_| is_prefix) {
+        set_more(settings, "no-programs", spot.url, &of.source);
+    }
+    let routes = settings.get("fastcgi").map(|of| &of.value);
+    let runs_php = matches!(routes, Some(Value::Table(routes)) if routes.keys().any(|key| key == ".php" || is_below(spot.url, key.trim_end_matches('/'))));
+    if !runs_php {
+        // Another file may say what runs them. Nobody gets their sources.
+        let of = Source { text: "no handler for PHP".into(), ..at.source.clone() };
+        set_more(settings, "deny", "*.php", &of);
+        let why = "nothing here runs PHP: fastcgi = { \".php\" = \"unix:/run/php/php-fpm.sock\" } does, in place of deny";
+        at.scope.everywhere(why, Paths::Has(".php".into()), Of::Everything);
+    }
+    None
+}
+
+fn end_of(shape: &Shape) -> Option<&str> {
+    match shape {
+        Shape::Ends(end) | Shape::Info(end) => Some(end),
+        _ => None,
+    }
+}
+
+/// Scripts by the ends of their names, from `AddHandler`, `AddType` and `ProxyPassMatch`.
+fn by_end(at: &At<'_, '_>, settings: &mut Settings) {
+    let handlers = at.scope.every("addhandler").into_iter();
+    let types = at
+        .scope
+        .every("addtype")
+        .into_iter()
+        .filter(|of| of.words.first().is_some_and(|kind| kind.contains("x-httpd-")));
+    for of in handlers.chain(types) {
+        let Some((handler, ends)) = of.words.split_first() else { continue };
+        let ends = ends.iter().map(|end| format!(".{}", end.trim_start_matches('.')));
+        match fastcgi(handler) {
+            Some(address) => ends.for_each(|end| run(settings, &end, &address, of)),
+            None if ["send-as-is", "type-map", "imap-file", "default-handler"]
+                .contains(&handler.as_str()) =>
+            {
+                at.scope.left(of, "Flash has no such handler", Paths::None);
+            }
+            None => {
+                for end in ends {
+                    let why = format!("nothing here runs names that end in {end}: nobody gets them");
+                    at.scope.left(of, why, Paths::Has(end.clone()));
+                    set_more(settings, "deny", &format!("*{end}"), &of.source);
+                }
+            }
         }
     }
     for of in at.scope.every("proxypassmatch") {
         let [expression, to, ..] = &of.words[..] else { continue };
-        let shapes = pattern::shapes(expression).unwrap_or_default();
-        let ends = shapes.iter().filter_map(|shape| match shape {
-            Shape::Ends(end) | Shape::Info(end) => Some(end.clone()),
-            _ => None,
-        });
-        let mut ends: Vec<String> = ends.collect();
-        ends.dedup();
-        match fastcgi(to).filter(|_| !ends.is_empty()) {
-            Some(address) => {
-                let why = "scripts are found in the site's folder, and run if they are there";
-                at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
-                found.extend(ends.into_iter().map(|end| (end, address.clone(), of)));
-            }
-            None => {
-                let why = "Flash passes on prefixes: write proxy in a place";
-                at.left_for(of, why, super::redirects::matching(expression));
-            }
-        }
+        let (Some(address), Some(ends)) = (fastcgi(to), ends_of(expression)) else { continue };
+        let why = "scripts are found in the site's folder, and run if they are there";
+        at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
+        ends.iter().for_each(|end| run(settings, end, &address, of));
     }
-    found
+}
+
+/// The ends of names that an expression is about, if it is about nothing else.
+pub(super) fn ends_of(expression: &str) -> Option<Vec<String>> {
+    let shapes = pattern::shapes(expression)?;
+    let mut ends: Vec<String> =
+        shapes.iter().map(|shape| end_of(shape).map(str::to_owned)).collect::<Option<_>>()?;
+    ends.dedup();
+    (!ends.is_empty()).then_some(ends)
 }
 
 /// `SetEnv`, which PHP is told.
@@ -110,6 +189,7 @@ pub(super) fn passes<'t>(blocks: &[&'t [Directive]]) -> Vec<Pass<'t>> {
         of,
         path: path.trim_end_matches('/').into(),
         to: (to != "!").then_some(to),
+        is_path: of.name == "proxypass" && of.words.len() < 2 || !of.words[0].starts_with('/'),
         has_slash: path.ends_with('/'),
     };
     let mut passes = Vec::new();
@@ -126,9 +206,11 @@ pub(super) fn passes<'t>(blocks: &[&'t [Directive]]) -> Vec<Pass<'t>> {
     passes
 }
 
-/// What passes a path on: the first line that covers it.
+/// What passes a path on: the last of those that stand in sections, or else the first line that covers it.
 pub(super) fn covering<'p, 't>(passes: &'p [Pass<'t>], url: &str) -> Option<&'p Pass<'t>> {
-    passes.iter().find(|pass| is_below(url, &pass.path)).filter(|pass| pass.to.is_some())
+    let covers = |pass: &&Pass<'_>| is_below(url, &pass.path);
+    let of_path = passes.iter().rev().filter(|pass| pass.is_path).find(covers);
+    of_path.or_else(|| passes.iter().find(covers)).filter(|pass| pass.to.is_some())
 }
 
 /// Sets what an HTTP server needs. Returns whether it is not taken.
@@ -157,6 +239,12 @@ pub(super) fn proxy(
             "Flash passes requests on to HTTP and FastCGI servers: write proxy = \"http://HOST:PORT\"",
         );
         return true;
+    }
+    if servers.iter().any(|server| server.starts_with("https:")) && !at.scope.is_on("sslproxyverify") {
+        at.differs(
+            pass.of,
+            "Flash looks at the server's certificate: proxy-ca names an authority of your own",
+        );
     }
     let base = path.trim_end_matches('/');
     if base != pass.path {
@@ -220,7 +308,7 @@ fn told(at: &At<'_, '_>, settings: &mut Settings) {
     let (mut fields, mut last) = (BTreeMap::new(), None);
     for of in at.scope.every("requestheader") {
         match &of.words[..] {
-            [action, name, ..] if action.eq_ignore_ascii_case("unset") => {
+            [action, name] if action.eq_ignore_ascii_case("unset") => {
                 fields.insert(name.clone(), String::new());
             }
             [action, name, value]
@@ -228,7 +316,15 @@ fn told(at: &At<'_, '_>, settings: &mut Settings) {
             {
                 fields.insert(name.clone(), value.clone());
             }
-            [_, name, ..] if is_told(name) => continue,
+            [action, name, value]
+                if action.eq_ignore_ascii_case("set")
+                    && name.eq_ignore_ascii_case("host")
+                    && !value.contains('%') =>
+            {
+                set(settings, "proxy-host", Value::Text(value.clone()), Some(of));
+                continue;
+            }
+            [_, name, value, ..] if is_told(name) && value.contains("%{") => continue,
             _ => {
                 at.scope.left(of, "Flash fills in no variables: write proxy-header", Paths::None);
                 continue;

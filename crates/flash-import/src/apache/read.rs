@@ -163,7 +163,8 @@ impl Reading<'_> {
         let word = words.first().map_or("", String::as_str);
         let (is_not, plain) = word.strip_prefix('!').map_or((false, word), |plain| (true, plain));
         let holds = match name {
-            "ifmodule" | "ifdirective" | "iffile" | "ifsection" => !is_not,
+            "ifmodule" | "ifdirective" | "ifsection" => !is_not,
+            "iffile" => self.folder.join(plain).exists() != is_not,
             "ifdefine" => self.variables.contains_key(plain) != is_not,
             // 2.4 is meant, whatever its last number.
             "ifversion" => !plain.starts_with('<') && !is_not,

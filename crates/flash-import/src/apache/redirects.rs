@@ -3,12 +3,10 @@
 use super::at::At;
 use crate::directive::Directive;
 use crate::flash::{PlaceName, Setting, Settings, Value, is_below};
-use crate::note::{Of, Paths};
+use crate::note::Paths;
 use crate::pattern::{self, Shape};
 use crate::target::{Known, target};
 
-/// The key of paths that get 404.
-pub(super) const DENIED: &str = "deny";
 const NAMES: [&str; 4] = ["redirect", "redirectmatch", "redirectpermanent", "redirecttemp"];
 
 /// The answers of all lines, the first one first, for parts of the site.
@@ -54,7 +52,11 @@ fn one(at: &At<'_, '_>, of: &Directive) -> Vec<(PlaceName, Settings)> {
     match to {
         None => gone(at, of, path, status),
         Some(to) if of.name == "redirectmatch" => matched(at, of, path, (to, status)),
-        Some(to) => vec![prefixed(at, of, path, (to, status))],
+        Some(to) if words.len() == 1 => {
+            let name = PlaceName::Below(at.url.into());
+            vec![(name, redirect(to.into(), status, of))]
+        }
+        Some(to) => prefixed(at, of, path, (to, status)).into_iter().collect(),
     }
 }
 
@@ -74,15 +76,33 @@ pub(super) fn redirect(to: String, status: u16, of: &Directive) -> Settings {
     Settings::from([("redirect", Setting::new(Value::Named(named), Some(&of.source)))])
 }
 
-fn prefixed(at: &At<'_, '_>, of: &Directive, path: &str, (to, status): (&str, u16)) -> (PlaceName, Settings) {
+fn prefixed(
+    at: &At<'_, '_>,
+    of: &Directive,
+    path: &str,
+    (to, status): (&str, u16),
+) -> Option<(PlaceName, Settings)> {
     let plain = path.trim_end_matches('/');
     // What follows the prefix has the slash that ends it.
-    let begin = if path.ends_with('/') { to.strip_suffix('/').unwrap_or(to) } else { to };
+    let begin = match path.ends_with('/') {
+        true => match to.strip_suffix('/') {
+            Some(begin) => begin,
+            None => {
+                at.scope.left(
+                    of,
+                    "the rest of the path would gain a slash: write a redirect by hand",
+                    Paths::Begins(path.into()),
+                );
+                return None;
+            }
+        },
+        false => to,
+    };
     if path.ends_with('/') && !plain.is_empty() {
         at.scope.prefix_differs(of, path);
     }
     let gap = if plain.is_empty() { "{path}" } else { "{rest}" };
-    (PlaceName::Below(plain.into()), redirect(format!("{begin}{gap}"), status, of))
+    Some((PlaceName::Below(plain.into()), redirect(format!("{begin}{gap}"), status, of)))
 }
 
 fn matched(
@@ -92,7 +112,7 @@ fn matched(
     (to, status): (&str, u16),
 ) -> Vec<(PlaceName, Settings)> {
     let Some(tails) = pattern::tails(expression) else {
-        at.left_for(
+        at.scope.left(
             of,
             "Flash redirects prefixes and single paths: write a place for each",
             matching(expression),
@@ -105,7 +125,7 @@ fn matched(
             Known { server_name: at.server_name, scheme: at.scheme, tail: Some(&tail), adds_query: true };
         match target(to, &known) {
             Ok(to) => parts.push((name_of(at, of, &tail.prefix, is_whole), redirect(to, status, of))),
-            Err(why) => at.left_for(of, format!("{why}: write a redirect by hand"), matching(expression)),
+            Err(why) => at.scope.left(of, format!("{why}: write a redirect by hand"), matching(expression)),
         }
     }
     parts
@@ -128,27 +148,17 @@ fn gone(at: &At<'_, '_>, of: &Directive, path: &str, status: u16) -> Vec<(PlaceN
         "redirectmatch" => names(&pattern::shapes(path).unwrap_or_default()),
         _ => Some(vec![PlaceName::Below(path.trim_end_matches('/').into())]),
     };
-    match (status, names) {
-        (410, Some(names)) if !names.is_empty() => {
-            let gone = Settings::from([("gone", Setting::new(Value::Flag(true), Some(&of.source)))]);
-            names.into_iter().map(|name| (name, gone.clone())).collect()
-        }
-        (403 | 404, Some(names)) if !names.is_empty() => {
-            if status == 403 {
-                at.scope.differs(&of.source, "404 takes the place of 403", matching(path), Of::Everything);
-            }
-            let deny = |name: PlaceName| {
-                let rule = match &name {
-                    PlaceName::Exact(path) | PlaceName::Below(path) => path.clone(),
-                    PlaceName::Ends(end) => format!("*{end}"),
-                };
-                let rules = Value::Texts(vec![rule]);
-                (name, Settings::from([(DENIED, Setting::new(rules, Some(&of.source)))]))
+    match names.filter(|names| !names.is_empty() && status >= 400) {
+        Some(names) => {
+            let answer = match status {
+                410 => ("gone", Value::Flag(true)),
+                _ => ("respond", Value::Named(vec![("status", Value::Number(status.into()))])),
             };
-            names.into_iter().map(deny).collect()
+            let answer = Settings::from([(answer.0, Setting::new(answer.1, Some(&of.source)))]);
+            names.into_iter().map(|name| (name, answer.clone())).collect()
         }
-        _ => {
-            at.left_for(of, "Flash has no such answer: write gone or deny", matching(path));
+        None => {
+            at.scope.left(of, "write respond in a place: these paths stay open", matching(path));
             Vec::new()
         }
     }

@@ -1,9 +1,10 @@
 //! `RewriteRule` in its common forms: front controllers, redirections, refusals, ends that paths leave out.
 
 use super::at::At;
+use super::programs::{self, Pass};
 use super::redirects::{matching, name_of, names, redirect, status};
 use crate::directive::Directive;
-use crate::flash::{PlaceName, Setting, Settings, Value, forbid, set};
+use crate::flash::{PlaceName, Setting, Settings, Value, forbid, set, set_more};
 use crate::hosts::{Answers, HostRedirect};
 use crate::note::{Of, Paths};
 use crate::pattern::{self, Shape, Tail};
@@ -13,17 +14,27 @@ use crate::target::{Known, target};
 struct Rule<'r> {
     of: &'r Directive,
     conditions: Vec<Condition<'r>>,
+    /// One of several conditions is enough.
+    has_or: bool,
     pattern: &'r str,
     to: &'r str,
     flags: Vec<(String, Option<&'r str>)>,
+    /// The value of `RewriteBase`.
+    base: Option<&'r str>,
+    /// A rule before this one lets paths of files pass.
+    files_pass: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition<'r> {
-    /// The path has no file, or no folder.
+    /// The path has no file.
     NoFile,
-    /// The path has one.
+    /// The path has no folder, or is no link.
+    NoFolder,
+    /// The path has a file.
     File,
+    /// The path has a folder.
+    Folder,
     /// The path has a file with this end.
     FileWithEnd(&'r str),
     WithoutTls,
@@ -33,9 +44,14 @@ enum Condition<'r> {
     },
     /// Some paths are left alone.
     Except(&'r str),
+    /// These paths are meant.
+    Path(&'r str),
     Authorization,
     /// The path ends in a slash.
     Slash,
+    /// Who asks.
+    Client,
+    /// What a client says of itself.
     Other,
 }
 
@@ -47,27 +63,46 @@ pub(super) fn settings(
     settings: &mut Settings,
     answers: &mut Answers,
 ) {
-    let is_on = |of: &Directive| of.words.first().is_some_and(|word| word.eq_ignore_ascii_case("on"));
-    let mut conditions = Vec::new();
-    let mut engine = false;
+    let mut conditions: Vec<(Condition<'_>, bool)> = Vec::new();
+    let is_on = is_on(at, block, base);
+    let rewrite_base = block.iter().rfind(|of| of.name == "rewritebase").and_then(|of| of.words.first());
+    let mut files_pass = false;
     for of in block {
         match &*of.name {
-            "rewriteengine" => engine = is_on(of),
-            "rewritecond" => conditions.push(condition(&of.words)),
+            "rewritecond" => conditions.push((condition(&of.words), is_or(&of.words))),
             "rewriterule" => {
-                let rule = rule(of, std::mem::take(&mut conditions));
-                if let (true, Some(rule)) = (engine, rule) {
+                let conditions = std::mem::take(&mut conditions);
+                if let (true, Some(mut rule)) = (is_on, rule(of, conditions)) {
+                    (rule.base, rule.files_pass) =
+                        (rewrite_base.map(|base| base.trim_end_matches('/')), files_pass);
+                    files_pass |= rule.lets_files_pass();
                     one(at, &rule, base, settings, answers);
                 }
             }
-            "rewritebase" | "rewriteoptions" => {}
+            "rewriteengine" | "rewritebase" => {}
             _ => continue,
         }
         at.scope.context.see(of);
     }
 }
 
-fn rule<'r>(of: &'r Directive, conditions: Vec<Condition<'r>>) -> Option<Rule<'r>> {
+/// The state of the engine is inherited by folders.
+fn is_on(at: &At<'_, '_>, block: &[Directive], base: Option<&str>) -> bool {
+    let levels = match base {
+        Some(_) => at.scope.levels.get(at.depth..).unwrap_or_default().to_vec(),
+        None => vec![block],
+    };
+    let last = levels.into_iter().flatten().rfind(|of| of.name == "rewriteengine");
+    last.is_some_and(|of| of.words.first().is_some_and(|word| word.eq_ignore_ascii_case("on")))
+}
+
+fn is_or(words: &[String]) -> bool {
+    words.get(2).is_some_and(|flags| {
+        flags.trim_matches(['[', ']']).split(',').any(|flag| ["OR", "or", "ornext"].contains(&flag.trim()))
+    })
+}
+
+fn rule<'r>(of: &'r Directive, conditions: Vec<(Condition<'r>, bool)>) -> Option<Rule<'r>> {
     let [pattern, to, flags @ ..] = &of.words[..] else { return None };
     let flags = flags.first().map_or("", |flags| flags.trim_matches(['[', ']']));
     let flags = flags.split(',').map(|flag| {
@@ -75,7 +110,9 @@ fn rule<'r>(of: &'r Directive, conditions: Vec<Condition<'r>>) -> Option<Rule<'r
             flag.trim().split_once('=').map_or((flag.trim(), None), |(name, value)| (name, Some(value)));
         (name.to_ascii_uppercase(), value)
     });
-    Some(Rule { of, conditions, pattern, to, flags: flags.collect() })
+    let has_or = conditions.iter().any(|(_, is_or)| *is_or);
+    let conditions = conditions.into_iter().map(|(condition, _)| condition).collect();
+    Some(Rule { of, conditions, has_or, pattern, to, flags: flags.collect(), base: None, files_pass: false })
 }
 
 fn condition(words: &[String]) -> Condition<'_> {
@@ -94,8 +131,10 @@ fn condition(words: &[String]) -> Condition<'_> {
         .contains(&test)
     };
     match (test.as_str(), plain) {
-        (test, "-f" | "-d" | "-l" | "-s" | "-F") if file(test) && is_not => Condition::NoFile,
-        (test, "-f" | "-d" | "-l" | "-s" | "-F") if file(test) => Condition::File,
+        (test, "-f" | "-s" | "-F") if file(test) && is_not => Condition::NoFile,
+        (test, "-d" | "-l") if file(test) && is_not => Condition::NoFolder,
+        (test, "-f" | "-s" | "-F") if file(test) => Condition::File,
+        (test, "-d" | "-l") if file(test) => Condition::Folder,
         (test, "-f" | "-s") if !is_not => match test.rsplit_once('.') {
             Some((path, end)) if file(path.trim_end_matches('\\')) && !end.contains(['/', '}']) => {
                 Condition::FileWithEnd(end)
@@ -114,11 +153,28 @@ fn condition(words: &[String]) -> Condition<'_> {
         ("%{HTTP:Authorization}", _) => Condition::Authorization,
         ("%{REQUEST_URI}", "(.+)/$" | "/$" | "^(.+)/$" | "^(.*)/$") if !is_not => Condition::Slash,
         ("%{REQUEST_URI}", _) if is_not => Condition::Except(plain),
+        ("%{REQUEST_URI}", _) => Condition::Path(plain),
+        ("%{REMOTE_ADDR}" | "%{REMOTE_HOST}" | "%{REMOTE_USER}" | "%{SSL:SSL_CLIENT_VERIFY}", _) => {
+            Condition::Client
+        }
         _ => Condition::Other,
     }
 }
 
 impl Rule<'_> {
+    /// Whether no later rule comes to the path of a file.
+    fn lets_files_pass(&self) -> bool {
+        let of_files = |of: &Condition<'_>| matches!(of, Condition::File | Condition::Folder);
+        let is_end = self.has(&["L", "LAST", "END"]);
+        let alone = self.has_or || self.conditions.len() == 1;
+        self.to == "-"
+            && is_end
+            && alone
+            && self.is_all()
+            && self.only(of_files)
+            && self.conditions.contains(&Condition::File)
+    }
+
     fn has(&self, names: &[&str]) -> bool {
         self.flags.iter().any(|(name, _)| names.contains(&&**name))
     }
@@ -127,7 +183,7 @@ impl Rule<'_> {
         self.flags.iter().find(|(name, _)| names.contains(&&**name)).map(|(_, value)| *value)
     }
 
-    fn only(&self, is: fn(&Condition<'_>) -> bool) -> bool {
+    fn only(&self, is: impl Fn(&Condition<'_>) -> bool) -> bool {
         self.conditions.iter().all(is)
     }
 
@@ -158,7 +214,10 @@ impl Rule<'_> {
         let plain = self.to.strip_prefix("%{DOCUMENT_ROOT}").unwrap_or(self.to);
         match plain.starts_with('/') {
             true => plain.into(),
-            false => format!("{}/{}", base.unwrap_or_default(), plain.trim_start_matches("./")),
+            false => {
+                let base = self.base.filter(|_| base.is_some()).or(base).unwrap_or_default();
+                format!("{base}/{}", plain.trim_start_matches("./"))
+            }
         }
     }
 }
@@ -169,13 +228,61 @@ fn one(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut Sett
         let why = "names are compared with their case";
         at.scope.differs(&rule.of.source, why, Paths::Capitals, Of::Everything);
     }
-    match rule.value(&["R", "REDIRECT"]) {
+    let is_of_entrance = |of: &Condition<'_>| matches!(of, Condition::WithoutTls | Condition::Host { .. });
+    if rule.has_or && rule.only(is_of_entrance) {
+        // Each for itself.
+        for condition in &rule.conditions {
+            let (conditions, flags) = (vec![condition.clone()], rule.flags.clone());
+            one(at, &Rule { conditions, flags, has_or: false, ..*rule }, base, settings, answers);
+        }
+        return;
+    }
+    let sends = rule.value(&["R", "REDIRECT"]).map(|value| value.map_or(Some(302), status));
+    match sends {
         _ if rule.to.starts_with("${") => mapped(at, rule, base, settings),
-        _ if rule.has(&["P", "PROXY"]) => at.left_for(rule.of, "write proxy in a place", covered(rule, base)),
+        _ if rule.has(&["P", "PROXY"]) => passed(at, rule, base, settings, answers),
         _ if rule.to == "-" => refused(at, rule, base, settings, answers),
-        Some(value) => redirected(at, rule, base, value.map_or(Some(302), status), answers, settings),
+        _ if rule.has_or || rule.has(&["C", "CHAIN", "S", "SKIP"]) => left(at, rule, base, settings),
+        Some(status) => redirected(at, rule, base, status, answers, settings),
         None if is_url => redirected(at, rule, base, Some(302), answers, settings),
         None => internal(at, rule, base, settings, answers),
+    }
+}
+
+/// Requests that are passed on to an HTTP server.
+fn passed(
+    at: &At<'_, '_>,
+    rule: &Rule<'_>,
+    base: Option<&str>,
+    settings: &mut Settings,
+    answers: &mut Answers,
+) {
+    if rule.to.starts_with("ws://") || rule.to.starts_with("wss://") {
+        // Flash passes WebSockets on with all else.
+        return;
+    }
+    let of_files = |of: &Condition<'_>| matches!(of, Condition::NoFile | Condition::NoFolder);
+    let has_no_file = rule.conditions.contains(&Condition::NoFile) || rule.files_pass;
+    let tails =
+        pattern::tails(&rule.expression(base)).filter(|tails| tails.len() == 1 && rule.only(of_files));
+    let to =
+        rule.to.strip_suffix("$1").or(rule.to.strip_suffix("%{REQUEST_URI}")).or(rule.to.strip_suffix("$0"));
+    match (tails.as_deref(), to) {
+        (Some([(tail, false)]), Some(to)) if !to.contains(['$', '%']) => {
+            let pass = Pass::of_rule(rule.of, &tail.prefix, to);
+            let mut part = settings.clone();
+            let is_left = programs::proxy(at, &pass, &[], &mut part);
+            if is_left {
+                forbid(&mut part, rule.of);
+            } else if has_no_file {
+                set(&mut part, "fallback", Value::Text("proxy".into()), Some(rule.of));
+            }
+            match tail.prefix.len() <= 1 {
+                true => *settings = part,
+                false => answers.parts.push((name_of(at, rule.of, &tail.prefix, false), part)),
+            }
+        }
+        _ => left(at, rule, base, settings),
     }
 }
 
@@ -195,7 +302,7 @@ fn mapped(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut S
                 at.scope.differs(&rule.of.source, why, Paths::All, Of::Status);
             }
         }
-        None => at.left_for(
+        None => at.scope.left(
             rule.of,
             "Flash redirects single paths by a file of text: write redirects",
             covered(rule, base),
@@ -219,41 +326,76 @@ fn refused(
     settings: &mut Settings,
     answers: &mut Answers,
 ) {
-    let (forbids, gone) = (rule.has(&["F", "FORBIDDEN"]), rule.has(&["G", "GONE"]));
-    if !forbids && !gone {
+    let gone = rule.has(&["G", "GONE"]);
+    let status = rule.value(&["R", "REDIRECT"]).flatten().and_then(status).filter(|status| *status >= 400);
+    if !gone && !rule.has(&["F", "FORBIDDEN"]) && status.is_none() {
         let is_harmless = rule.has(&["E", "ENV"])
-            || rule.only(|of| matches!(of, Condition::File)) && !rule.conditions.is_empty()
+            || rule.lets_files_pass()
+            || rule.only(|of| matches!(of, Condition::File | Condition::Folder))
+                && !rule.conditions.is_empty()
             || rule.pattern.ends_with("\\.php$") && rule.conditions.is_empty();
         if !is_harmless {
-            at.left_for(
-                rule.of,
-                "Flash changes no paths here anyway: look at what follows",
-                covered(rule, base),
-            );
+            let why = "the rules behind it hold for these paths, too";
+            at.scope.left(rule.of, why, covered(rule, base));
         }
         return;
     }
-    let shapes = pattern::shapes(&rule.expression(base));
-    match shapes.as_deref().and_then(names).filter(|names| rule.conditions.is_empty() && !names.is_empty()) {
-        Some(names) => {
-            for shape in shapes.iter().flatten() {
-                if let Shape::Begins(prefix) = shape {
-                    at.scope.prefix_differs(rule.of, prefix);
-                }
+    // What clients say of themselves keeps nobody out.
+    if rule.conditions.contains(&Condition::Other) {
+        let why = "Flash has no conditions about what clients send: nobody is refused";
+        return at.scope.left(rule.of, why, covered(rule, base));
+    }
+    let mut refusal = Settings::new();
+    match gone {
+        true => set(&mut refusal, "gone", Value::Flag(true), Some(rule.of)),
+        false => forbid(&mut refusal, rule.of),
+    }
+    let path = rule.conditions.iter().find_map(|of| match of {
+        Condition::Path(path) => Some(*path),
+        _ => None,
+    });
+    if rule.is_all() && path.is_none() {
+        return settings.extend(refusal);
+    }
+    let expression = path
+        .map_or_else(|| rule.expression(base), str::to_owned)
+        .replace("[^/]+", ".*")
+        .replace("[^/]*", ".*");
+    let is_anywhere = !expression.starts_with('^') && base.is_some_and(|base| !base.is_empty());
+    let (shapes, is_all) = pattern::known_shapes(&expression);
+    for shape in shapes {
+        match &shape {
+            Shape::Ends(end) | Shape::Info(end) if is_anywhere => {
+                set_more(settings, "deny", &format!("*{end}"), &rule.of.source)
             }
-            let mut refusal = Settings::new();
-            match gone {
-                true => set(&mut refusal, "gone", Value::Flag(true), Some(rule.of)),
-                false => forbid(&mut refusal, rule.of),
+            Shape::BelowEnds(path, end) if end == ".php" => {
+                set_more(settings, "no-programs", path, &rule.of.source)
             }
-            answers.parts.extend(names.into_iter().map(|name| (name, refusal.clone())));
+            Shape::InEnds(folder, end) if end == ".php" => {
+                set_more(settings, "no-programs", folder, &rule.of.source)
+            }
+            Shape::BelowEnds(path, _) => {
+                answers.parts.push((PlaceName::Below(path.clone()), refusal.clone()))
+            }
+            Shape::Name(name) => set_more(settings, "deny", name, &rule.of.source),
+            Shape::Begins(prefix) => {
+                at.scope.prefix_differs(rule.of, prefix);
+                answers
+                    .parts
+                    .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone())));
+            }
+            Shape::Hidden(_) => {}
+            _ => answers
+                .parts
+                .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone()))),
         }
-        None if rule.conditions.is_empty() && matches!(shapes.as_deref(), Some([Shape::Hidden(_)])) => {
-            let why = "404 takes the place of 403";
-            at.scope.differs(&rule.of.source, why, Paths::Has("/.".into()), Of::Everything);
+    }
+    let why = "404 or 403 takes the place of the other, and all that the rule's conditions leave out is refused, too";
+    match is_all {
+        true => at.scope.differs(&rule.of.source, why, matching(&expression), Of::Everything),
+        false => {
+            at.scope.left(rule.of, "write deny in a place: these paths stay open", matching(&expression))
         }
-        None if rule.conditions.is_empty() && rule.is_all() => forbid(settings, rule.of),
-        None => at.left_for(rule.of, "write deny in a place", covered(rule, base)),
     }
 }
 
@@ -266,34 +408,49 @@ fn redirected(
     settings: &mut Settings,
 ) {
     let Some(status) = status.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
-        return at.left_for(rule.of, "Flash has no such answer", covered(rule, base));
+        return at.scope.left(rule.of, "Flash has no such answer", covered(rule, base));
     };
     let hosts: Vec<_> = rule.conditions.iter().filter(|of| matches!(of, Condition::Host { .. })).collect();
     let is_insecure = rule.conditions.contains(&Condition::WithoutTls);
     let is_plain = rule.only(|of| {
         matches!(
             of,
-            Condition::WithoutTls | Condition::Host { .. } | Condition::Except(_) | Condition::NoFile
+            Condition::WithoutTls
+                | Condition::Host { .. }
+                | Condition::Except(_)
+                | Condition::NoFile
+                | Condition::NoFolder
         )
     });
     match (&hosts[..], is_insecure) {
         _ if !is_plain && rule.conditions.contains(&Condition::Slash) => {
             let why = "a path with a slash at its end is a folder's: such paths are not redirected";
-            at.left_for(rule.of, why, Paths::Any(vec![Paths::Ends("/".into()), Paths::Missing]));
+            at.scope.left(rule.of, why, Paths::Any(vec![Paths::Ends("/".into()), Paths::Missing]));
         }
         _ if !is_plain => {
-            at.left_for(rule.of, "Flash has no such condition: write sites and places", covered(rule, base))
+            at.scope.left(rule.of, "Flash has no such condition: write sites and places", covered(rule, base))
         }
-        ([], true) if rule.is_all() && rule.to.starts_with("https://") => {
-            let required = Setting::new(Value::Text("required".into()), Some(&rule.of.source));
-            answers.https = Some(required);
-            at.scope.differs(&rule.of.source, "the status is 308", Paths::Insecure, Of::Everything);
+        ([] | [Condition::Host { .. }], true) if rule.is_all() && rule.to.starts_with("https://") => {
+            match at.has_tls {
+                true => {
+                    let required = Setting::new(Value::Text("required".into()), Some(&rule.of.source));
+                    answers.https = Some(required);
+                    at.scope.differs(&rule.of.source, "the status is 308", Paths::Insecure, Of::Everything);
+                }
+                false => at.scope.left(
+                    rule.of,
+                    "no listener here speaks TLS: what ends it may redirect",
+                    Paths::Insecure,
+                ),
+            }
         }
         ([], false) => parts(at, rule, base, status, answers, settings),
         ([Condition::Host { pattern, is_not }], _) if rule.is_all() => {
             of_host(at, rule, (pattern, *is_not), status, answers);
         }
-        _ => at.left_for(rule.of, "Flash has no such condition: write sites and places", covered(rule, base)),
+        _ => {
+            at.scope.left(rule.of, "Flash has no such condition: write sites and places", covered(rule, base))
+        }
     }
 }
 
@@ -308,7 +465,7 @@ fn parts(
 ) {
     let expression = rule.expression(base);
     let Some(tails) = pattern::tails(&expression) else {
-        return at.left_for(
+        return at.scope.left(
             rule.of,
             "Flash redirects prefixes and single paths: write a place for each",
             matching(&expression),
@@ -316,7 +473,7 @@ fn parts(
     };
     for of in &rule.conditions {
         let why = "the redirection holds for all paths below the prefix";
-        if *of != Condition::NoFile {
+        if !matches!(of, Condition::NoFile | Condition::NoFolder) {
             at.scope.differs(&rule.of.source, why, covered(rule, base), Of::Everything);
         } else {
             at.scope.differs(&rule.of.source, why, Paths::Not(Box::new(Paths::Missing)), Of::Everything);
@@ -325,7 +482,7 @@ fn parts(
     for (tail, is_whole) in tails {
         match to(at, rule, base, Some(&tail), None) {
             Err(why) => {
-                return at.left_for(
+                return at.scope.left(
                     rule.of,
                     format!("{why}: write a redirect by hand"),
                     matching(&expression),
@@ -397,7 +554,7 @@ fn of_host(
         return match is_name(begin) {
             // The site has no such name.
             true => {}
-            false => at.left_for(rule.of, "write a site for these hosts, with redirect", Paths::All),
+            false => at.scope.left(rule.of, "write a site for these hosts, with redirect", Paths::All),
         };
     }
     let is_one = begin == plain && !begin.ends_with('.');
@@ -409,7 +566,7 @@ fn of_host(
                     HostRedirect { hosts: vec![host], is_except: is_one && is_not, redirect }
                 }))
             }
-            Err(why) => at.left_for(rule.of, format!("{why}: write a site for the host"), Paths::All),
+            Err(why) => at.scope.left(rule.of, format!("{why}: write a site for the host"), Paths::All),
         }
     }
 }
@@ -425,10 +582,14 @@ fn internal(
     let path = rule.path(base);
     let (plain, query) = path.split_once('?').map_or((&*path, ""), |(plain, query)| (plain, query));
     let front = plain.strip_suffix("/$1").or(plain.strip_suffix("/$0")).unwrap_or(plain);
-    let has_file = |of: &Condition<'_>| matches!(of, Condition::NoFile | Condition::Except(_));
+    let has_file =
+        |of: &Condition<'_>| matches!(of, Condition::NoFile | Condition::NoFolder | Condition::Except(_));
+    let is_for_missing = rule.files_pass || rule.conditions.contains(&Condition::NoFile);
     let root = settings.get("root").map(|of| of.value.clone());
     match &rule.conditions[..] {
-        [.., Condition::FileWithEnd(end)] if front.contains('$') || front.contains('%') => {
+        [.., Condition::FileWithEnd(end)]
+            if (front.contains('$') || front.contains('%')) && *end != "php" =>
+        {
             let all = settings
                 .entry("extensions")
                 .or_insert(Setting::new(Value::Texts(Vec::new()), Some(&rule.of.source)));
@@ -440,10 +601,7 @@ fn internal(
         }
         // WordPress and others give everything without a file to one script.
         conditions
-            if !conditions.is_empty()
-                && rule.only(has_file)
-                && rule.is_all()
-                && !front.contains(['$', '%']) =>
+            if is_for_missing && rule.only(has_file) && rule.is_all() && !front.contains(['$', '%']) =>
         {
             set(settings, "fallback", Value::Text(front.into()), Some(rule.of));
             let why = "the fallback answers for a folder without an index, too, and for paths below a file";
@@ -470,7 +628,7 @@ fn internal(
         }
         [] if !plain.contains(['$', '%']) => match pattern::shapes(&rule.expression(base)).as_deref() {
             Some([Shape::Exact(from)]) => {
-                let mut single = settings.clone();
+                let mut single = Settings::new();
                 set(&mut single, "fallback", Value::Text(plain.into()), Some(rule.of));
                 answers.parts.push((PlaceName::Exact(from.clone()), single));
                 if !query.is_empty() {
@@ -478,14 +636,23 @@ fn internal(
                     at.scope.differs(&rule.of.source, why, Paths::Exact(from.clone()), Of::Everything);
                 }
             }
-            _ => left(at, rule, base),
+            _ => left(at, rule, base, settings),
         },
-        _ => left(at, rule, base),
+        _ => left(at, rule, base, settings),
     }
 }
 
-fn left(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>) {
+/// A rule that is not taken. If a program was to answer in place of all files, nobody gets these.
+fn left(at: &At<'_, '_>, rule: &Rule<'_>, base: Option<&str>, settings: &mut Settings) {
+    let is_for_missing = rule.files_pass || rule.conditions.contains(&Condition::NoFile) && !rule.has_or;
+    let is_of_all = rule.is_all() || rule.pattern.starts_with('!');
+    let changes_paths = !rule.to.contains("://") || rule.has(&["P", "PROXY"]);
+    if is_of_all && changes_paths && !is_for_missing && rule.value(&["R", "REDIRECT"]).is_none() {
+        forbid(settings, rule.of);
+        let why = "what answers all of this in place of files has no counterpart: nobody gets in until you write fallback or proxy";
+        return at.scope.left(rule.of, why, at_all(base));
+    }
     let why =
         "Flash does not change paths: let the script read REQUEST_URI, or name the file as its requests do";
-    at.left_for(rule.of, why, covered(rule, base));
+    at.scope.left(rule.of, why, covered(rule, base));
 }

@@ -1,6 +1,5 @@
 //! What stands above the sites: listeners, user, logs, times.
 
-use super::at::At;
 use crate::directive::Directive;
 use crate::flash::{Setting, Settings, Value, set};
 use crate::hosts::{self, Block, Listen};
@@ -37,9 +36,7 @@ const NOTHING_TO_SET: &[&str] = &[
     "serverlimit",
     "maxclients",
     "maxrequestsperchild",
-    "accessfilename",
     "allowoverride",
-    "allowoverridelist",
     "enablesendfile",
     "enablemmap",
     "usecanonicalname",
@@ -94,7 +91,6 @@ const NOTHING_TO_SET: &[&str] = &[
     "documentroot",
     "authname",
     "authtype",
-    "satisfy",
     "acceptpathinfo",
     "allowencodedslashes",
     "mergeslashes",
@@ -111,8 +107,6 @@ const NOTHING_TO_SET: &[&str] = &[
     "limitrequestfieldsize",
     "limitrequestline",
     "brotlicompressionquality",
-    "directory",
-    "location",
     "proxyiobuffersize",
     "rewriteengine",
     "rewritemap",
@@ -121,7 +115,6 @@ const NOTHING_TO_SET: &[&str] = &[
     "listen",
     "user",
     "group",
-    "requestheader",
     "expiresactive",
     "setenvif",
 ];
@@ -183,9 +176,7 @@ pub(super) fn of_host(addresses: &[String], listens: &[(String, bool)], is_tls: 
     for text in addresses {
         let own = address(text);
         let covered = listens.iter().map(|(at, _)| at.clone()).filter(|at| {
-            *at == own
-                || (own.starts_with(':') || at.starts_with(':')) && port(at) == port(&own)
-                || text.ends_with(":*")
+            *at == own || own.starts_with(':') && port(at) == port(&own) || text.ends_with(":*")
         });
         let covered: Vec<String> = covered.collect();
         let all = if covered.is_empty() { vec![own] } else { covered };
@@ -198,12 +189,10 @@ pub(super) fn of_host(addresses: &[String], listens: &[(String, bool)], is_tls: 
     found
 }
 
-pub(super) fn settings(at: &At<'_, '_>, blocks: &[Block<'_>], scopes: &[Scope<'_>]) -> Settings {
-    let main = at.scope;
+pub(super) fn settings(main: &Scope<'_>, blocks: &[Block<'_>], scopes: &[Scope<'_>]) -> Settings {
     let mut settings = Settings::new();
     let listens = hosts::listeners(blocks.iter().flat_map(|block| &block.listens));
     set(&mut settings, "listen", Value::Texts(listens), main.last("listen"));
-    settings.insert("follow-links", Setting::new(Value::Text("anywhere".into()), None));
     if let Some((of, user)) = main.last("user").and_then(|of| Some((of, of.words.first()?))) {
         let group = main.word("group").map(|group| format!(":{group}")).unwrap_or_default();
         set(&mut settings, "user", Value::Text(format!("{user}{group}")), Some(of));
@@ -216,10 +205,10 @@ pub(super) fn settings(at: &At<'_, '_>, blocks: &[Block<'_>], scopes: &[Scope<'_
     }
     logs(main, scopes, &mut settings);
     proxies(main, &mut settings);
-    let folders =
-        main.last("userdir").filter(|of| of.words.first().is_some_and(|word| word == "public_html"));
-    if let Some(of) = folders {
-        set(&mut settings, "user-dirs", Value::Flag(true), Some(of));
+    let folders = main.every("userdir").into_iter();
+    for of in folders.filter(|of| of.words.first().is_some_and(|word| word != "disabled")) {
+        let why = "users' folders have guards of their own: look at them, and write user-dirs = true";
+        main.left(of, why, Paths::Begins("/~".into()));
     }
     settings
 }
@@ -269,6 +258,9 @@ fn proxies(main: &Scope<'_>, settings: &mut Settings) {
         set(settings, "trusted-proxies", Value::Texts(trusted), Some(of));
     }
     let field = main.last("remoteipheader");
+    if let Some(of) = field.filter(|_| lines.is_empty()) {
+        main.left(of, "write trusted-proxies: without them, a field is nobody's word", Paths::All);
+    }
     if let Some(of) =
         field.filter(|of| !of.words.iter().any(|word| word.eq_ignore_ascii_case("x-forwarded-for")))
     {
@@ -279,14 +271,15 @@ fn proxies(main: &Scope<'_>, settings: &mut Settings) {
 /// The certificates of a virtual host.
 pub(super) fn tls(scope: &Scope<'_>) -> Settings {
     let mut settings = Settings::new();
-    let pairs: Vec<_> =
-        scope.all("sslcertificatefile").into_iter().zip(scope.all("sslcertificatekeyfile")).collect();
+    let (certificates, keys) = (scope.all("sslcertificatefile"), scope.all("sslcertificatekeyfile"));
     let text = |of: &Directive| Value::Text(of.words.first().cloned().unwrap_or_default());
-    let mut values: Vec<Value> = pairs
-        .iter()
-        .map(|(certificate, key)| Value::Named(vec![("certificate", text(certificate)), ("key", text(key))]))
-        .collect();
-    let from = pairs.first().map(|(certificate, _)| *certificate);
+    // A certificate's file may have its key, too.
+    let pair = |(at, certificate): (usize, &&Directive)| {
+        let key = keys.get(at).unwrap_or(certificate);
+        Value::Named(vec![("certificate", text(certificate)), ("key", text(key))])
+    };
+    let mut values: Vec<Value> = certificates.iter().enumerate().map(pair).collect();
+    let from = certificates.first().copied();
     match values.len() {
         0 => {}
         1 => set(&mut settings, "tls", values.remove(0), from),
@@ -299,8 +292,11 @@ pub(super) fn tls(scope: &Scope<'_>) -> Settings {
         Some("optional" | "optional_no_ca") => Some("asked"),
         _ => None,
     };
-    if let (Some(of), Some(how)) = (scope.last("sslcacertificatefile"), how) {
-        set(&mut settings, "client-ca", text(of), Some(of));
+    if let Some(how) = how {
+        if let Some(of) = scope.last("sslcacertificatefile") {
+            set(&mut settings, "client-ca", text(of), Some(of));
+        }
+        // Without authorities, a check says so, and nobody gets in.
         set(&mut settings, "client-certificate", Value::Text(how.into()), verifies);
     }
     settings

@@ -1,21 +1,31 @@
-//! A virtual host with its folders and paths, as a site with places.
+//! A virtual host with its folders, files and paths, as a site with places.
+//!
+//! Each place is worked out for itself, with all that Apache would merge for a request there. What it shares with its site is left
+//! out later.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::at::At;
+use super::closed::Closed;
 use super::programs::{self, Pass};
-use super::redirects::{self, matching};
-use super::sections::{Covered, Htaccess, Sections, covered, file_name, plain_folder, within};
-use super::{access, files, rewrite};
+use super::sections::{
+    Alias, FileName, Htaccess, Sections, Spot, covered, files as files_of, plain_folder, within,
+};
+use super::{access, files, redirects, rewrite};
 use crate::directive::Directive;
-use crate::flash::{ANSWERS, EVERYBODY, Place, PlaceName, Setting, Settings, Site, Value, set, set_more};
+use crate::flash::{
+    ANSWERS, EVERYBODY, Place, PlaceName, Setting, Settings, Site, Value, forbid, is_below, set, set_more,
+};
 use crate::hosts::{Answers, Block};
 use crate::note::{Of, Paths};
-use crate::pattern::{self, Shape};
+use crate::pattern::Shape;
 use crate::scope::Scope;
 
 /// Where Debian's Apache looks without `DocumentRoot`.
 const DEFAULT_ROOT: &str = "/var/www/html";
+/// Keys that keep clients out.
+const GUARDS: [&str; 4] = ["allow", "deny", "auth", "satisfy"];
 
 /// A site that is worked out, before its places leave out what they inherit.
 pub(super) struct Draft<'t> {
@@ -23,73 +33,106 @@ pub(super) struct Draft<'t> {
     pub(super) answers: Answers,
     scope: &'t Scope<'t>,
     sections: Sections<'t>,
-    server_name: &'t str,
-    scheme: &'static str,
-    types: &'t BTreeMap<String, String>,
+    host: Host<'t>,
     root: String,
+    aliases: Vec<Alias<'t>>,
     passes: Vec<Pass<'t>>,
-    /// Rules of Cache-Control with their values, what wins first.
-    cache: Vec<(String, String)>,
+    closed: Closed<'t>,
+    /// Rules of Cache-Control: which kind wins, and what they cover.
+    cache: Vec<(Rank, String, String)>,
 }
 
-/// A folder under a path, which is no part of what lies above it.
-struct Folder<'t> {
-    url: String,
-    folder: String,
-    of: &'t Directive,
+/// What is known of the virtual host.
+#[derive(Clone, Copy)]
+pub(super) struct Host<'t> {
+    pub(super) block: &'t Block<'t>,
+    pub(super) types: &'t BTreeMap<String, String>,
+    /// Some listener speaks TLS.
+    pub(super) has_tls: bool,
 }
 
-pub(super) fn draft<'t>(
-    block: &'t Block<'t>,
-    scope: &'t Scope<'t>,
-    htaccess: &'t Htaccess,
-    types: &'t BTreeMap<String, String>,
-) -> Draft<'t> {
+/// Paths win over names, and those over folders.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Path,
+    Name,
+    Folder,
+}
+
+pub(super) fn draft<'t>(host: Host<'t>, scope: &'t Scope<'t>, htaccess: &'t Htaccess) -> Draft<'t> {
     let sections = Sections { servers: scope.levels.clone(), htaccess };
     let root = scope.last("documentroot").and_then(|of| of.words.first());
-    let is_tls = block.listens.iter().any(|listen| listen.is_tls);
+    let root = plain_folder(root.map_or(DEFAULT_ROOT, String::as_str)).to_owned();
     let site = Site {
         names: scope.hosts.clone(),
         own: Settings::new(),
         places: Vec::new(),
-        sources: vec![block.of.source.clone()],
+        sources: vec![host.block.of.source.clone()],
     };
+    let aliases = aliases(scope);
+    let closed = Closed::of(scope, &sections, &root, &aliases);
     let mut draft = Draft {
         site,
         answers: Answers::default(),
         scope,
-        server_name: block.names.first().map_or("", String::as_str),
-        scheme: if is_tls { "https" } else { "http" },
-        types,
-        root: plain_folder(root.map_or(DEFAULT_ROOT, String::as_str)).to_owned(),
+        host,
         passes: programs::passes(&scope.levels.iter().rev().copied().collect::<Vec<_>>()),
         cache: Vec::new(),
         sections,
+        root,
+        aliases,
+        closed,
     };
-    for of in &block.strange {
+    for of in &host.block.strange {
         scope.left(of, "names of sites are whole, or *.example.org: write each", Paths::All);
     }
     draft.make();
     draft
 }
 
+/// The first one that covers a path counts.
+fn aliases<'t>(scope: &Scope<'t>) -> Vec<Alias<'t>> {
+    let mut aliases: Vec<Alias<'_>> = Vec::new();
+    for of in scope.every("aliasmatch").into_iter().chain(scope.every("scriptaliasmatch")) {
+        let paths = of.words.first().map_or(Paths::None, |of| redirects::matching(of));
+        scope.left(of, "Flash has prefixes: write a place for each", paths);
+    }
+    for of in scope.every("alias").into_iter().chain(scope.every("scriptalias")) {
+        let [url, folder, ..] = &of.words[..] else { continue };
+        let (url, folder) = (plain_folder(url), plain_folder(folder));
+        if url.is_empty() {
+            scope.left(of, "write the folder as the root of the site", Paths::All);
+            continue;
+        }
+        if of.words[0].ends_with('/') {
+            scope.prefix_differs(of, &of.words[0]);
+        }
+        if !aliases.iter().any(|before| is_below(url, &before.url)) {
+            let has_scripts = of.name == "scriptalias";
+            aliases.push(Alias { url: url.into(), folder: folder.into(), of, has_scripts });
+        }
+    }
+    aliases
+}
+
 impl<'t> Draft<'t> {
     fn make(&mut self) {
-        let (scope, mut own, mut answers) = self.of_root();
+        let (mut scope, mut own, mut answers) = self.of_root();
         // Rules may send all to a folder of it, which has its own.
         if let Some(Value::Text(root)) = own.get("root").map(|of| &of.value)
             && *root != self.root
+            && !self.root.is_empty()
         {
             self.root.clone_from(root);
             let moved = own.remove("root");
-            (_, own, answers) = self.of_root();
+            (scope, own, answers) = self.of_root();
             own.extend(moved.map(|root| ("root", root)));
         }
         let parts = self.redirected(&scope, "");
-        if let Some(redirect) = parts.iter().find_map(|(name, settings)| whole(name, settings)) {
-            own.extend(redirect);
+        if let Some(whole) = parts.iter().find_map(|(name, settings)| whole(name, settings)) {
+            own.extend(whole);
         }
-        let is_redirected = own.contains_key("redirect");
+        let answers_all = ["redirect", "respond", "gone"].iter().any(|key| own.contains_key(key));
         self.site.own = own;
         for (name, settings) in parts.into_iter().chain(std::mem::take(&mut answers.parts)) {
             if whole(&name, &settings).is_none() {
@@ -97,53 +140,85 @@ impl<'t> Draft<'t> {
             }
         }
         self.answers = answers;
-        if is_redirected {
-            self.site.own.retain(|key, _| ["redirect", "header"].contains(key));
+        if answers_all {
+            self.site.own.retain(|key, _| ["redirect", "respond", "gone", "header"].contains(key));
             self.site.places.retain(|place| ANSWERS.iter().any(|key| place.settings.contains_key(key)));
             return self.see_all();
         }
-        self.scripts(&scope);
-        for Folder { url, folder, of } in self.folders() {
-            self.folder(&url, Some((&folder, Some(&url))), of);
+        self.scripts();
+        for (name, of) in self.spots() {
+            self.place(name, of);
         }
-        for (url, of) in self.paths() {
-            self.folder(&url, None, of);
-        }
-        self.patterns();
+        let denied = self.site.own.get("deny").map(|of| of.value.clone());
+        self.site.places.retain(|place| !is_denied(&place.name, denied.as_ref()));
         self.cache_rules(&scope);
         self.types_differ(&scope);
     }
 
     /// What holds for the site's folder, where no place says otherwise.
     fn of_root(&self) -> (Scope<'t>, Settings, Answers) {
-        let scope = self.scope_of(Some(&self.root), "");
-        let mut own = self.made(&scope, "", Paths::All, Some((&self.root, None)));
+        let spot = Spot { folder: Some(&self.root), url: "", name: None };
+        let scope = self.scope_of(spot);
+        let mut own = self.made(&scope, spot, Paths::All, (&self.root, None));
         let mut answers = Answers::default();
-        self.rewritten(&scope, "", &mut own, &mut answers);
+        let at = self.at(&scope, "", Paths::All);
+        if let Some(server) = self.sections.servers.last() {
+            rewrite::settings(&at, server, None, &mut own, &mut answers);
+        }
+        if let Some(level) = self.rules(&scope) {
+            rewrite::settings(&at, level, Some(""), &mut own, &mut answers);
+        }
+        self.names_in_folder(&scope, "", &mut own);
         (scope, own, answers)
     }
 
     fn at<'a>(&'a self, scope: &'a Scope<'t>, url: &'a str, concerns: Paths) -> At<'a, 't> {
-        At { scope, url, concerns, server_name: self.server_name, scheme: self.scheme, types: self.types }
+        let Host { block, types, has_tls } = self.host;
+        let is_tls = block.listens.iter().any(|listen| listen.is_tls);
+        At {
+            scope,
+            url,
+            concerns,
+            source: &block.of.source,
+            depth: self.sections.depth(),
+            server_name: block.names.first().map_or("", String::as_str),
+            scheme: if is_tls { "https" } else { "http" },
+            has_tls,
+            types,
+        }
     }
 
-    fn scope_of(&self, folder: Option<&str>, url: &str) -> Scope<'t> {
-        Scope { levels: self.sections.levels(folder, url), ..self.scope.clone() }
+    fn scope_of(&self, spot: Spot<'_>) -> Scope<'t> {
+        Scope { levels: self.sections.levels(spot), ..self.scope.clone() }
     }
 
-    /// The settings of a path: of a folder, with the prefix that is no part of its files' names, or of what is below the site's.
+    /// The innermost level with rules: they take the place of all above.
+    fn rules(&self, scope: &Scope<'t>) -> Option<&'t [Directive]> {
+        let has_rules = |level: &&&[Directive]| level.iter().any(|of| of.name.starts_with("rewrite"));
+        scope.levels[self.sections.depth()..].iter().rev().find(has_rules).copied()
+    }
+
+    /// Where a path's files lie: the folder of its place with the prefix that is left out, and its own.
+    fn folder_of(&self, url: &str) -> (String, Option<String>, String) {
+        match self.aliases.iter().find(|alias| is_below(url, &alias.url)) {
+            Some(Alias { url: prefix, folder, .. }) => {
+                (folder.clone(), Some(prefix.clone()), format!("{folder}{}", &url[prefix.len()..]))
+            }
+            None => (self.root.clone(), None, format!("{}{url}", self.root)),
+        }
+    }
+
+    /// The settings of a spot, with the folder of its files and the prefix that is no part of their names.
     fn made(
         &self,
         scope: &Scope<'t>,
-        url: &str,
+        spot: Spot<'_>,
         concerns: Paths,
-        folder: Option<(&str, Option<&str>)>,
+        (root, strip): (&str, Option<&str>),
     ) -> Settings {
-        let at = self.at(scope, url, concerns);
+        let at = self.at(scope, spot.url, concerns);
         let mut settings = Settings::new();
-        let (root, strip) = folder.unwrap_or((&self.root, None));
-        let of =
-            folder.map(|_| "documentroot").and_then(|name| self.scope.last(name)).filter(|_| strip.is_none());
+        let of = self.scope.last("documentroot").filter(|_| strip.is_none());
         set(&mut settings, "root", Value::Text(if root.is_empty() { "/" } else { root }.into()), of);
         if let Some(strip) = strip {
             set(&mut settings, "strip-prefix", Value::Text(strip.into()), None);
@@ -152,331 +227,238 @@ impl<'t> Draft<'t> {
         access::settings(&at, &mut settings);
         programs::variables(&at, &mut settings);
         self.methods(&at, &mut settings);
-        if let Some(pass) = programs::covering(&self.passes, url) {
-            let balancers: Vec<&Directive> = self.sections.all(&["proxy"]).collect();
-            settings.remove("strip-prefix");
-            settings.remove("fallback");
-            if programs::proxy(&at, pass, &balancers, &mut settings) {
-                crate::flash::forbid(&mut settings, pass.of);
+        let pass = programs::covering(&self.passes, spot.url).filter(|_| spot.name.is_none());
+        let is_left = match pass {
+            Some(pass) => {
+                let balancers: Vec<&Directive> = self.sections.all(&["proxy"]).collect();
+                ["strip-prefix", "fallback"].iter().for_each(|key| _ = settings.remove(key));
+                programs::proxy(&at, pass, &balancers, &mut settings).then_some(pass.of)
             }
+            None => programs::handlers(&at, spot, &mut settings),
+        };
+        if let Some(of) = self.closed.covering(spot.url).or(is_left) {
+            forbid(&mut settings, of);
+            GUARDS.iter().filter(|key| **key != "deny").for_each(|key| _ = settings.remove(key));
         }
         settings
     }
 
-    /// `<LimitExcept>` with a refusal.
+    /// `<Limit>` and `<LimitExcept>` with a refusal.
     fn methods(&self, at: &At<'_, 't>, settings: &mut Settings) {
-        for of in at.scope.every("limitexcept") {
-            let inner: Vec<_> = of.block.iter().flatten().inspect(|of| at.scope.context.see(of)).collect();
-            match inner[..] {
-                [only] if ["all denied", "from all"].contains(&&*only.words.join(" ")) => {
-                    set(settings, "methods", Value::Texts(of.words.clone()), Some(of));
-                    at.scope.differs(
-                        &of.source,
-                        "405 takes the place of 403",
-                        Paths::OtherMethods,
-                        Of::Everything,
-                    );
-                }
-                _ => at.left(of, "Flash has no rules for some methods alone"),
+        let guards = |of: &Directive| access::guards(of.block.as_deref().unwrap_or_default());
+        let has = |of: &Directive, name: &str| of.words.iter().any(|word| word == name);
+        for of in at.scope.every("limitexcept").into_iter().filter(|of| guards(of)) {
+            at.scope.see_all(of);
+            set(settings, "methods", Value::Texts(of.words.clone()), Some(of));
+            at.scope.differs(&of.source, "all other methods get 405", Paths::OtherMethods, Of::Everything);
+        }
+        for of in at.scope.every("limit").into_iter().filter(|of| guards(of)) {
+            at.scope.see_all(of);
+            if has(of, "GET") || has(of, "POST") {
+                at.left(of, "Flash has no guards for some methods alone: nobody gets in");
+                forbid(settings, of);
+            } else {
+                let methods = ["GET", "POST", "OPTIONS"].map(Into::into);
+                set(settings, "methods", Value::Texts(methods.into()), Some(of));
+                at.scope.differs(
+                    &of.source,
+                    "all other methods get 405",
+                    Paths::OtherMethods,
+                    Of::Everything,
+                );
             }
         }
-        for of in at.scope.every("limit") {
-            at.left(of, "Flash has no rules for some methods alone: write methods");
-        }
-    }
-
-    /// `RewriteRule`s of the server, and of the innermost folder that has any: they take the place of all above.
-    fn rewritten(&self, scope: &Scope<'t>, url: &str, own: &mut Settings, answers: &mut Answers) {
-        let at = self.at(scope, url, Paths::Begins(url.into()));
-        if let (true, Some(server)) = (url.is_empty(), self.sections.servers.last()) {
-            rewrite::settings(&at, server, None, own, answers);
-        }
-        let has_rules = |level: &&&[Directive]| level.iter().any(|of| of.name.starts_with("rewrite"));
-        let innermost = |scope: &Scope<'t>| {
-            scope.levels[self.sections.servers.len()..].iter().rev().find(has_rules).copied()
-        };
-        let of_site = innermost(&self.scope_of(Some(&self.root), ""));
-        match innermost(scope) {
-            Some(level) if !url.is_empty() && of_site.is_some_and(|of_site| std::ptr::eq(of_site, level)) => {
-                self.inherit(own);
-            }
-            Some(level) => rewrite::settings(&at, level, Some(url), own, answers),
-            None => {}
-        }
-    }
-
-    /// What the rules of the site's folder say of a part of it.
-    fn inherit(&self, settings: &mut Settings) {
-        let keys = ["root", "fallback", "extensions"];
-        let own = keys.into_iter().filter_map(|key| Some((key, self.site.own.get(key)?.clone())));
-        settings.extend(
-            own.filter(|(key, _)| *key != "root" || !settings.contains_key("strip-prefix"))
-                .collect::<Vec<_>>(),
-        );
     }
 
     fn redirected(&self, scope: &Scope<'t>, url: &str) -> Vec<(PlaceName, Settings)> {
         let at = self.at(scope, url, Paths::Begins(url.into()));
-        let servers = self.sections.servers.len();
-        let levels = match url.is_empty() {
-            true => scope.levels.iter().rev(),
-            false => scope.levels[servers.min(scope.levels.len())..].iter().rev(),
-        };
-        levels.flat_map(|level| redirects::parts(&at, level)).collect()
+        let from = if url.is_empty() { 0 } else { self.sections.depth() };
+        scope.levels[from..].iter().rev().flat_map(|level| redirects::parts(&at, level)).collect()
     }
 
-    /// Scripts by the ends of their names, and of `ScriptAlias`.
-    fn scripts(&mut self, scope: &Scope<'t>) {
-        self.named(scope, "");
-        let at = self.at(scope, "", Paths::All);
-        for (end, address, of) in programs::by_end(&at) {
-            programs::run(&mut self.site.own, &end, &address, of);
-        }
-        let runs_php =
-            |of: &Setting| matches!(&of.value, Value::Table(routes) if routes.contains_key(".php"));
-        if !self.site.own.get("fastcgi").is_some_and(runs_php) && self.site.own.contains_key("root") {
-            // Another file may say what runs them. Nobody gets their sources.
-            set_more(&mut self.site.own, "deny", "*.php", &self.site.sources[0]);
-            let why = "nothing here runs PHP: fastcgi = { \".php\" = \"unix:/run/php/php-fpm.sock\" } does, in place of deny";
-            scope.everywhere(why, Paths::Has(".php".into()), Of::Everything);
-        }
-        for of in scope.every("scriptalias") {
-            let [url, folder, ..] = &of.words[..] else { continue };
-            let table = Setting::new(Value::Table(BTreeMap::new()), Some(&of.source));
-            if let Value::Table(folders) = &mut self.site.own.entry("cgi").or_insert(table).value {
-                folders.insert(plain_folder(url).into(), plain_folder(folder).into());
-            }
+    /// The folders of `ScriptAlias`.
+    fn scripts(&mut self) {
+        let scripts: Vec<&Alias<'_>> = self.aliases.iter().filter(|alias| alias.has_scripts).collect();
+        let folders = scripts.iter().map(|alias| (alias.url.clone(), alias.folder.clone())).collect();
+        if let Some(alias) = scripts.last() {
+            set(&mut self.site.own, "cgi", Value::Table(folders), Some(alias.of));
         }
     }
 
-    /// `Alias`, and folders with sections of their own.
-    fn folders(&self) -> Vec<Folder<'t>> {
-        let mut folders = Vec::new();
-        for of in self.scope.every("alias") {
-            if let [url, folder, ..] = &of.words[..] {
-                if url.ends_with('/') && url.len() > 1 {
-                    self.scope.prefix_differs(of, url);
-                }
-                folders.push(Folder {
-                    url: plain_folder(url).into(),
-                    folder: plain_folder(folder).into(),
-                    of,
-                });
-            }
+    /// All that has rules of its own, each with a line of it.
+    fn spots(&self) -> BTreeMap<PlaceName, &'t Directive> {
+        let mut spots: BTreeMap<PlaceName, &'t Directive> = BTreeMap::new();
+        for alias in &self.aliases {
+            spots.insert(PlaceName::Below(alias.url.clone()), alias.of);
         }
-        for of in self.scope.every("aliasmatch") {
-            self.scope.left(
-                of,
-                "Flash has prefixes: write a place for each",
-                of.words.first().map_or(Paths::None, |of| matching(of)),
-            );
-        }
-        folders
-    }
-
-    /// Folders with sections of their own, as paths of the site, and sections of paths.
-    fn paths(&self) -> Vec<(String, &'t Directive)> {
-        let mut paths: BTreeMap<String, &'t Directive> = BTreeMap::new();
+        let roots: Vec<(&str, &str)> =
+            self.aliases.iter().map(|of| (&*of.folder, &*of.url)).chain([(&*self.root, "")]).collect();
         for (folder, of) in self.sections.folders() {
-            let of = of.or_else(|| self.sections.htaccess.get(folder)?.first());
-            if let (Some(url), Some(of)) = (within(folder, &self.root).filter(|url| !url.is_empty()), of) {
-                paths.insert(url.into(), of);
-            }
+            let urls =
+                roots.iter().filter_map(|(root, url)| Some(format!("{url}{}", within(&folder, root)?)));
+            spots.extend(urls.map(|url| (PlaceName::Below(url), of)));
         }
-        for of in self.sections.all(&["location"]) {
-            match covered(of) {
-                Some(Covered::Plain(path)) if path.starts_with('/') && !path.contains(['*', '?', '[']) => {
-                    paths.insert(plain_folder(path).into(), of);
-                }
-                _ => {
-                    self.scope.context.see(of);
-                    self.scope.left(
-                        of,
-                        "Flash has prefixes, ends of names and single paths: write a place for each",
-                        Paths::All,
-                    );
-                }
-            }
+        for of in self.sections.all(&["location", "locationmatch"]) {
+            let shapes = covered(of).shapes;
+            spots.extend(shapes.iter().filter_map(|shape| Some((spot_name(shape)?, of))));
         }
-        paths.extend(self.passes.iter().map(|pass| (pass.path.clone(), pass.of)));
-        paths.remove("");
-        paths.into_iter().collect()
+        let root = self.scope_of(Spot { folder: Some(&self.root), url: "", name: None });
+        for of in
+            files_of(&root.levels).filter(|of| of.block.iter().flatten().any(|of| of.name != "sethandler"))
+        {
+            let shapes = covered(of).shapes;
+            spots.extend(shapes.iter().filter_map(|shape| Some((spot_name(shape)?, of))));
+        }
+        spots.extend(self.passes.iter().map(|pass| (PlaceName::Below(pass.path.clone()), pass.of)));
+        spots.extend(self.closed.paths().map(|(url, of)| (PlaceName::Below(url.into()), of)));
+        spots.remove(&PlaceName::Below(String::new()));
+        spots
     }
 
-    fn folder(&mut self, url: &str, aliased: Option<(&str, Option<&str>)>, of: &'t Directive) {
+    fn place(&mut self, name: PlaceName, of: &'t Directive) {
         self.scope.context.see(of);
-        let is_file =
-            aliased.is_some_and(|(folder, _)| file_name(folder).is_some_and(|name| name.contains('.')));
-        if is_file {
-            return self.single(url, aliased.map_or("", |(file, _)| file), of);
+        match &name {
+            PlaceName::Below(url) => {
+                match self.aliases.iter().find(|alias| alias.url == *url && is_file(&alias.folder)) {
+                    Some(alias) => self.single(url, &alias.folder.clone(), of),
+                    None => self.folder(url, of),
+                }
+            }
+            PlaceName::Exact(url) => {
+                let settings = self.exact(url);
+                self.cached(Rank::Path, url, url);
+                self.add(name.clone(), settings, of);
+            }
+            PlaceName::Ends(end) => self.end(end, of),
         }
-        // A path of an alias lies in its folder.
-        let alias = self.folders().into_iter().find(|folder| crate::flash::is_below(url, &folder.url));
-        let folder = match (aliased, &alias) {
-            (Some((folder, _)), _) => folder.to_owned(),
-            (None, Some(alias)) => format!("{}{}", alias.folder, &url[alias.url.len()..]),
-            (None, None) => format!("{}{url}", self.root),
-        };
-        let scope = self.scope_of(Some(&folder), url);
-        let place = match (aliased, &alias) {
-            (None, Some(alias)) => Some((alias.folder.as_str(), Some(alias.url.as_str()))),
-            (place, _) => place,
-        };
-        let mut settings = self.made(&scope, url, Paths::Begins(url.into()), place);
+    }
+
+    fn folder(&mut self, url: &str, of: &'t Directive) {
+        let (root, strip, folder) = self.folder_of(url);
+        let is_passed = programs::covering(&self.passes, url).is_some();
+        let spot = Spot { folder: (!is_passed).then_some(&*folder), url, name: None };
+        let scope = self.scope_of(spot);
+        let mut settings = self.made(&scope, spot, Paths::Begins(url.into()), (&root, strip.as_deref()));
         let mut answers = Answers::default();
-        self.rewritten(&scope, url, &mut settings, &mut answers);
+        let of_site = self.rules(&self.scope_of(Spot { folder: Some(&self.root), url: "", name: None }));
+        match self.rules(&scope).filter(|_| !is_passed) {
+            Some(level) if of_site.is_some_and(|of_site| std::ptr::eq(of_site, level)) => {
+                self.inherit(&mut settings)
+            }
+            Some(level) => {
+                let at = self.at(&scope, url, Paths::Begins(url.into()));
+                rewrite::settings(&at, level, Some(url), &mut settings, &mut answers);
+            }
+            None => {}
+        }
+        self.names_in_folder(&scope, url, &mut settings);
         for (name, part) in self.redirected(&scope, url).into_iter().chain(answers.parts) {
             match name == PlaceName::Below(url.into()) {
                 true => settings = part,
                 false => self.part(name, part),
             }
         }
-        if let Some((value, _)) = files::cache_control(&self.at(&scope, url, Paths::None)) {
-            self.cache.push((url.into(), value));
-        }
+        let is_path = of.name.starts_with("location");
+        self.cached(if is_path { Rank::Path } else { Rank::Folder }, url, url);
         self.add(PlaceName::Below(url.into()), settings, of);
-        self.named(&scope, url);
+    }
+
+    /// Names in a folder alone. For what guards them there is a list of names that are denied.
+    fn names_in_folder(&self, scope: &Scope<'t>, url: &str, settings: &mut Settings) {
+        let from = if url.is_empty() { 0 } else { self.sections.depth() };
+        for of in files_of(&scope.levels[from..]) {
+            self.scope.context.see(of);
+            let block = of.block.as_deref().unwrap_or_default();
+            let handler = block.iter().rfind(|of| of.name == "sethandler").and_then(|of| of.words.first());
+            let runs = handler.is_some_and(|handler| programs::fastcgi(handler).is_some());
+            for shape in covered(of).shapes {
+                let (rule, paths) = match shape {
+                    Shape::Ends(end) | Shape::Info(end) => (format!("*{end}"), Paths::Has(end)),
+                    Shape::Name(name) => (name.clone(), Paths::Has(format!("/{name}"))),
+                    _ => continue,
+                };
+                let is_run_elsewhere = handler.is_some_and(|handler| !programs::is_none(handler)) && !runs;
+                if is_run_elsewhere || !url.is_empty() && access::guards(block) {
+                    set_more(settings, "deny", &rule, &of.source);
+                    let why = format!("{rule}: 404 takes the place of 403, and of what would run it");
+                    scope.differs(&of.source, why, paths, Of::Everything);
+                } else if !url.is_empty() && !runs {
+                    let why = "Flash has no ends of names below a prefix alone";
+                    scope.left(of, why, Paths::BelowEnds(url.into(), rule.trim_start_matches('*').into()));
+                }
+            }
+        }
+    }
+
+    /// The settings of one path.
+    fn exact(&self, url: &str) -> Settings {
+        let (root, strip, file) = self.folder_of(url);
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let name = url.rsplit_once('/').map(|(_, name)| FileName::Whole(name));
+        let spot = Spot { folder: Some(folder), url, name };
+        let mut settings =
+            self.made(&self.scope_of(spot), spot, Paths::Exact(url.into()), (&root, strip.as_deref()));
+        if strip.is_none() {
+            self.inherit(&mut settings);
+        }
+        settings
     }
 
     /// A file of its own for one path.
     fn single(&mut self, url: &str, file: &str, of: &'t Directive) {
         let Some((folder, name)) = file.rsplit_once('/') else { return };
-        let scope = self.scope_of(Some(folder), url);
-        let mut settings = self.made(&scope, url, Paths::Exact(url.into()), Some((folder, None)));
+        let spot = Spot { folder: Some(folder), url, name: Some(FileName::Whole(name)) };
+        let mut settings = self.made(&self.scope_of(spot), spot, Paths::Exact(url.into()), (folder, None));
         match url.rsplit_once('/') {
             Some(("", own)) if own == name => {}
             Some((above, own)) if own == name => {
-                set(&mut settings, "strip-prefix", Value::Text(above.into()), Some(of));
+                set(&mut settings, "strip-prefix", Value::Text(above.into()), Some(of))
             }
             _ => set(&mut settings, "fallback", Value::Text(format!("/{name}")), Some(of)),
         }
         self.add(PlaceName::Exact(url.into()), settings, of);
     }
 
-    /// `<Files>` and `<FilesMatch>` of a folder.
-    fn named(&mut self, scope: &Scope<'t>, url: &str) {
-        let servers = if url.is_empty() { 0 } else { self.sections.servers.len() };
-        let levels = scope.levels.get(servers..).unwrap_or_default().to_vec();
-        for of in levels.into_iter().flatten().filter(|of| of.name.starts_with("files")) {
-            let first = !self.scope.context.has_seen(of);
-            self.scope.context.see(of);
-            let block = of.block.as_deref().unwrap_or_default();
-            let shapes = match covered(of) {
-                Some(Covered::Regex(expression)) => {
-                    // Names begin where a path has its last slash.
-                    let whole = expression.strip_prefix('^').map(|rest| format!("/{rest}"));
-                    pattern::shapes(whole.as_deref().unwrap_or(expression)).unwrap_or_default()
-                }
-                Some(Covered::Plain(name)) => plain(name).into_iter().collect(),
-                None => Vec::new(),
-            };
-            let inner = scope.inner(block);
-            if shapes.is_empty() {
-                let paths = of.words.last().map_or(Paths::All, |_| Paths::All);
-                scope.left(of, "Flash has ends of names, and names: write a place for each", paths);
-                continue;
-            }
-            for shape in &shapes {
-                self.of_name(&inner, url, of, shape, first);
-            }
-        }
-    }
-
-    fn of_name(&mut self, scope: &Scope<'t>, url: &str, of: &'t Directive, shape: &Shape, first: bool) {
-        let handler = scope.own("sethandler").last().and_then(|of| of.words.first());
-        let end = match shape {
-            Shape::Ends(end) | Shape::Info(end) => end.clone(),
-            Shape::Hidden(_) => return scope.see_all(of),
-            Shape::Name(name) => return self.of_whole_name(scope, url, of, name),
-            _ => {
-                return scope.left(
-                    of,
-                    "Flash has ends of names, and names: write a place for each",
-                    Paths::All,
-                );
-            }
-        };
-        match handler.map(|handler| (handler, programs::fastcgi(handler))) {
-            Some((_, Some(address))) => programs::run(&mut self.site.own, &end, &address, of),
-            Some((handler, None)) if handler.contains("php") => {
-                let why = format!(
-                    "PHP runs as php-fpm: write fastcgi = {{ \"{end}\" = \"unix:/run/php/php-fpm.sock\" }}"
-                );
-                scope.left(of, why, Paths::Has(end.clone()));
-                set_more(&mut self.site.own, "deny", &format!("*{end}"), &of.source);
-            }
-            _ => {}
-        }
-        if !url.is_empty() {
-            // Those of the site hold here, too.
-            if first {
-                scope.left(
-                    of,
-                    "Flash has no ends of names below a prefix alone",
-                    Paths::BelowEnds(url.into(), end),
-                );
-            }
-            return;
-        }
-        let mut settings = self.made(scope, url, Paths::Ends(end.clone()), None);
+    /// Names with this end, in all of the site.
+    fn end(&mut self, end: &str, of: &'t Directive) {
+        let name = if end.starts_with('.') { FileName::End(end) } else { FileName::Whole(end) };
+        let spot = Spot { folder: Some(&self.root), url: "", name: Some(name) };
+        let scope = self.scope_of(spot);
+        let mut settings = self.made(&scope, spot, Paths::Ends(end.into()), (&self.root, None));
         self.inherit(&mut settings);
-        if is_forbidden(&settings) {
-            let why = "a missing name gets 403, too";
-            scope.differs(&of.source, why, Paths::Missing, Of::Everything);
+        let plain = self.sections.levels(Spot { name: None, ..spot });
+        let guards = |of: &&Directive| access::guards(of.block.as_deref().unwrap_or_default());
+        let is_guarded = files_of(&plain).filter(guards).any(|of| self.sections.covers_name(of, name));
+        if !is_guarded {
+            // What guards a folder guards these names there.
+            for key in GUARDS {
+                settings.remove(key);
+                settings.extend(self.site.own.get(key).map(|own| (key, own.clone())));
+            }
+        } else if self.sections.guards_paths()
+            && GUARDS.iter().any(|key| settings.contains_key(key))
+            && !is_forbidden(&settings)
+        {
+            let why = "guards of paths win over those of names: nobody gets these names until you write a place for each";
+            scope.left(of, why, Paths::Ends(end.into()));
+            forbid(&mut settings, of);
         }
-        if let Some((value, _)) = files::cache_control(&self.at(scope, url, Paths::None)) {
-            self.cache.push((format!("*{end}"), value));
+        if is_forbidden(&settings) && !is_forbidden(&self.site.own) {
+            scope.differs(&of.source, "a missing name gets 403, too", Paths::Missing, Of::Everything);
         }
-        self.add(PlaceName::Ends(end), settings, of);
+        if !end.starts_with('.') {
+            let why = format!("this holds for all names that end in {end}");
+            scope.differs(&of.source, why, Paths::Ends(end.into()), Of::Everything);
+        }
+        self.cached(Rank::Name, end, &format!("*{end}"));
+        self.add(PlaceName::Ends(end.into()), settings, of);
     }
 
-    /// A file of this name in any folder.
-    fn of_whole_name(&mut self, scope: &Scope<'t>, url: &str, of: &'t Directive, name: &str) {
-        let mut settings = self.made(scope, url, Paths::Ends(format!("/{name}")), None);
-        self.inherit(&mut settings);
-        if is_forbidden(&settings) {
-            set_more(&mut self.site.own, "deny", name, &of.source);
-            let why = "404 takes the place of 403";
-            return scope.differs(&of.source, why, Paths::Has(format!("/{name}")), Of::Everything);
-        }
-        let path = format!("{url}/{name}");
-        let others = Paths::Any(vec![Paths::Ends(format!("/{name}")), Paths::Folders]);
-        scope.differs(&of.source, format!("this holds for {path} alone"), others, Of::Everything);
-        if let Some((value, _)) = files::cache_control(&self.at(scope, url, Paths::None)) {
-            self.cache.push((path.clone(), value));
-        }
-        self.add(PlaceName::Exact(path), settings, of);
-    }
-
-    /// `<LocationMatch>` and `<DirectoryMatch>`.
-    fn patterns(&mut self) {
-        let all: Vec<&Directive> = self.sections.all(&["locationmatch", "directorymatch"]).collect();
-        for of in all {
-            self.scope.context.see(of);
-            let expression = match covered(of) {
-                Some(Covered::Regex(expression) | Covered::Plain(expression)) => expression,
-                None => continue,
-            };
-            let names = pattern::shapes(expression).as_deref().and_then(redirects::names);
-            let Some(names) = names.filter(|_| of.name == "locationmatch") else {
-                let is_hidden = matches!(pattern::shapes(expression).as_deref(), Some([Shape::Hidden(_)]));
-                match is_hidden {
-                    true => self.scope.see_all(of),
-                    false => self.scope.left(
-                        of,
-                        "Flash has prefixes, ends of names and single paths: write a place for each",
-                        Paths::All,
-                    ),
-                }
-                continue;
-            };
-            let root = self.root.clone();
-            let scope = self.scope_of(Some(&root), "").inner(of.block.as_deref().unwrap_or_default());
-            for name in names {
-                let paths = matching(expression);
-                let mut settings = self.made(&scope, "", paths, None);
-                self.inherit(&mut settings);
-                self.add(name, settings, of);
+    /// What the rules of the site's folder say of a part of it.
+    fn inherit(&self, settings: &mut Settings) {
+        for key in ["root", "fallback", "extensions"] {
+            if let Some(own) = self.site.own.get(key).filter(|_| !settings.contains_key("strip-prefix")) {
+                settings.insert(key, own.clone());
             }
         }
     }
@@ -487,35 +469,45 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// An answer for a part, which has the folder of its site.
-    fn part(&mut self, name: PlaceName, mut settings: Settings) {
-        if let Some(Setting { value: Value::Texts(rules), source: Some(source) }) =
-            settings.get(redirects::DENIED)
-            && rules.iter().all(|rule| rule.starts_with(['/', '*']))
-        {
-            return rules.iter().for_each(|rule| set_more(&mut self.site.own, "deny", rule, source));
-        }
-        if let Some(root) = self.site.own.get("root") {
-            settings.entry("root").or_insert_with(|| root.clone());
-        }
+    /// An answer for a part of the site.
+    fn part(&mut self, name: PlaceName, settings: Settings) {
+        let answers = ["redirect", "respond", "gone", "deny"].iter().any(|key| settings.contains_key(key));
+        let mut whole = match &name {
+            PlaceName::Exact(url) if !answers => self.exact(url),
+            _ => self.site.own.get("root").map(|root| ("root", root.clone())).into_iter().collect(),
+        };
+        whole.extend(settings);
         if !self.site.places.iter().any(|place| place.name == name) {
-            self.site.places.push(Place { name, settings, source: None });
+            self.site.places.push(Place { name, settings: whole, source: None });
         }
+    }
+
+    /// A rule of Cache-Control for a path, or for names.
+    fn cached(&mut self, rank: Rank, what: &str, rule: &str) {
+        let (_, _, folder) = self.folder_of(what);
+        let spot = match rank {
+            Rank::Name if what.starts_with('.') => {
+                Spot { folder: Some(&self.root), url: "", name: Some(FileName::End(what)) }
+            }
+            Rank::Name => Spot { folder: Some(&self.root), url: "", name: Some(FileName::Whole(what)) },
+            Rank::Path | Rank::Folder => Spot { folder: Some(&folder), url: what, name: None },
+        };
+        let scope = self.scope_of(spot);
+        let value = files::cache_control(&self.at(&scope, "", Paths::None)).map(|(value, _)| value);
+        self.cache.extend(value.map(|value| (rank, rule.to_owned(), value)));
     }
 
     fn cache_rules(&mut self, scope: &Scope<'t>) {
         let at = self.at(scope, "", Paths::All);
         let by_type = files::cache_by_type(&at);
         let default = files::cache_control(&at);
-        let mut rules: BTreeSet<String> = BTreeSet::new();
-        let mut lines: Vec<String> = Vec::new();
+        self.cache.sort_by_key(|(rank, rule, _)| (*rank, std::cmp::Reverse(rule.len())));
+        let own = self.cache.drain(..).map(|(_, rule, value)| (rule, value));
         let types = by_type.into_iter().map(|(end, value, _)| (format!("*.{end}"), value));
-        for (rule, value) in self.cache.iter().cloned().chain(types) {
-            if rules.insert(rule.clone()) {
-                lines.push(format!("{rule}={value}"));
-            }
-        }
-        lines.extend(default.map(|(value, _)| value));
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let rules = own.chain(types).filter(|(rule, _)| known.insert(rule.clone()));
+        let lines = rules.map(|(rule, value)| format!("{rule}={value}"));
+        let lines: Vec<String> = lines.chain(default.map(|(value, _)| value)).collect();
         if !lines.is_empty() {
             let setting = Setting::new(Value::Texts(lines), None);
             for place in &mut self.site.places {
@@ -527,35 +519,25 @@ impl<'t> Draft<'t> {
 
     /// Names whose types differ.
     fn types_differ(&self, scope: &Scope<'t>) {
-        let added: BTreeSet<String> = scope
-            .every("addtype")
-            .iter()
-            .flat_map(|of| of.words.iter().skip(1))
-            .map(|end| end.trim_start_matches('.').to_ascii_lowercase())
-            .collect();
+        let types = self.host.types;
+        let lines = scope.every("addtype");
+        let added = lines.iter().flat_map(|of| of.words.iter().skip(1));
+        let added: BTreeSet<String> =
+            added.map(|end| end.trim_start_matches('.').to_ascii_lowercase()).collect();
         let of_end = |end: &String| Paths::Ends(format!(".{end}"));
-        let known =
-            self.types.iter().filter(|(end, kind)| !added.contains(*end) && files::essence(end) != **kind);
+        let known = types.iter().filter(|(end, kind)| !added.contains(*end) && files::essence(end) != **kind);
         let differing: Vec<Paths> = known.map(|(end, _)| of_end(end)).collect();
         let why = "Flash has other types for some names: types = { \"*.ext\" = … } sets one";
         scope.everywhere(why, Paths::Any(differing), Of::Type);
-        let all: Vec<Paths> = self.types.keys().chain(&added).map(of_end).collect();
+        let all: Vec<Paths> = types.keys().chain(&added).map(of_end).collect();
         let why = "names without a known end are application/octet-stream, where Apache says no type";
         scope.everywhere(why, Paths::Not(Box::new(Paths::Any(all))), Of::Type);
     }
 
     /// Lines to which no request leads.
     fn see_all(&self) {
-        for level in &self.sections.servers[1..] {
-            level.iter().for_each(|of| self.scope.see_all(of));
-        }
+        self.sections.servers[1..].iter().copied().flatten().for_each(|of| self.scope.see_all(of));
     }
-}
-
-/// The redirection of a whole site.
-fn whole(name: &PlaceName, settings: &Settings) -> Option<Settings> {
-    let is_whole = *name == PlaceName::Below(String::new()) && settings.contains_key("redirect");
-    is_whole.then(|| settings.clone())
 }
 
 /// Whether nobody may come in.
@@ -565,12 +547,36 @@ fn is_forbidden(settings: &Settings) -> bool {
     settings.get("deny").is_some_and(all) && !settings.contains_key("allow")
 }
 
-/// `*.php`, `.ht*`, or a whole name.
-fn plain(name: &str) -> Option<Shape> {
-    match name.strip_prefix('*') {
-        Some(end) if end.starts_with('.') && !end.contains(['*', '?', '[']) => Some(Shape::Ends(end.into())),
-        None if name.starts_with('.') => Some(Shape::Hidden(name[1..].trim_end_matches('*').into())),
-        None if !name.contains(['*', '?', '[']) => Some(Shape::Name(name.into())),
+/// Whether a list of names and their ends has all that a place covers, so that nobody comes there.
+fn is_denied(name: &PlaceName, denied: Option<&Value>) -> bool {
+    let Some(Value::Texts(rules)) = denied else { return false };
+    rules.iter().any(|rule| match (name, rule.strip_prefix('*')) {
+        (PlaceName::Ends(name) | PlaceName::Exact(name), Some(end)) => name.ends_with(end),
+        (PlaceName::Ends(name), None) => name == rule,
+        (PlaceName::Exact(path), None) => path.rsplit('/').next() == Some(rule),
+        (PlaceName::Below(_), _) => false,
+    })
+}
+
+/// The answer for a whole site.
+fn whole(name: &PlaceName, settings: &Settings) -> Option<Settings> {
+    let answers = ["redirect", "respond", "gone"].iter().any(|key| settings.contains_key(key));
+    (*name == PlaceName::Below(String::new()) && answers).then(|| settings.clone())
+}
+
+/// Whether what an alias names is a file, by its name.
+fn is_file(path: &str) -> bool {
+    let end = Path::new(path).extension().and_then(|end| end.to_str());
+    end.is_some_and(|end| files::essence(end) != "application/octet-stream")
+}
+
+/// The place of what a section covers.
+fn spot_name(shape: &Shape) -> Option<PlaceName> {
+    match shape {
+        Shape::Begins(path) => Some(PlaceName::Below(plain_folder(path).into())),
+        Shape::Exact(path) => Some(PlaceName::Exact(path.clone())),
+        Shape::Ends(end) => Some(PlaceName::Ends(end.clone())),
+        Shape::Name(name) => Some(PlaceName::Ends(name.clone())),
         _ => None,
     }
 }

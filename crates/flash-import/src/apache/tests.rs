@@ -29,9 +29,9 @@ fn nobody_comes_in_where_apache_keeps_clients_out() {
         "Order allow,deny",
     ] {
         let text = imported(&format!("<Directory /srv/a/b>\n{rule}\n</Directory>"));
-        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{rule}: {text}");
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\""), "{rule}: {text}");
         let text = imported(&format!("<Location /b>\n{rule}\n</Location>"));
-        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{rule}: {text}");
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\""), "{rule}: {text}");
     }
     for (rule, expected) in [
         ("Require ip 10.1 192.0.2.7", "allow = [\"10.1.0.0/16\", \"192.0.2.7\"]"),
@@ -53,6 +53,88 @@ fn nobody_comes_in_where_apache_keeps_clients_out() {
     }
 }
 
+/// What sends all to a program, and guards that no place can have: nobody gets in until somebody has looked at it.
+#[test]
+fn what_is_not_understood_is_closed() {
+    let closes = |block: &str| {
+        let text = imported(block);
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\""), "{block}: {text}");
+        text
+    };
+    for block in [
+        "<If \"%{REMOTE_ADDR} != '10.0.0.1'\">\nRequire all denied\n</If>",
+        "<LocationMatch \"^/x[0-9]+/y\">\nRequire ip 10.0.0.1\n</LocationMatch>",
+        "<Directory \"/srv/a/*/private\">\nRequire all denied\n</Directory>",
+        "<FilesMatch \"^[a-f]{8}$\">\nRequire all denied\n</FilesMatch>",
+        "<Limit GET POST>\nOrder deny,allow\nDeny from all\n</Limit>",
+        "<Location /x>\nSSLRequireSSL\n</Location>",
+        "<Directory /srv/a/x>\nSetHandler wsgi-script\n</Directory>",
+        "ProxyPassMatch ^/(.*)$ http://127.0.0.1:3000/$1",
+        "RewriteEngine On\nRewriteRule ^ /index.html [L]",
+        "RewriteEngine On\nRewriteRule !\\.(js|css)$ index.php",
+        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/static\nRewriteRule ^ /index.html [L]",
+        "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ /index.html [L]",
+        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^/adm/ - [F]",
+        "RewriteEngine On\nRewriteCond %{REQUEST_URI} ^/secret/\nRewriteRule ^ - [F]",
+    ] {
+        closes(block);
+    }
+    let text = closes("<LocationMatch \"^/adm/x[0-9]+\">\nRequire all denied\n</LocationMatch>");
+    assert!(text.contains("[site.\"a.example\".\"/adm\"]"), "no more than the folder: {text}");
+    for (block, expected) in [
+        (
+            "RewriteEngine On\nRewriteRule ^/(.*)$ http://127.0.0.1:3000/$1 [P]",
+            "proxy = \"http://127.0.0.1:3000\"",
+        ),
+        ("RewriteEngine On\nRewriteRule ^/up/.*\\.php$ - [F]", "no-programs = \"/up\""),
+        (
+            "<LimitExcept GET POST>\nOrder deny,allow\nDeny from all\n</LimitExcept>",
+            "methods = [\"GET\", \"POST\"]",
+        ),
+        ("<Directory /srv/a/x>\n<Files *.key>\nRequire all denied\n</Files>\n</Directory>", "\"*.key\""),
+        ("<FilesMatch \"^.*\\.(key|pem)$\">\nRequire all denied\n</FilesMatch>", "\"*.pem\""),
+        (
+            "<Location />\nSetHandler \"proxy:unix:/run/p.sock|fcgi://l\"\n</Location>",
+            "fastcgi = { \"/\" = \"unix:/run/p.sock\" }",
+        ),
+        ("AddHandler application/x-httpd-php .phtml", "\"*.phtml\""),
+        ("SSLEngine on\nSSLVerifyClient require", "client-certificate = \"required\""),
+        ("Options None", "follow-links = \"inside\""),
+    ] {
+        let text = imported(block);
+        assert!(text.contains(expected), "{block}: {text}");
+    }
+    // Who is refused by what a client says of itself is named.
+    let bots = "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule ^ - [F]";
+    assert!(!imported(bots).contains("0.0.0.0/0"), "{}", imported(bots));
+}
+
+/// `.htaccess` files of all folders count, as far as they may; one that Apache refuses closes its folder.
+#[test]
+fn folders_have_files_of_their_own() {
+    let import = |over: &str, own: &str| {
+        let text = format!(
+            "Listen 80\nDocumentRoot /srv/a\n<Directory /srv/a>\nAllowOverride {over}\nRequire all granted\n</Directory>"
+        );
+        let include = |path: &Path| {
+            let is_there = path.ends_with("**/.htaccess");
+            Ok(is_there.then(|| ("/srv/a/data/.htaccess".into(), own.to_owned())).into_iter().collect())
+        };
+        import(Path::new("/etc/apache2.conf"), &text, &include).expect("its syntax is right")
+    };
+    let closed = "deny = [\"0.0.0.0/0\", \"::/0\"";
+    assert!(import("All", "Require all denied").text.contains(closed));
+    assert!(!import("None", "Require all denied").text.contains(closed), "Apache does not read it");
+    for wrong in ["Include /etc/shadow", "ScriptAlias /x /usr/bin", "<Broken"] {
+        let imported = import("All", wrong);
+        assert!(imported.text.contains(closed), "{wrong}: {}", imported.text);
+        assert!(
+            imported.notes.iter().any(|note| note.text.contains("nobody gets in below the folder")),
+            "{wrong}"
+        );
+    }
+}
+
 /// A folder that its parent closes is open where its own section says so.
 #[test]
 fn the_innermost_rule_holds() {
@@ -70,7 +152,6 @@ fn nobody_gets_the_source_of_a_script() {
         ("", false),
         ("DirectoryIndex index.php", false),
         ("<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", false),
-        ("ProxyPassMatch ^/(.*)\\.php(.*)$ fcgi://127.0.0.1:9000/srv/a/$1", false),
         (
             "<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>",
             true,
@@ -111,7 +192,7 @@ fn what_a_server_behind_is_asked_and_told() {
     assert!(place.contains("root = \"/srv/a\""), "{text}");
     // What is not taken is closed.
     let text = imported("ProxyPass /ajp ajp://b:8009/ajp");
-    assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{text}");
+    assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\""), "{text}");
 }
 
 #[test]
@@ -133,7 +214,9 @@ fn rewrite_rules() {
         ),
         ("RewriteRule \\.sql$ - [F]", "[site.\"a.example\".\"*.sql\"]"),
     ] {
-        let text = imported(&format!("RewriteEngine On\n{rules}"));
+        let tls = "</VirtualHost>\n<VirtualHost *:443>\nServerName tls.example\nDocumentRoot /srv/tls\nSSLEngine on";
+        let tls = if expected.starts_with("https") { tls } else { "" };
+        let text = imported(&format!("RewriteEngine On\n{rules}\n{tls}"));
         assert!(text.contains(expected), "{rules}: {text}");
         let off = imported(rules);
         assert!(!off.contains(expected), "the engine is off: {off}");

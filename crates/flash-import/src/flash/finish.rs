@@ -19,12 +19,13 @@ fn without_program(site: &mut Site, context: &Context) {
         }
     });
     let concerns = Concerns { hosts: site.names.clone(), paths: Paths::All, of: Of::Everything };
-    let text = "no fastcgi_pass was taken that runs the script".into();
+    let text = "nothing here runs the script".into();
     context.note(Note { source, is_left: true, text, concerns });
 }
 
 /// Shared settings move up, and places leave out what they inherit.
-pub(crate) fn finish(flash: &mut Flash, strong: &[Vec<String>], context: &Context) {
+/// Of `merged` keys, a prefix keeps its own below it where an end of names says nothing.
+pub(crate) fn finish(flash: &mut Flash, strong: &[Vec<String>], merged: &[&str], context: &Context) {
     let whole: Vec<BTreeMap<PlaceName, Settings>> = flash
         .sites
         .iter()
@@ -61,7 +62,7 @@ pub(crate) fn finish(flash: &mut Flash, strong: &[Vec<String>], context: &Contex
                 concerns: Concerns { hosts, paths, of: Of::Everything },
             });
         }
-        for pair in site.reconcile(&flash.server, whole, strong) {
+        for pair in site.reconcile(&flash.server, whole, strong, merged) {
             let hosts = names.clone();
             let text = format!(
                 "below {} names that end in {} have other values of {}",

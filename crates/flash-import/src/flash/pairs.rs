@@ -19,6 +19,7 @@ impl Site {
         server: &Settings,
         whole: &BTreeMap<PlaceName, Settings>,
         strong: &[String],
+        merged: &[&str],
     ) -> Vec<Pair> {
         let mut pairs = Vec::new();
         let belows: Vec<String> = whole
@@ -37,10 +38,15 @@ impl Site {
                 }
                 let is_strong = strong.contains(below);
                 let wanted = if is_strong { of_path } else { of_end };
-                let mut keys = self.differing(server, below, name, wanted);
+                let differing = |site: &Self| {
+                    let mut keys = site.differing(server, below, name, wanted);
+                    keys.retain(|key| !merged.contains(key));
+                    keys
+                };
+                let mut keys = differing(self);
                 if !is_strong && !keys.is_empty() {
                     self.restate(name, &keys, wanted);
-                    keys = self.differing(server, below, name, wanted);
+                    keys = differing(self);
                 }
                 if !keys.is_empty() {
                     pairs.push(Pair { below: below.clone(), end: end.clone(), keys });
