@@ -20,6 +20,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+use crate::clock::unix_seconds;
 use crate::settings::Settings;
 
 /// For a whole request.
@@ -81,8 +82,8 @@ impl Http {
             _ => self.agent.run(Request::from_parts(parts, ())),
         };
         let (parts, mut body) = response.map_err(other)?.into_parts();
-        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        self.retry_after_s.store(retry_after.unwrap_or_default(), Ordering::Relaxed);
+        let retry_after = parts.headers.get(RETRY_AFTER).and_then(seconds).unwrap_or_default();
+        self.retry_after_s.store(retry_after, Ordering::Relaxed);
         let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(other)?;
         Ok(BytesResponse { parts, body: Box::new(Bytes::from(bytes)) })
     }
@@ -95,6 +96,13 @@ impl HttpClient for Http {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         Box::pin(std::future::ready(self.answer(request)))
     }
+}
+
+/// How long a field asks to wait, by a number or a date (RFC 9110 §10.2.3).
+fn seconds(value: &HeaderValue) -> Option<u64> {
+    let number = || value.to_str().ok()?.trim().parse().ok();
+    let date = || u64::try_from(flash_http::date::parse(value.as_bytes())?).ok();
+    number().or_else(|| Some(date()?.saturating_sub(unix_seconds())))
 }
 
 fn bytes_of(mut body: BodyWrapper<Bytes>) -> Vec<u8> {

@@ -10,6 +10,7 @@
 
 mod account;
 mod asker;
+mod begun;
 mod board;
 mod challenge;
 mod clock;

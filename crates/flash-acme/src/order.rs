@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, Authorizations, CertificateIdentifier, NewOrder,
-    Order, OrderState, OrderStatus, RevocationReason,
+    Account, AuthorizationHandle, AuthorizationStatus, Authorizations, CertificateIdentifier,
+    ChallengeStatus, NewOrder, Order, OrderState, OrderStatus, RevocationReason,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 
 use crate::account;
 use crate::asker::Asker;
+use crate::begun::{Asked, Begun};
 use crate::challenge::{Shown, host_of, identifier};
 use crate::clock::unix_seconds;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal, words_of};
-use crate::settings::KeyKind;
+use crate::settings::{KeyKind, Settings};
 
 /// Other servers with the same folder see challenges within this time.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -22,6 +23,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const ORDER: Duration = Duration::from_secs(15 * 60);
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// An order that has failed so often is given up.
+const FAILURES_MAX: u32 = 5;
 /// How often an order begins again because the authority has forgotten its nonces.
 const TRIES: usize = 6;
 
@@ -57,35 +60,16 @@ impl Asker<'_> {
         failures: u32,
     ) -> Result<Issued, Refusal> {
         let account = account::open(self)?;
-        let identifiers: Vec<_> = hosts.iter().map(|host| identifier(host)).collect();
-        let mut new = NewOrder::new(&identifiers);
-        if let Some(profile) = &self.settings.profile {
-            new = new.profile(profile);
-        }
-        if let Some(id) = replaces {
-            new = new.replaces(id.clone().into_owned());
-        }
-        let mut order = self.ask(account.new_order(&new)).map_err(|refusal| match refusal {
-            // It may know nothing of the certificate to be replaced.
-            Refusal { kind: Kind::Other, retry_after_s: None, why } if replaces.is_some() => {
-                Refusal { kind: Kind::CannotReplace, retry_after_s: None, why }
-            }
-            refusal => refusal,
-        })?;
-        let shown = self.authorize(&mut order, hosts, failures)?;
-        self.wait_until_ready(&account, &mut order)?;
-        drop(shown);
-        let key = match self.settings.key {
-            KeyKind::Ecdsa => KeyPair::generate(),
-            KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        let asked = self.asked(hosts);
+        let (mut order, key) = match self.go_on(&account, &asked, failures)? {
+            Some(begun) => begun,
+            None => self.begin(&account, asked, replaces, failures)?,
         };
-        let key = key.map_err(Refusal::new)?;
-        let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
-        params.distinguished_name = DistinguishedName::new();
-        let request = params.serialize_request(&key).map_err(Refusal::new)?;
-        self.ask(order.finalize_csr(request.der()))?;
-        let chain = self.wait_for_certificate(&mut order)?;
-        let pem = key.serialize_pem() + &chain;
+        let chain = self.complete(&account, &mut order, (hosts, &key), failures);
+        if chain.is_err() && order.state().status == OrderStatus::Invalid {
+            self.store.forget_begun(&hosts[0]);
+        }
+        let pem = key + &chain?;
         let issued = Issued::of_pem(pem.as_bytes())
             .filter(|issued| issued.is_for(hosts))
             .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
@@ -95,7 +79,95 @@ impl Asker<'_> {
             ));
         }
         self.store.write_certificate(&hosts[0], pem.as_bytes())?;
+        self.store.forget_begun(&hosts[0]);
         Ok(issued)
+    }
+
+    fn asked(&self, hosts: &[String]) -> Asked {
+        let Settings { directory, profile, key, .. } = &self.settings;
+        Asked { hosts: hosts.to_vec(), directory: directory.clone(), profile: profile.clone(), key: *key }
+    }
+
+    /// The order that an earlier process or an earlier try has begun for the same, and its key.
+    fn go_on(
+        &self,
+        account: &Account,
+        asked: &Asked,
+        failures: u32,
+    ) -> Result<Option<(Order, String)>, Refusal> {
+        let is_same =
+            |begun: &Begun| begun.asked == *asked && failures < begun.failures.saturating_add(FAILURES_MAX);
+        let Some(begun) = self.store.begun(&asked.hosts[0]).filter(is_same) else { return Ok(None) };
+        match self.ask(account.order(begun.url)) {
+            Ok(mut order) => {
+                let can_go_on = order.state().status != OrderStatus::Invalid;
+                Ok(can_go_on.then_some((order, begun.key)))
+            }
+            // It may know nothing of it any more.
+            Err(Refusal { kind: Kind::Other, retry_after_s: None, .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Begins an order, and keeps it with its key: an authority counts what it has issued, whether anybody has got it or not.
+    fn begin(
+        &self,
+        account: &Account,
+        asked: Asked,
+        replaces: Option<&CertificateIdentifier<'_>>,
+        failures: u32,
+    ) -> Result<(Order, String), Refusal> {
+        let key = match asked.key {
+            KeyKind::Ecdsa => KeyPair::generate(),
+            KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        };
+        let key = key.map_err(Refusal::new)?.serialize_pem();
+        let identifiers: Vec<_> = asked.hosts.iter().map(|host| identifier(host)).collect();
+        let mut new = NewOrder::new(&identifiers);
+        if let Some(profile) = &asked.profile {
+            new = new.profile(profile);
+        }
+        if let Some(id) = replaces {
+            new = new.replaces(id.clone().into_owned());
+        }
+        let order = self.ask(account.new_order(&new)).map_err(|refusal| match refusal {
+            // It may know nothing of the certificate to be replaced.
+            Refusal { kind: Kind::Other, retry_after_s: None, why } if replaces.is_some() => {
+                Refusal { kind: Kind::CannotReplace, retry_after_s: None, why }
+            }
+            refusal => refusal,
+        })?;
+        let begun = Begun { url: order.url().into(), key, asked, failures };
+        self.store.keep_begun(&begun.asked.hosts[0], &begun)?;
+        Ok((order, begun.key))
+    }
+
+    /// Does what an order still needs. Returns the certificate with the intermediate ones.
+    fn complete(
+        &self,
+        account: &Account,
+        order: &mut Order,
+        (hosts, key): (&[String], &str),
+        failures: u32,
+    ) -> Result<String, Refusal> {
+        if order.state().status == OrderStatus::Pending {
+            let shown = self.authorize(order, hosts, failures)?;
+            self.wait_until(order, |state| state.status != OrderStatus::Pending)?;
+            drop(shown);
+        }
+        if order.state().status == OrderStatus::Ready {
+            let key = KeyPair::from_pem(key).map_err(Refusal::new)?;
+            let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
+            params.distinguished_name = DistinguishedName::new();
+            let request = params.serialize_request(&key).map_err(Refusal::new)?;
+            self.ask(order.finalize_csr(request.der()))?;
+        }
+        self.wait_until(order, |state| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid))?;
+        if order.state().status == OrderStatus::Invalid {
+            return Err(self.why_invalid(account, order));
+        }
+        let chain = self.ask(order.certificate())?;
+        chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
     }
 
     /// Shows the answers for all hosts about which the authority does not know yet, and has it look at them.
@@ -121,8 +193,12 @@ impl Asker<'_> {
         let (mut authorizations, mut kinds) = (order.authorizations(), kinds.into_iter());
         while let Some(mut authorization) = self.next(&mut authorizations)? {
             let Some(kind) = kinds.next().flatten() else { continue };
-            if let Some(mut challenge) = authorization.challenge(kind) {
-                self.ask(challenge.set_ready())?;
+            // An earlier process may have said so.
+            match authorization.challenge(kind) {
+                Some(mut challenge) if challenge.status == ChallengeStatus::Pending => {
+                    self.ask(challenge.set_ready())?;
+                }
+                _ => {}
             }
         }
         Ok(shown)
@@ -133,39 +209,22 @@ impl Asker<'_> {
         self.ask(async { next.await.transpose() })
     }
 
-    fn wait_until_ready(&self, account: &Account, order: &mut Order) -> Result<(), Refusal> {
-        let is_over = |state: &OrderState| !matches!(state.status, OrderStatus::Pending);
-        self.wait_until(order, is_over)?;
-        match order.state().status {
-            OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid => Ok(()),
-            _ => Err(self.why_invalid(account, order)),
-        }
-    }
-
-    fn wait_for_certificate(&self, order: &mut Order) -> Result<String, Refusal> {
-        let is_over = |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
-        self.wait_until(order, is_over)?;
-        let chain = self.ask(order.certificate())?;
-        chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
-    }
-
     fn wait_until(&self, order: &mut Order, is_over: impl Fn(&OrderState) -> bool) -> Result<(), Refusal> {
-        let (mut waited, mut pause) = (Duration::ZERO, LOOK_MIN);
+        let (mut waited, mut doubled) = (Duration::ZERO, LOOK_MIN);
         while !is_over(order.state()) {
+            let asked = self.http.retry_after_s().map_or(doubled, Duration::from_secs);
+            let pause = asked.clamp(LOOK_MIN, LOOK_MAX);
             if waited >= ORDER {
                 let minutes = ORDER.as_secs() / 60;
                 return Err(Refusal::new(format_args!("the order is not done after {minutes} minutes")));
             }
             (self.wait)(pause)?;
-            waited += pause;
+            (waited, doubled) = (waited + pause, pause * 2);
             match self.ask(order.refresh()) {
-                Ok(_) => {}
                 // The next one brings its own.
-                Err(Refusal { kind: Kind::BadNonce, .. }) => continue,
+                Ok(_) | Err(Refusal { kind: Kind::BadNonce, .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
-            let asked = self.http.retry_after_s().map_or(pause * 2, Duration::from_secs);
-            pause = asked.clamp(LOOK_MIN, LOOK_MAX);
         }
         Ok(())
     }

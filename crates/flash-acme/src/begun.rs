@@ -1,0 +1,24 @@
+//! An order that has begun. It is kept until its certificate is, so that the next process goes on with it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::KeyKind;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(crate) url: String,
+    /// The certificate's, as PEM.
+    pub(crate) key: String,
+    pub(crate) asked: Asked,
+    /// How often an order for the same had failed before.
+    pub(crate) failures: u32,
+}
+
+/// What was asked of whom.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) directory: String,
+    pub(crate) profile: Option<String>,
+    pub(crate) key: KeyKind,
+}
