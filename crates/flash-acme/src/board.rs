@@ -29,7 +29,7 @@ const CHALLENGES_BYTES_MAX: usize = 64 << 10;
 /// A longer line is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// How long a line waits for a process of the server to log it.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The words of [`Board::logged`].
 const LOGGED: usize = 0;
@@ -99,7 +99,7 @@ impl Board {
     }
 
     /// Writes a line that the server logs. The line before may be lost if no process of the server has seen it.
-    fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         let _ = self.line.write(cut(line, LINE_BYTES_MAX).as_bytes());
     }
 
@@ -112,7 +112,8 @@ impl Board {
         }
     }
 
-    fn is_heard(&self) -> bool {
+    /// Whether the last line was logged.
+    pub(crate) fn is_heard(&self) -> bool {
         self.logged[LOGGED].load(Ordering::Acquire) == self.line.version()
     }
 

@@ -23,7 +23,7 @@ impl Drop for Shown<'_> {
         for record in &self.records {
             // The record was right, and tells nobody anything that stays a secret.
             let wait = |pause| {
-                if (self.asker.wait)(pause).is_err() {
+                if self.asker.halt.wait(pause).is_err() {
                     thread::sleep(pause);
                 }
                 Ok(())
@@ -68,7 +68,7 @@ impl<'a> Shown<'a> {
             // It is removed even if the program fails, which may have set it before.
             self.records.push(Record { output: Some(String::new()), ..record.clone() });
             if let (Some(hook), Some(kept)) = (&self.asker.hook, self.records.last_mut()) {
-                kept.output = Some(hook.run(&record, self.asker.wait)?);
+                kept.output = Some(hook.run(&record, |pause| self.asker.halt.wait(pause))?);
             }
             return Ok(kind);
         }

@@ -1,5 +1,6 @@
-//! The requests to an authority: one at a time, each with an end in time and in size.
+//! The requests to an authority: a thread makes one at a time, each with an end in time and in size.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs;
 use std::future::Future;
@@ -7,7 +8,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -32,7 +32,15 @@ const OWN_NAME: &str = concat!("flash/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     agent: ureq::Agent,
-    retry_after_s: Arc<AtomicU64>,
+}
+
+thread_local! {
+    static RETRY_AFTER_S: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// How long the last answer to this thread asks to wait, if it does.
+pub(crate) fn retry_after_s() -> Option<u64> {
+    RETRY_AFTER_S.get()
 }
 
 impl Http {
@@ -65,16 +73,12 @@ impl Http {
             .https_only(true)
             .http_status_as_error(false)
             .timeout_global(Some(TIMEOUT));
-        Ok(Self { agent: agent.build().new_agent(), retry_after_s: Arc::default() })
-    }
-
-    /// How long the last answer asks its client to wait, if it does.
-    pub(crate) fn retry_after_s(&self) -> Option<u64> {
-        Some(self.retry_after_s.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0)
+        Ok(Self { agent: agent.build().new_agent() })
     }
 
     fn answer(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
         let other = |error: ureq::Error| Error::Other(Box::new(error));
+        RETRY_AFTER_S.set(None);
         let (mut parts, body) = request.into_parts();
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(OWN_NAME));
         let response = match parts.method {
@@ -82,8 +86,7 @@ impl Http {
             _ => self.agent.run(Request::from_parts(parts, ())),
         };
         let (parts, mut body) = response.map_err(other)?.into_parts();
-        let retry_after = parts.headers.get(RETRY_AFTER).and_then(seconds).unwrap_or_default();
-        self.retry_after_s.store(retry_after, Ordering::Relaxed);
+        RETRY_AFTER_S.set(parts.headers.get(RETRY_AFTER).and_then(seconds).filter(|seconds| *seconds > 0));
         let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(other)?;
         Ok(BytesResponse { parts, body: Box::new(Bytes::from(bytes)) })
     }

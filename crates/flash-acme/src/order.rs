@@ -12,10 +12,11 @@ use crate::account;
 use crate::asker::Asker;
 use crate::begun::{Asked, Begun};
 use crate::challenge::{Shown, host_of, identifier};
-use crate::clock::unix_seconds;
+use crate::http_client;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal, words_of};
 use crate::settings::{KeyKind, Settings};
+use crate::state::Advice;
 
 /// Other servers with the same folder see challenges within this time.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -73,7 +74,7 @@ impl Asker<'_> {
         let issued = Issued::of_pem(pem.as_bytes())
             .filter(|issued| issued.is_for(hosts))
             .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
-        if issued.life.ends <= unix_seconds() {
+        if issued.life.ends <= (self.clock)() {
             return Err(Refusal::new(
                 "what the authority has issued has expired, or this machine's clock is wrong",
             ));
@@ -188,7 +189,7 @@ impl Asker<'_> {
             });
         }
         if kinds.iter().any(Option::is_some) {
-            (self.wait)(SEEN_WITHIN)?;
+            self.halt.wait(SEEN_WITHIN)?;
         }
         let (mut authorizations, mut kinds) = (order.authorizations(), kinds.into_iter());
         while let Some(mut authorization) = self.next(&mut authorizations)? {
@@ -212,13 +213,13 @@ impl Asker<'_> {
     fn wait_until(&self, order: &mut Order, is_over: impl Fn(&OrderState) -> bool) -> Result<(), Refusal> {
         let (mut waited, mut doubled) = (Duration::ZERO, LOOK_MIN);
         while !is_over(order.state()) {
-            let asked = self.http.retry_after_s().map_or(doubled, Duration::from_secs);
+            let asked = http_client::retry_after_s().map_or(doubled, Duration::from_secs);
             let pause = asked.clamp(LOOK_MIN, LOOK_MAX);
             if waited >= ORDER {
                 let minutes = ORDER.as_secs() / 60;
                 return Err(Refusal::new(format_args!("the order is not done after {minutes} minutes")));
             }
-            (self.wait)(pause)?;
+            self.halt.wait(pause)?;
             (waited, doubled) = (waited + pause, pause * 2);
             match self.ask(order.refresh()) {
                 // The next one brings its own.
@@ -245,11 +246,8 @@ impl Asker<'_> {
         Refusal::new(if reasons.is_empty() { "the order is invalid".into() } else { reasons.join("; ") })
     }
 
-    /// When the authority wants a certificate to be renewed, and in how many seconds it is asked again. `None` if it gives no advice.
-    pub(crate) fn advice(
-        &self,
-        id: &CertificateIdentifier<'_>,
-    ) -> Result<Option<(std::ops::Range<u64>, u64)>, Refusal> {
+    /// When the authority wants a certificate to be renewed. `None` if it gives no advice.
+    pub(crate) fn advice(&self, id: &CertificateIdentifier<'_>) -> Result<Option<Advice>, Refusal> {
         let account = account::open(self)?;
         let second = |time: i64| u64::try_from(time).unwrap_or_default();
         let advice = self.ask(async {
@@ -258,11 +256,13 @@ impl Asker<'_> {
                 advice => advice.map(Some),
             }
         })?;
-        Ok(advice.map(|(info, again)| {
+        let advice = advice.map(|(info, again)| {
             let window = info.suggested_window;
             let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
-            (window, again.as_secs())
-        }))
+            Advice { window, again_s: again.as_secs() }
+        });
+        // RFC 9773 §4.2: any other one is none.
+        Ok(advice.filter(|advice| !advice.window.is_empty()))
     }
 
     /// Tells the authority that a certificate must not be trusted any more.

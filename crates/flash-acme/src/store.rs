@@ -1,5 +1,6 @@
 //! The folder where accounts, certificates and what has failed are kept. Each file is for its user alone, and is replaced by renaming.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -249,17 +250,18 @@ impl Store {
 
     /// What all servers want. Of two certificates with the same first host, the one of `own` is taken.
     pub(crate) fn all_wanted(&self, own: &[Vec<String>], now: u64) -> Vec<Vec<String>> {
-        let mut all = own.to_vec();
+        let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+        let mut add = |certificates: Vec<Vec<String>>| {
+            let new = |hosts: &Vec<String>| hosts.first().is_some_and(|host| known.insert(host.clone()));
+            all.extend(certificates.into_iter().filter(new));
+        };
+        add(own.to_vec());
         for file in fs::read_dir(self.folder.join(SERVERS)).into_iter().flatten().flatten() {
             match Self::read_json::<Wants>(&file.path()) {
                 Ok(Some(wants))
                     if (now + 1..=now + WANTED_FOR_S + CLOCKS_DIFFER_S).contains(&wants.until) =>
                 {
-                    for hosts in wants.certificates {
-                        if hosts.first().is_some_and(|host| all.iter().all(|known| known[0] != *host)) {
-                            all.push(hosts);
-                        }
-                    }
+                    add(wants.certificates);
                 }
                 Ok(Some(_)) => _ = fs::remove_file(file.path()),
                 // The machine was off before it was whole.

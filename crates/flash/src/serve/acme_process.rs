@@ -72,6 +72,7 @@ impl AcmeProcess {
                 board: &board,
                 failures: &metrics_memory.renewal_failures,
                 server: &server,
+                clock: &flash_acme::unix_seconds,
                 sandbox: &|| confine(flags),
             })
         };

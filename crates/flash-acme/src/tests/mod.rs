@@ -1,0 +1,135 @@
+//! The whole process with an authority in this one, and a clock that is turned by hand.
+
+mod authority;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_os::shared_text::SharedText;
+use flash_process::ipc;
+use tempfile::TempDir;
+
+use crate::process::{Process, run};
+use crate::settings::{KeyKind, Settings};
+use crate::state::State;
+use crate::store::Store;
+use crate::{Board, file_of};
+use authority::{Authority, LIFE_S};
+
+type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// 1 January 2030.
+const NOW: u64 = 1_893_456_000;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server that wants certificates, its folder, and the time.
+struct Bench {
+    folder: TempDir,
+    authority: Authority,
+    board: Board,
+    failures: SharedText,
+    turned_s: Arc<AtomicU64>,
+    clock: Clock,
+}
+
+impl Bench {
+    fn new(certificates: &[&str]) -> Self {
+        let (turned_s, since) = (Arc::<AtomicU64>::default(), Instant::now());
+        let turned = Arc::clone(&turned_s);
+        let clock: Clock = Arc::new(move || NOW + turned.load(Ordering::Relaxed) + since.elapsed().as_secs());
+        let authority = Authority::start(&clock);
+        let board = Board::new().unwrap();
+        let hosts = |hosts: &&str| hosts.split(' ').map(str::to_owned).collect();
+        board.want(&certificates.iter().map(hosts).collect::<Vec<_>>()).unwrap();
+        let (folder, failures) = (tempfile::tempdir().unwrap(), SharedText::new(64 << 10).unwrap());
+        Self { folder, authority, board, failures, turned_s, clock }
+    }
+
+    /// Runs the process while `act` does.
+    fn run(&self, act: impl FnOnce()) {
+        let settings = Settings {
+            directory: self.authority.directory.clone(),
+            roots: Some(self.authority.ca()),
+            email: None,
+            profile: None,
+            folder: self.folder.path().into(),
+            key: KeyKind::Ecdsa,
+            hooks: Vec::new(),
+            account_binding: None,
+            has_plain_listener: true,
+        };
+        let (ours, server) = ipc::pair().unwrap();
+        thread::scope(move |scope| {
+            // It closes with the end of a test that fails, too.
+            let ours = ours;
+            let process = scope.spawn(move || {
+                let (board, failures, server) = (&self.board, &self.failures, &server);
+                run(&Process { settings, board, failures, server, clock: &*self.clock, sandbox: &|| Ok(()) })
+            });
+            act();
+            drop(ours);
+            process.join().unwrap().unwrap();
+        });
+    }
+
+    fn turn(&self, seconds: u64) {
+        self.turned_s.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    fn store(&self) -> Store {
+        Store::at(self.folder.path())
+    }
+
+    fn state(&self, host: &str) -> State {
+        self.store().state(host).unwrap()
+    }
+
+    fn has_certificate(&self, host: &str) -> bool {
+        file_of(self.folder.path(), host).exists()
+    }
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !is_there() {
+        assert!(Instant::now() < give_up, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn others_are_issued_while_some_orders_wait() {
+    let bench = Bench::new(&["slow1", "slow2", "slow3", "fast1", "fast2", "slow4", "slow5"]);
+    let slow = ["slow1", "slow2", "slow3", "slow4", "slow5"];
+    bench.authority.known().stuck = slow.map(str::to_owned).into();
+    bench.run(|| {
+        wait_for("the fast ones", || ["fast1", "fast2"].iter().all(|host| bench.has_certificate(host)));
+        wait_for("a fourth slow one", || bench.state("slow4").tries == 1);
+        assert!(slow.iter().all(|host| bench.state(host).failures == 0 && !bench.has_certificate(host)));
+        bench.authority.known().stuck.remove("slow2");
+        wait_for("the last one", || bench.state("slow5").tries == 1 && bench.has_certificate("slow2"));
+        bench.authority.known().stuck.clear();
+        wait_for("all", || slow.iter().all(|host| bench.has_certificate(host)));
+    });
+    let known = bench.authority.known();
+    assert_eq!((known.pending_max, known.orders()), (4, 7));
+}
+
+#[test]
+fn an_order_that_is_pending_outlives_its_process() {
+    let bench = Bench::new(&["slow"]);
+    bench.authority.known().stuck.insert("slow".into());
+    bench.run(|| wait_for("the order", || bench.authority.known().orders() == 1));
+    assert_eq!(bench.state("slow").failures, 0, "nothing was refused");
+    bench.authority.known().stuck.clear();
+    bench.turn(120);
+    bench.run(|| wait_for("its certificate", || bench.has_certificate("slow")));
+    assert_eq!(bench.authority.known().orders(), 1);
+    assert!(bench.store().begun("slow").is_none());
+}
