@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use instant_acme::{Error, ExternalAccountKey};
+use instant_acme::{Account, Error, ExternalAccountKey};
 
 use crate::clock::Clock;
 use crate::hook::Hook;
@@ -21,6 +21,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) hook: Option<Hook>,
     pub(crate) clock: Clock<'a>,
     pub(crate) halt: Halt,
+    /// Once it is opened.
+    pub(crate) account: Mutex<Option<Account>>,
 }
 
 /// What ends all orders, wherever they are.

@@ -8,7 +8,6 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 
-use crate::account;
 use crate::asker::Asker;
 use crate::begun::{Asked, Begun};
 use crate::challenge::{Shown, host_of, identifier};
@@ -39,14 +38,15 @@ impl Asker<'_> {
     ) -> Result<Issued, Refusal> {
         let (mut replaces, mut has_account, mut last) = (replaces, true, None);
         for _ in 0..TRIES {
-            let refusal = match self.try_to_obtain(hosts, replaces, failures) {
+            let account = self.account()?;
+            let refusal = match self.try_to_obtain(&account, hosts, replaces, failures) {
                 Ok(issued) => return Ok(issued),
                 Err(refusal) => refusal,
             };
             match refusal.kind {
                 Kind::CannotReplace => replaces = None,
                 Kind::BadNonce => {}
-                Kind::NoAccount if std::mem::take(&mut has_account) => account::put_aside(self)?,
+                Kind::NoAccount if std::mem::take(&mut has_account) => self.forget(&account)?,
                 _ => return Err(refusal),
             }
             last = Some(refusal);
@@ -56,17 +56,17 @@ impl Asker<'_> {
 
     fn try_to_obtain(
         &self,
+        account: &Account,
         hosts: &[String],
         replaces: Option<&CertificateIdentifier<'_>>,
         failures: u32,
     ) -> Result<Issued, Refusal> {
-        let account = account::open(self)?;
         let asked = self.asked(hosts);
-        let (mut order, key) = match self.go_on(&account, &asked, failures)? {
+        let (mut order, key) = match self.go_on(account, &asked, failures)? {
             Some(begun) => begun,
-            None => self.begin(&account, asked, replaces, failures)?,
+            None => self.begin(account, asked, replaces, failures)?,
         };
-        let chain = self.complete(&account, &mut order, (hosts, &key), failures);
+        let chain = self.complete(account, &mut order, (hosts, &key), failures);
         if chain.is_err() && order.state().status == OrderStatus::Invalid {
             self.store.forget_begun(&hosts[0]);
         }
@@ -248,7 +248,7 @@ impl Asker<'_> {
 
     /// When the authority wants a certificate to be renewed. `None` if it gives no advice.
     pub(crate) fn advice(&self, id: &CertificateIdentifier<'_>) -> Result<Option<Advice>, Refusal> {
-        let account = account::open(self)?;
+        let account = self.account()?;
         let second = |time: i64| u64::try_from(time).unwrap_or_default();
         let advice = self.ask(async {
             match account.renewal_info(id).await {
@@ -272,6 +272,6 @@ impl Asker<'_> {
             CertificateDer::from_pem_file(self.store.certificate_path(host)).map_err(Refusal::new)?;
         let reason = Some(RevocationReason::KeyCompromise);
         let request = instant_acme::RevocationRequest { certificate: &certificate, reason };
-        self.ask(account::open(self)?.revoke(&request))
+        self.ask(self.account()?.revoke(&request))
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -102,8 +103,8 @@ fn ask(process: &Process<'_>) -> Result<Refusal, Refusal> {
     sandbox()?;
     let lease = Lease::new(&store, board.server);
     let mut background = Background::new(board, server, clock, store.clone(), lease);
-    let asker =
-        Asker { settings: settings.clone(), store, http, binding, hook, clock, halt: Halt::default() };
+    let (settings, halt, account) = (settings.clone(), Halt::default(), Mutex::default());
+    let asker = Asker { settings, store, http, binding, hook, clock, halt, account };
     let ended = thread::scope(|scope| {
         let ended = keep_asking(Schedule::new(scope, &asker, board), &asker, &mut background, failures);
         asker.halt.set(Some(Refusal::server_ended));
@@ -172,6 +173,7 @@ pub fn revoke(settings: &Settings, host: &str) -> io::Result<()> {
         hook: None,
         clock: &unix_seconds,
         halt: Halt::default(),
+        account: Mutex::default(),
     };
     asker.revoke(host).map_err(|refusal| io::Error::other(refusal.why))
 }

@@ -2,8 +2,8 @@
 
 mod authority;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ struct Bench {
     authority: Authority,
     board: Board,
     failures: SharedText,
+    /// What a server has logged.
+    lines: Mutex<Vec<String>>,
     turned_s: Arc<AtomicU64>,
     clock: Clock,
 }
@@ -44,7 +46,7 @@ impl Bench {
         let hosts = |hosts: &&str| hosts.split(' ').map(str::to_owned).collect();
         board.want(&certificates.iter().map(hosts).collect::<Vec<_>>()).unwrap();
         let (folder, failures) = (tempfile::tempdir().unwrap(), SharedText::new(64 << 10).unwrap());
-        Self { folder, authority, board, failures, turned_s, clock }
+        Self { folder, authority, board, failures, lines: Mutex::default(), turned_s, clock }
     }
 
     /// Runs the process while `act` does.
@@ -66,11 +68,17 @@ impl Bench {
             let ours = ours;
             let process = scope.spawn(move || {
                 let (board, failures, server) = (&self.board, &self.failures, &server);
-                run(&Process { settings, board, failures, server, clock: &*self.clock, sandbox: &|| Ok(()) })
+                let clock = &*self.clock;
+                run(&Process { settings, board, failures, server, clock, sandbox: &|| Ok(()) }).unwrap();
+            });
+            scope.spawn(move || {
+                while !process.is_finished() {
+                    self.lines.lock().unwrap().extend(self.board.take_line());
+                    thread::sleep(Duration::from_millis(20));
+                }
             });
             act();
             drop(ours);
-            process.join().unwrap().unwrap();
         });
     }
 
@@ -110,10 +118,11 @@ fn others_are_issued_while_some_orders_wait() {
     bench.authority.known().stuck = slow.map(str::to_owned).into();
     bench.run(|| {
         wait_for("the fast ones", || ["fast1", "fast2"].iter().all(|host| bench.has_certificate(host)));
-        wait_for("a fourth slow one", || bench.state("slow4").tries == 1);
+        wait_for("a fourth slow one", || bench.authority.known().orders() == 6);
         assert!(slow.iter().all(|host| bench.state(host).failures == 0 && !bench.has_certificate(host)));
         bench.authority.known().stuck.remove("slow2");
-        wait_for("the last one", || bench.state("slow5").tries == 1 && bench.has_certificate("slow2"));
+        wait_for("its certificate", || bench.has_certificate("slow2"));
+        wait_for("the last order", || bench.authority.known().orders() == 7);
         bench.authority.known().stuck.clear();
         wait_for("all", || slow.iter().all(|host| bench.has_certificate(host)));
     });
@@ -132,4 +141,29 @@ fn an_order_that_is_pending_outlives_its_process() {
     bench.run(|| wait_for("its certificate", || bench.has_certificate("slow")));
     assert_eq!(bench.authority.known().orders(), 1);
     assert!(bench.store().begun("slow").is_none());
+}
+
+#[test]
+fn an_account_is_opened_once_and_again_if_the_authority_has_forgotten_it() {
+    let hosts: Vec<String> = (0..12).map(|number| format!("host{number}")).collect();
+    let bench = Bench::new(&hosts.iter().map(String::as_str).collect::<Vec<_>>());
+    bench.authority.known().window = Some(100_000..200_000);
+    let opened = || ["/dir", "/account"].map(|path| bench.authority.requests(path));
+    bench.run(|| {
+        let is_known = |host: &String| bench.state(host).advice_at > NOW;
+        wait_for("advice for all", || hosts.iter().all(is_known));
+        assert_eq!(opened(), [1, 1]);
+        assert_eq!((bench.authority.requests("/renewal"), bench.authority.known().orders()), (12, 12));
+        bench.authority.known().forgets_accounts = true;
+        bench.turn(3600);
+        hosts[..4].iter().for_each(|host| bench.store().request(host).unwrap());
+        wait_for("four more orders", || bench.board.renewals() == 16);
+    });
+    assert_eq!(opened(), [2, 2]);
+    bench.turn(3600);
+    bench.run(|| {
+        bench.store().request("host0").unwrap();
+        wait_for("another one", || bench.board.renewals() == 17);
+    });
+    assert_eq!(opened(), [3, 2], "the next process");
 }
