@@ -16,6 +16,8 @@ pub(crate) struct Schedule<'scope, 'env> {
     asker: &'env Asker<'env>,
     board: &'env Board,
     all: Vec<Wanted>,
+    /// What is known of them, since others were told.
+    is_changed: bool,
     running: Vec<Running<'scope>>,
     /// For the error log. Each keeps the place of the order that it is about, so there are few.
     lines: VecDeque<String>,
@@ -50,6 +52,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
             asker,
             board,
             all: Vec::new(),
+            is_changed: false,
             running: Vec::new(),
             lines: VecDeque::new(),
             heard_at: Instant::now(),
@@ -59,13 +62,14 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
         }
     }
 
-    /// In the order in which they were wanted.
-    pub(crate) fn all(&self) -> &[Wanted] {
-        &self.all
+    /// All, in the order in which they were wanted, if anything may have changed.
+    pub(crate) fn if_changed(&mut self) -> Option<&[Wanted]> {
+        std::mem::take(&mut self.is_changed).then_some(&self.all)
     }
 
     /// These are wanted from now on. What is known of certificates is read again, unless this process alone changes it.
     pub(crate) fn want(&mut self, wanted: Vec<Vec<String>>, is_known: bool) {
+        self.is_changed = true;
         if is_known && wanted.iter().eq(self.all.iter().map(|wanted| &wanted.hosts)) {
             return;
         }
@@ -102,6 +106,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
             // It may not be wanted any more.
             let Some(wanted) = self.all.iter_mut().find(|wanted| wanted.hosts == hosts) else { continue };
             let (line, failed) = wanted.take(answer, self.asker);
+            self.is_changed = true;
             self.lines.extend(line);
             match failed {
                 Some(Kind::NoAddress) => ended = Some(Refusal::no_address()),
@@ -123,6 +128,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
             return;
         }
         self.all.iter_mut().for_each(|wanted| wanted.compare(self.asker, now));
+        self.is_changed = true;
         let is_asked = |wanted: &Wanted| self.running.iter().any(|of| of.hosts[0] == wanted.hosts[0]);
         let waiting = self.all.iter().enumerate().filter(|(_, wanted)| !is_asked(wanted));
         let mut next: Vec<_> = waiting.map(|(place, wanted)| (wanted.next(), place)).collect();
