@@ -22,6 +22,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::clock::unix_seconds;
 use crate::settings::Settings;
+use crate::state::ADVICE_S;
 
 /// For a whole request.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -80,13 +81,19 @@ impl Http {
         let other = |error: ureq::Error| Error::Other(Box::new(error));
         RETRY_AFTER_S.set(None);
         let (mut parts, body) = request.into_parts();
+        let is_get = parts.method == Method::GET;
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(OWN_NAME));
         let response = match parts.method {
             Method::POST => self.agent.run(Request::from_parts(parts, bytes_of(body))),
             _ => self.agent.run(Request::from_parts(parts, ())),
         };
-        let (parts, mut body) = response.map_err(other)?.into_parts();
-        RETRY_AFTER_S.set(parts.headers.get(RETRY_AFTER).and_then(seconds).filter(|seconds| *seconds > 0));
+        let (mut parts, mut body) = response.map_err(other)?.into_parts();
+        let retry_after_s = parts.headers.get(RETRY_AFTER).and_then(seconds);
+        RETRY_AFTER_S.set(retry_after_s.filter(|seconds| *seconds > 0));
+        if is_get && retry_after_s.is_none() {
+            // Advice that does not say when it is to be asked for again the library would pass over.
+            parts.headers.insert(RETRY_AFTER, ADVICE_S.into());
+        }
         let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(other)?;
         Ok(BytesResponse { parts, body: Box::new(Bytes::from(bytes)) })
     }

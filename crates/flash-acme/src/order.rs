@@ -10,6 +10,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaK
 
 use crate::asker::Asker;
 use crate::begun::{Asked, Begun};
+use crate::board::cut;
 use crate::challenge::{Shown, host_of, identifier};
 use crate::http_client;
 use crate::issued::Issued;
@@ -23,6 +24,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const ORDER: Duration = Duration::from_secs(15 * 60);
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// A longer URL is cut.
+const EXPLANATION_BYTES_MAX: usize = 500;
 /// An order that has failed so often is given up.
 const FAILURES_MAX: u32 = 5;
 /// How often an order begins again because the authority has forgotten its nonces.
@@ -259,7 +262,12 @@ impl Asker<'_> {
         let advice = advice.map(|(info, again)| {
             let window = info.suggested_window;
             let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
-            Advice { window, again_s: again.as_secs() }
+            let explanation = info.explanation_url.unwrap_or_default();
+            Advice {
+                window,
+                again_s: again.as_secs(),
+                explanation: cut(&explanation, EXPLANATION_BYTES_MAX).into(),
+            }
         });
         // RFC 9773 §4.2: any other one is none.
         Ok(advice.filter(|advice| !advice.window.is_empty()))

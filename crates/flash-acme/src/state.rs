@@ -14,6 +14,8 @@ pub(crate) struct Advice {
     pub(crate) window: Range<u64>,
     /// The authority is asked again after that long.
     pub(crate) again_s: u64,
+    /// A page that says why.
+    pub(crate) explanation: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub struct State {
     pub renew_at: u64,
     /// When the authority is asked again for its advice.
     pub advice_at: u64,
+    /// The URL of a page about its advice, in its own words.
+    pub explanation: String,
     /// Orders that have begun since the last success.
     pub tries: u32,
     /// Those that the authority has refused.
@@ -110,16 +114,20 @@ impl State {
         }
     }
 
-    /// The authority has advised that, or nothing.
-    pub(crate) fn advise(&mut self, advice: Option<Advice>, issued: &Issued, now: u64) {
-        let again_s = advice.map_or(ADVICE_S, |Advice { window, again_s }| {
-            // A window that has not changed leaves the moment that was chosen in it.
-            if !window.contains(&self.renew_at) {
-                self.renew_at = issued.life.renewal_within(&window, fastrand::f64()).max(1);
-            }
-            again_s.clamp(ADVICE_S_MIN, ADVICE_S_MAX)
-        });
-        self.advice_at = now + again_s;
+    /// The authority has advised that, or nothing. Returns whether it explains it anew.
+    pub(crate) fn advise(&mut self, advice: Option<Advice>, issued: &Issued, now: u64) -> bool {
+        let Some(Advice { window, again_s, explanation }) = advice else {
+            self.advice_at = now + ADVICE_S;
+            return false;
+        };
+        // A window that has not changed leaves the moment that was chosen in it.
+        if !window.contains(&self.renew_at) {
+            self.renew_at = issued.life.renewal_within(&window, fastrand::f64()).max(1);
+        }
+        self.advice_at = now + again_s.clamp(ADVICE_S_MIN, ADVICE_S_MAX);
+        let is_new = !explanation.is_empty() && explanation != self.explanation;
+        self.explanation = explanation;
+        is_new
     }
 
     /// The user wants it now.
@@ -214,7 +222,11 @@ mod tests {
             while now < NOW + DAY_S {
                 state.compare(&hosts("a.example"), AUTHORITY, present.as_ref(), now);
                 if let Some(present) = present.as_ref().filter(|_| state.is_advice_due(now)) {
-                    let advice = window.clone().map(|window| Advice { window, again_s: 60 });
+                    let advice = window.clone().map(|window| Advice {
+                        window,
+                        again_s: 60,
+                        explanation: String::new(),
+                    });
                     state.advise(advice, present, now);
                 }
                 if state.is_due(now) {
@@ -254,7 +266,8 @@ mod tests {
         state.begin_try(NOW);
         state.succeed(&present, NOW);
         assert!(state.is_advice_due(NOW));
-        let advice = Advice { window: NOW + DAY_S..NOW + 2 * DAY_S, again_s: 60 };
+        let window = NOW + DAY_S..NOW + 2 * DAY_S;
+        let advice = Advice { window, again_s: 60, explanation: String::new() };
         state.advise(Some(advice), &present, NOW);
         assert!(!state.is_due(NOW + 7200) && state.is_advice_due(NOW + 7200));
         state.request();

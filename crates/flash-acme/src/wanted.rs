@@ -93,8 +93,8 @@ impl Wanted {
             (Answer::Order(Err(refusal)), _) => self.fail(refusal, now),
             // The certificate is renewed in time without advice.
             (Answer::Advice(advice), Some(issued)) => {
-                self.state.advise(advice.ok().flatten(), issued, now);
-                None
+                let is_new = self.state.advise(advice.ok().flatten(), issued, now);
+                is_new.then(|| self.explanation(now))
             }
             (Answer::Advice(_), None) => None,
         };
@@ -108,6 +108,12 @@ impl Wanted {
         self.issued = Some(issued);
         let hosts = self.hosts.join(", ");
         format!("{hosts}: {authority} has issued a certificate, which expires in {days} days")
+    }
+
+    fn explanation(&self, now: u64) -> String {
+        let (hosts, why) = (self.hosts.join(", "), &self.state.explanation);
+        let hours = self.state.renew_at.saturating_sub(now) / 3600;
+        format!("{hosts}: the authority advises a renewal in {hours} hours, and explains it at {why}")
     }
 
     fn fail(&mut self, refusal: Refusal, now: u64) -> Option<String> {

@@ -38,7 +38,7 @@ pub(super) struct Known {
     pub(super) pending_max: usize,
     /// It answers as if it had not.
     pub(super) forgets_accounts: bool,
-    /// Of what is said of renewals: the window in seconds after the certificate's begin, when to ask again, and why.
+    /// What is said of renewals: the window in seconds of 2030, when to ask again, and why.
     pub(super) window: Option<std::ops::Range<u64>>,
     pub(super) ask_again_s: Option<u64>,
     pub(super) explanation: Option<String>,
@@ -209,8 +209,9 @@ impl Service {
             return Answer { status: 404, fields: String::new(), body: json!({}).to_string() };
         };
         let date = |second: u64| {
-            let [hour, minute, second] = [second / 3600 % 24, second / 60 % 60, second % 60];
-            format!("2030-01-01T{hour:02}:{minute:02}:{second:02}Z")
+            let [day, hour, minute, second] =
+                [second / 86_400 + 1, second / 3600 % 24, second / 60 % 60, second % 60];
+            format!("2030-01-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
         };
         let fields =
             known.ask_again_s.map_or_else(String::new, |again_s| format!("Retry-After: {again_s}\r\n"));

@@ -167,3 +167,40 @@ fn an_account_is_opened_once_and_again_if_the_authority_has_forgotten_it() {
     });
     assert_eq!(opened(), [3, 2], "the next process");
 }
+
+#[test]
+fn advice_is_explained_and_asked_for_again_when_the_authority_says() {
+    let bench = Bench::new(&["advised"]);
+    {
+        let mut known = bench.authority.known();
+        (known.window, known.ask_again_s) = (Some(200_000..200_001), Some(7 * 3600));
+        known.explanation = Some("https://localhost/why".into());
+    }
+    let advice_in_s = || bench.state("advised").advice_at.saturating_sub(bench.now());
+    let near = |hours: u64| hours * 3600 - 60..=hours * 3600;
+    let is_asked = |times| wait_for("advice", || bench.authority.requests("/renewal") == times);
+    bench.run(|| {
+        wait_for("advice", || bench.state("advised").renew_at == NOW + 200_000);
+        assert!(near(7).contains(&advice_in_s()), "{}", advice_in_s());
+        let line =
+            "advised: the authority advises a renewal in 55 hours, and explains it at https://localhost/why";
+        wait_for("its reason", || bench.lines.lock().unwrap().iter().any(|of| of == line));
+        // RFC 9773 §4.3.3.
+        bench.authority.known().ask_again_s = None;
+        bench.authority.known().window = Some(210_000..210_001);
+        bench.turn(7 * 3600);
+        wait_for("other advice", || bench.state("advised").renew_at == NOW + 210_000);
+        assert!(near(6).contains(&advice_in_s()), "{}", advice_in_s());
+        // A window without a moment is no answer, and a week is too long.
+        bench.authority.known().window = Some(9..9);
+        bench.turn(6 * 3600);
+        is_asked(3);
+        wait_for("no advice", || near(6).contains(&advice_in_s()));
+        assert_eq!(bench.state("advised").renew_at, NOW + 210_000);
+        bench.authority.known().ask_again_s = Some(7 * 24 * 3600);
+        bench.authority.known().window = Some(210_000..210_001);
+        bench.turn(6 * 3600);
+        wait_for("a day", || near(24).contains(&advice_in_s()));
+        assert_eq!(bench.lines.lock().unwrap().iter().filter(|line| line.contains("explains")).count(), 1);
+    });
+}
