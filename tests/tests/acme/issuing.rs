@@ -152,6 +152,11 @@ fn a_check_says_what_would_be_asked_and_asks_nothing() {
             "[site.'*']\nroot = '/'\ntls = 'acme'\n",
             "an authority issues a certificate for hosts, and none is named",
         ),
+        (
+            "[site.'a_b.example']\nroot = '/'\ntls = 'acme'\n",
+            "no authority issues a certificate for a_b.example",
+        ),
+        ("[site.'12345']\nroot = '/'\ntls = 'acme'\n", "it ends with a number, as addresses do"),
         ("[site.'a.example']\nroot = '/'\ntls = 'acne'\n", "`tls` takes true or false, \"acme\", or a table"),
     ] {
         site.write(&pebble, wrong);
