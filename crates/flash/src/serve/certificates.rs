@@ -39,8 +39,6 @@ pub(super) struct Certificates {
     tickets: Option<Arc<Tickets>>,
     /// Those for localhost that Flash has made.
     local: Option<CertificateFiles>,
-    /// The hosts of each certificate that an authority is to issue.
-    pub(super) wanted: Vec<Vec<String>>,
     /// Where the process that asks the authority is told so. A server has it from its start or never.
     pub(super) board: Option<Arc<Board>>,
     /// What clients may not like, and how to trust a certificate that Flash has made.
@@ -57,7 +55,7 @@ pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
     let read = first.next(flags, &named_files::open);
     let read =
         read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))?;
-    Ok(match read.wanted.is_empty() {
+    Ok(match read.wanted().is_empty() {
         true => Certificates { board: None, ..read },
         false => read,
     })
@@ -86,9 +84,6 @@ impl Certificates {
             let clients = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
             sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
         }
-        if !Board::has_room(&next.wanted) {
-            wrong.push((None, Failure::Run("too many certificates of an authority".into())));
-        }
         (next.numbers, next.of_sites) = self.numbers.next(&sets);
         let mut known = BTreeMap::new();
         for (number, ((_, set), own)) in sets.iter().zip(&next.of_sites).enumerate() {
@@ -107,6 +102,9 @@ impl Certificates {
             }));
         }
         next.endpoints = Arc::new(known.into_values().flatten().collect());
+        if !Board::has_room(&next.wanted()) {
+            wrong.push((None, Failure::Run("too many certificates of an authority".into())));
+        }
         if wrong.is_empty() { Ok(next) } else { Err(wrong) }
     }
 
@@ -124,7 +122,6 @@ impl Certificates {
             let why = "only a restart lets a server ask an authority that asked none at its start";
             return Err(Failure::Run(why.into()));
         }
-        self.wanted.push(hosts.clone());
         Ok(vec![acme::files(server, hosts)])
     }
 
@@ -157,6 +154,14 @@ impl Certificates {
             }
         };
         Ok(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(tickets), choices)))
+    }
+
+    /// The hosts of each certificate that an authority is to issue.
+    pub(super) fn wanted(&self) -> Vec<Vec<String>> {
+        let hosts = |of: &Certificate| of.files().stand_in.clone();
+        let all =
+            self.endpoints.iter().flat_map(|of| of.certificates().iter().map(hosts).collect::<Vec<_>>());
+        all.filter(|hosts| !hosts.is_empty()).collect()
     }
 
     /// The certificates of the site with this position.
