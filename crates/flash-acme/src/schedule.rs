@@ -131,7 +131,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
         self.is_changed = true;
         let is_asked = |wanted: &Wanted| self.running.iter().any(|of| of.hosts[0] == wanted.hosts[0]);
         let waiting = self.all.iter().enumerate().filter(|(_, wanted)| !is_asked(wanted));
-        let mut next: Vec<_> = waiting.map(|(place, wanted)| (wanted.next(), place)).collect();
+        let mut next: Vec<_> = waiting.map(|(place, wanted)| (wanted.next(now), place)).collect();
         let first_later = next.iter().map(|((at, _), _)| *at).filter(|at| *at > now).min();
         next.retain(|((at, _), _)| *at <= now);
         next.sort_unstable_by_key(|((at, question), place)| (*question, *at, *place));

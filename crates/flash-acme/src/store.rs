@@ -231,7 +231,7 @@ impl Store {
             fs::remove_file(file.path()).ok().and_then(|()| file.file_name().into_string().ok())
         };
         let names: Vec<String> = files.filter_map(take).collect();
-        move |host| names.contains(&name_of(host))
+        move |host| !names.is_empty() && names.contains(&name_of(host))
     }
 
     fn server_path(&self, server: u64) -> PathBuf {

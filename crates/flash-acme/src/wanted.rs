@@ -51,10 +51,10 @@ impl Wanted {
         }
     }
 
-    /// What is asked next, and when.
-    pub(crate) fn next(&self) -> (u64, Question) {
+    /// What is asked next, and when. An order that is due needs no advice.
+    pub(crate) fn next(&self, now: u64) -> (u64, Question) {
         let (order, advice) = (self.state.due_at(), self.state.advice_due_at());
-        if order <= advice { (order, Question::Order) } else { (advice, Question::Advice) }
+        if order <= advice.max(now) { (order, Question::Order) } else { (advice, Question::Advice) }
     }
 
     /// What a thread has to do for the answer. An order is counted and kept before it begins.
