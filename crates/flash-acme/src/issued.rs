@@ -20,7 +20,7 @@ impl Issued {
     pub(crate) fn of_pem(pem: &[u8]) -> Option<Self> {
         let der = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
         let id = CertificateIdentifier::try_from(&der).ok().map(CertificateIdentifier::into_owned);
-        let Leaf { serial, names, validity_unix_s: [begins, ends] } = Leaf::read(&der).ok()?;
+        let Leaf { serial, names, validity_unix_s: [begins, ends], .. } = Leaf::read(&der).ok()?;
         Some(Self { id, serial, life: Life { begins, ends }, names })
     }
 

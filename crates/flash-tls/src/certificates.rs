@@ -44,6 +44,8 @@ pub struct Leaf {
     pub names: Vec<String>,
     /// From when until when it is valid, in seconds since the Unix epoch.
     pub validity_unix_s: [u64; 2],
+    /// Clients are to refuse it without a stapled answer of OCSP.
+    pub must_staple: bool,
 }
 
 /// By what a changed file is recognized.
@@ -131,6 +133,10 @@ impl Certificate {
     /// From when until when it is valid, in seconds since the Unix epoch.
     pub fn validity_unix_s(&self) -> [u64; 2] {
         self.leaf.validity_unix_s
+    }
+
+    pub(crate) fn must_staple(&self) -> bool {
+        self.leaf.must_staple
     }
 
     /// The same since when, as clocks tell it.
@@ -233,9 +239,20 @@ impl Leaf {
             names: names_of(&leaf),
             // What was before 1970 counts as then.
             validity_unix_s: validity.map(|time| u64::try_from(time.timestamp()).unwrap_or_default()),
+            must_staple: must_staple(&leaf),
         })
     }
 }
+
+/// RFC 7633: the TLS feature `status_request` (RFC 6066 §8), which has the number 5.
+fn must_staple(leaf: &X509Certificate<'_>) -> bool {
+    let features = leaf.extensions().iter().filter(|of| of.oid.to_id_string() == TLS_FEATURES);
+    features.flat_map(|features| features.value.windows(STATUS_REQUEST.len())).any(|of| of == STATUS_REQUEST)
+}
+
+const TLS_FEATURES: &str = "1.3.6.1.5.5.7.1.24";
+/// As an integer of DER.
+const STATUS_REQUEST: [u8; 3] = [2, 1, 5];
 
 /// RFC 9525 §4.1.
 fn names_of(leaf: &X509Certificate<'_>) -> Vec<String> {
