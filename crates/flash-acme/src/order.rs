@@ -1,5 +1,6 @@
 //! One order: from the account to the certificate and its key.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use instant_acme::{
@@ -24,6 +25,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const ORDER: Duration = Duration::from_secs(15 * 60);
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// The only profile by which Let's Encrypt issues certificates for addresses.
+const OF_ADDRESSES: &str = "shortlived";
 /// A longer URL is cut.
 const EXPLANATION_BYTES_MAX: usize = 500;
 /// An order that has failed so often is given up.
@@ -64,7 +67,7 @@ impl Asker<'_> {
         replaces: Option<&CertificateIdentifier<'_>>,
         failures: u32,
     ) -> Result<Issued, Refusal> {
-        let asked = self.asked(hosts);
+        let asked = self.asked(account, hosts);
         let (mut order, key) = match self.go_on(account, &asked, failures)? {
             Some(begun) => begun,
             None => self.begin(account, asked, replaces, failures)?,
@@ -87,9 +90,13 @@ impl Asker<'_> {
         Ok(issued)
     }
 
-    fn asked(&self, hosts: &[String]) -> Asked {
+    fn asked(&self, account: &Account, hosts: &[String]) -> Asked {
         let Settings { directory, profile, key, .. } = &self.settings;
-        Asked { hosts: hosts.to_vec(), directory: directory.clone(), profile: profile.clone(), key: *key }
+        let has_address = hosts.iter().any(|host| host.parse::<IpAddr>().is_ok());
+        let of_addresses = || account.profiles().any(|profile| profile.name == OF_ADDRESSES);
+        let profile =
+            profile.clone().or_else(|| (has_address && of_addresses()).then(|| OF_ADDRESSES.into()));
+        Asked { hosts: hosts.to_vec(), directory: directory.clone(), profile, key: *key }
     }
 
     /// The order that an earlier process or an earlier try has begun for the same, and its key.

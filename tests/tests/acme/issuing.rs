@@ -180,3 +180,26 @@ fn a_command_line_is_enough() {
     site.wait_for_certificate(&pebble, "line.example");
     server.stop();
 }
+
+#[test]
+fn an_address_has_a_certificate_for_six_days() {
+    let pebble = Pebble::start_with(&[], |config| {
+        config["profiles"]["shortlived"] =
+            serde_json::json!({ "description": "", "validityPeriod": 518_400 });
+    });
+    let mut site = Site::new("uring", 25);
+    // It has no record that this could set.
+    site.settings = "acme-dns = '/bin/false'\n".into();
+    let address = site.address.to_string();
+    site.write(&pebble, &site.table(&[&address]));
+    let text = fs::read_to_string(site.config()).expect("the file");
+    let plain = format!("'http://{}:{}', ", site.address, pebble.http_port);
+    fs::write(site.config(), text.replace(&plain, "")).expect("a file");
+    let (_, said) = site.flash(&["check"]);
+    assert!(said.contains("an authority asks about addresses without TLS"), "{said}");
+    let server = site.start(&pebble, &[&address]);
+    site.wait_for_certificate(&pebble, &address);
+    let expected = format!("{address}: expires in 5 days, is renewed in 2 days");
+    wait_for(&expected, || site.flash(&["acme", "status"]).1.contains(&expected));
+    server.stop();
+}

@@ -34,6 +34,9 @@ pub(super) struct Known {
     pub(super) requests: Vec<String>,
     /// Orders for these hosts stay pending.
     pub(super) stuck: BTreeSet<String>,
+    /// The requests at present, and how many there were at the same time at most.
+    busy: usize,
+    pub(super) busy_max: usize,
     /// How many orders were pending at the same time at most.
     pub(super) pending_max: usize,
     /// It answers as if it had not.
@@ -78,11 +81,9 @@ impl Authority {
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (config, service) = (config.clone(), service.clone());
-                thread::spawn(move || {
-                    service.serve(StreamOwned::new(ServerConnection::new(config)?, socket))
-                });
+                let session = ServerConnection::new(config).unwrap();
+                thread::spawn(move || service.serve(StreamOwned::new(session, socket)));
             }
-            Ok::<(), rustls::Error>(())
         });
         Self { folder, directory: base + "/dir", known }
     }
@@ -119,19 +120,17 @@ fn ok(body: impl ToString) -> Answer {
 }
 
 impl Service {
-    fn serve(&self, mut stream: StreamOwned<ServerConnection, TcpStream>) -> Result<(), rustls::Error> {
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        let mut body = vec![0; length.unwrap_or_default()];
-        if stream.read_exact(&mut body).is_err() {
-            return Ok(());
-        }
-        let Some(path) = head.split(' ').nth(1) else { return Ok(()) };
-        let Answer { status, fields, body } = self.answer(path, &payload(&body));
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, mut stream: StreamOwned<ServerConnection, TcpStream>) {
+        self.known().begin_request();
+        let request = read(&mut stream);
+        let answer = request.map(|(path, payload)| self.answer(&path, &payload));
+        // Before the client can begin another one.
+        self.known().busy -= 1;
+        let Some(Answer { status, fields, body }) = answer else { return };
         let text = format!(
             "HTTP/1.1 {status} -\r\nContent-Length: {}\r\nConnection: close\r\nReplay-Nonce: one\r\n{fields}\r\n{body}",
             body.len()
@@ -139,11 +138,10 @@ impl Service {
         let _ = stream.write_all(text.as_bytes());
         stream.conn.send_close_notify();
         let _ = stream.flush();
-        Ok(())
     }
 
     fn answer(&self, path: &str, payload: &Value) -> Answer {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         known.requests.push(path.into());
         let (kind, number) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
         let number: usize = number.parse().unwrap_or_default();
@@ -222,6 +220,11 @@ impl Service {
 }
 
 impl Known {
+    fn begin_request(&mut self) {
+        self.busy += 1;
+        self.busy_max = self.busy_max.max(self.busy);
+    }
+
     pub(super) fn orders(&self) -> usize {
         self.orders.len()
     }
@@ -248,6 +251,20 @@ impl Known {
             "finalize": url("finalize"), "certificate": certificate.as_ref().map(|_| url("certificate")),
         })
     }
+}
+
+/// The path and the payload of a request.
+fn read(stream: &mut impl Read) -> Option<(String, Value)> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or_default()];
+    stream.read_exact(&mut body).ok()?;
+    Some((head.split(' ').nth(1)?.into(), payload(&body)))
 }
 
 /// Of a signed request (RFC 7515 §7.2.2). `null` if there is none.

@@ -166,6 +166,8 @@ fn an_account_is_opened_once_and_again_if_the_authority_has_forgotten_it() {
         wait_for("another one", || bench.board.renewals() == 17);
     });
     assert_eq!(opened(), [3, 2], "the next process");
+    let busy_max = bench.authority.known().busy_max;
+    assert!((2..=4).contains(&busy_max), "{busy_max}");
 }
 
 #[test]
@@ -203,4 +205,43 @@ fn advice_is_explained_and_asked_for_again_when_the_authority_says() {
         wait_for("a day", || near(24).contains(&advice_in_s()));
         assert_eq!(bench.lines.lock().unwrap().iter().filter(|line| line.contains("explains")).count(), 1);
     });
+}
+
+#[test]
+fn ten_renewals_of_six_days_and_none_later_than_at_the_half() {
+    const STEP_S: u64 = 600;
+    let bench = Bench::new(&["short"]);
+    {
+        // The authority has longer lives in mind.
+        let mut known = bench.authority.known();
+        (known.window, known.ask_again_s) = (Some(30 * 86_400..31 * 86_400), Some(6 * 3600));
+    }
+    bench.run(|| {
+        wait_for("a certificate and advice", || bench.state("short").advice_at > 0);
+        while bench.board.renewals() <= 10 {
+            bench.turn(STEP_S);
+            wait_for("what is due", || {
+                let state = bench.state("short");
+                state.renew_at > bench.now() && state.advice_at > 0
+            });
+            let age = bench.now() - bench.store().issued("short").unwrap().life.begins;
+            assert!(age <= LIFE_S / 2 + 2 * STEP_S, "{age} seconds");
+        }
+    });
+    let orders = bench.authority.known().orders();
+    assert_eq!(orders, 11);
+    assert!(bench.authority.requests("/renewal") >= 11, "advice was asked for");
+}
+
+#[test]
+fn addresses_have_the_profile_that_is_made_for_them() {
+    for (hosts, profile) in [
+        ("192.0.2.1", Some("shortlived")),
+        ("a.example 2001:db8::1", Some("shortlived")),
+        ("a.example", None),
+    ] {
+        let bench = Bench::new(&[hosts]);
+        bench.run(|| wait_for("a certificate", || bench.board.renewals() == 1));
+        assert_eq!(bench.authority.known().last_profile(), profile, "{hosts}");
+    }
 }

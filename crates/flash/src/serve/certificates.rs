@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -423,8 +424,16 @@ pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
         let local = matches!(&listen.place, ListenAddress::Inet(address) if address.ip().is_loopback());
         listen.port().is_some_and(|port| acme::PORTS.contains(&port)) && !local
     });
-    let why = "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns";
-    (asks && !is_reached).then(|| Failure::Run(why.into()))
+    let has_plain = flags.listen.iter().any(|listen| listen.scheme() == Scheme::Http);
+    let has_address = || wanted(flags).iter().flatten().any(|host| host.parse::<IpAddr>().is_ok());
+    let why = if !has_plain && has_address() {
+        "an authority asks about addresses without TLS, and no listener is without it: add http://:80"
+    } else if asks && !is_reached {
+        "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns"
+    } else {
+        return None;
+    };
+    Some(Failure::Run(why.into()))
 }
 
 /// That programs can read what certificates of an authority are kept with.
