@@ -10,7 +10,7 @@ pub(crate) struct Begun {
     /// The certificate's, as PEM.
     pub(crate) key: String,
     pub(crate) asked: Asked,
-    /// How often an order for the same had failed before.
+    /// How often the authority has refused to go on with it.
     pub(crate) failures: u32,
 }
 

@@ -25,7 +25,8 @@ pub struct Board {
 
 /// Room for the hosts of some 30,000 certificates.
 const WANTED_BYTES_MAX: usize = 1 << 20;
-const CHALLENGES_BYTES_MAX: usize = 64 << 10;
+/// The same for the challenges of four orders with a hundred hosts each, which Let's Encrypt allows.
+const CHALLENGES_BYTES_MAX: usize = 256 << 10;
 /// A longer line is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// How long a line waits for a process of the server to log it.
@@ -179,6 +180,8 @@ mod tests {
         assert!(board.of_host("c.example").is_none() && board.of_host("").is_none());
         board.show(&[]).unwrap();
         assert_eq!(board.of_token(b"two"), None);
+        let longest = vec![pending(&"t".repeat(43), &"a".repeat(253)); 400];
+        board.show(&longest).unwrap();
     }
 
     #[test]

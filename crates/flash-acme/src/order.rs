@@ -1,5 +1,6 @@
 //! One order: from the account to the certificate and its key.
 
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ const LOOK_MAX: Duration = Duration::from_secs(30);
 const OF_ADDRESSES: &str = "shortlived";
 /// A longer URL is cut.
 const EXPLANATION_BYTES_MAX: usize = 500;
-/// An order that has failed so often is given up.
+/// An order that was refused so often is given up.
 const FAILURES_MAX: u32 = 5;
 /// How often an order begins again because the authority has forgotten its nonces.
 const TRIES: usize = 6;
@@ -68,15 +69,18 @@ impl Asker<'_> {
         failures: u32,
     ) -> Result<Issued, Refusal> {
         let asked = self.asked(account, hosts);
-        let (mut order, key) = match self.go_on(account, &asked, failures)? {
-            Some(begun) => begun,
-            None => self.begin(account, asked, replaces, failures)?,
+        let (mut order, begun) = match self.go_on(account, &asked)? {
+            Some(known) => known,
+            None => self.begin(account, asked, replaces)?,
         };
-        let chain = self.complete(account, &mut order, (hosts, &key), failures);
-        if chain.is_err() && order.state().status == OrderStatus::Invalid {
-            self.store.forget_begun(&hosts[0]);
-        }
-        let pem = key + &chain?;
+        let chain = match self.complete(account, &mut order, (hosts, &begun.key), failures) {
+            Ok(chain) => chain,
+            Err(refusal) => {
+                self.count_failure(&mut order, begun, refusal.kind)?;
+                return Err(refusal);
+            }
+        };
+        let pem = begun.key + &chain;
         let issued = Issued::of_pem(pem.as_bytes())
             .filter(|issued| issued.is_for(hosts))
             .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
@@ -99,25 +103,27 @@ impl Asker<'_> {
         Asked { hosts: hosts.to_vec(), directory: directory.clone(), profile, key: *key }
     }
 
-    /// The order that an earlier process or an earlier try has begun for the same, and its key.
-    fn go_on(
-        &self,
-        account: &Account,
-        asked: &Asked,
-        failures: u32,
-    ) -> Result<Option<(Order, String)>, Refusal> {
-        let is_same =
-            |begun: &Begun| begun.asked == *asked && failures < begun.failures.saturating_add(FAILURES_MAX);
-        let Some(begun) = self.store.begun(&asked.hosts[0]).filter(is_same) else { return Ok(None) };
-        match self.ask(account.order(begun.url)) {
-            Ok(mut order) => {
-                let can_go_on = order.state().status != OrderStatus::Invalid;
-                Ok(can_go_on.then_some((order, begun.key)))
-            }
+    /// The order that an earlier process or an earlier try has begun for the same.
+    fn go_on(&self, account: &Account, asked: &Asked) -> Result<Option<(Order, Begun)>, Refusal> {
+        let begun = self.store.begun(&asked.hosts[0]).filter(|begun| begun.asked == *asked);
+        let Some(begun) = begun else { return Ok(None) };
+        match self.ask(account.order(begun.url.clone())) {
+            Ok(mut order) => Ok((order.state().status != OrderStatus::Invalid).then_some((order, begun))),
             // It may know nothing of it any more.
             Err(Refusal { kind: Kind::Other, retry_after_s: None, .. }) => Ok(None),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Gives an order up that cannot go on, or that the authority has refused often. Whether it can be reached says nothing of an order.
+    fn count_failure(&self, order: &mut Order, begun: Begun, kind: Kind) -> io::Result<()> {
+        let (host, failures) = (begun.asked.hosts[0].clone(), begun.failures + 1);
+        if order.state().status == OrderStatus::Invalid || kind == Kind::Other && failures >= FAILURES_MAX {
+            self.store.forget_begun(&host);
+        } else if kind == Kind::Other {
+            self.store.keep_begun(&host, &Begun { failures, ..begun })?;
+        }
+        Ok(())
     }
 
     /// Begins an order, and keeps it with its key: an authority counts what it has issued, whether anybody has got it or not.
@@ -126,8 +132,7 @@ impl Asker<'_> {
         account: &Account,
         asked: Asked,
         replaces: Option<&CertificateIdentifier<'_>>,
-        failures: u32,
-    ) -> Result<(Order, String), Refusal> {
+    ) -> Result<(Order, Begun), Refusal> {
         let key = match asked.key {
             KeyKind::Ecdsa => KeyPair::generate(),
             KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
@@ -148,9 +153,9 @@ impl Asker<'_> {
             }
             refusal => refusal,
         })?;
-        let begun = Begun { url: order.url().into(), key, asked, failures };
+        let begun = Begun { url: order.url().into(), key, asked, failures: 0 };
         self.store.keep_begun(&begun.asked.hosts[0], &begun)?;
-        Ok((order, begun.key))
+        Ok((order, begun))
     }
 
     /// Does what an order still needs. Returns the certificate with the intermediate ones.

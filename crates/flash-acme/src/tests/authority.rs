@@ -39,7 +39,9 @@ pub(super) struct Known {
     pub(super) busy_max: usize,
     /// How many orders were pending at the same time at most.
     pub(super) pending_max: usize,
-    /// It answers as if it had not.
+    /// It refuses to issue so many certificates.
+    pub(super) refusals: usize,
+    /// It answers as if it had none.
     pub(super) forgets_accounts: bool,
     /// What is said of renewals: the window in seconds of 2030, when to ask again, and why.
     pub(super) window: Option<std::ops::Range<u64>>,
@@ -180,6 +182,11 @@ impl Service {
             "authorization" => {
                 let identifier = known.orders[number].identifiers[0].clone();
                 ok(json!({ "identifier": identifier, "status": "valid", "challenges": [] }))
+            }
+            "finalize" if known.refusals > 0 => {
+                known.refusals -= 1;
+                let body = json!({ "type": "urn:ietf:params:acme:error:serverInternal" }).to_string();
+                Answer { status: 500, fields: String::new(), body }
             }
             "finalize" => {
                 let request = BASE64_URL_SAFE_NO_PAD.decode(payload["csr"].as_str().unwrap()).unwrap();

@@ -144,6 +144,21 @@ fn an_order_that_is_pending_outlives_its_process() {
 }
 
 #[test]
+fn an_order_that_is_refused_five_times_gives_way_to_another_one() {
+    let bench = Bench::new(&["refused"]);
+    bench.authority.known().refusals = 5;
+    bench.run(|| {
+        for failures in 1..=5 {
+            wait_for("a failure", || bench.state("refused").failures == failures);
+            assert_eq!(bench.authority.known().orders(), 1);
+            bench.turn(7 * 3600);
+        }
+        wait_for("a certificate", || bench.has_certificate("refused"));
+    });
+    assert_eq!(bench.authority.known().orders(), 2);
+}
+
+#[test]
 fn an_account_is_opened_once_and_again_if_the_authority_has_forgotten_it() {
     let hosts: Vec<String> = (0..12).map(|number| format!("host{number}")).collect();
     let bench = Bench::new(&hosts.iter().map(String::as_str).collect::<Vec<_>>());
