@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::KeyKind;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Begun {
     pub(crate) url: String,
     /// The certificate's, as PEM.
@@ -15,7 +15,7 @@ pub(crate) struct Begun {
 }
 
 /// What was asked of whom.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) hosts: Vec<String>,
     pub(crate) directory: String,

@@ -112,8 +112,11 @@ impl Wanted {
 
     fn explanation(&self, now: u64) -> String {
         let (hosts, why) = (self.hosts.join(", "), &self.state.explanation);
-        let hours = self.state.renew_at.saturating_sub(now) / 3600;
-        format!("{hosts}: the authority advises a renewal in {hours} hours, and explains it at {why}")
+        let when = match self.state.renew_at.saturating_sub(now) / 3600 {
+            0 => "now".to_owned(),
+            hours => format!("in {hours} hours"),
+        };
+        format!("{hosts}: the authority advises a renewal {when}, and explains it at {why}")
     }
 
     fn fail(&mut self, refusal: Refusal, now: u64) -> Option<String> {
