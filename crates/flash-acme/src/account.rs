@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::sync::PoisonError;
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
 use crate::asker::Asker;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -19,8 +20,35 @@ struct Kept {
     email: Option<String>,
 }
 
-/// The account, which is made if there is none.
-pub(crate) fn open(asker: &Asker) -> Result<Account, Refusal> {
+impl Asker<'_> {
+    /// The account, which is opened once, and made if there is none.
+    pub(crate) fn account(&self) -> Result<Account, Refusal> {
+        // Others wait meanwhile, so that there is one.
+        let mut opened = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = &*opened {
+            return Ok(account.clone());
+        }
+        let account = match open(self) {
+            Err(Refusal { kind: Kind::NoAccount, .. }) => {
+                put_aside(self)?;
+                open(self)?
+            }
+            account => account?,
+        };
+        Ok(opened.insert(account).clone())
+    }
+
+    /// Puts an account aside that the authority does not know. Another thread may have done so.
+    pub(crate) fn forget(&self, unknown: &Account) -> io::Result<()> {
+        let mut opened = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        match opened.take_if(|account| account.id() == unknown.id()) {
+            Some(_) => put_aside(self),
+            None => Ok(()),
+        }
+    }
+}
+
+fn open(asker: &Asker<'_>) -> Result<Account, Refusal> {
     let Asker { settings, store, http, binding, .. } = asker;
     let path = store.account(&settings.directory);
     let builder = Account::builder_with_http(Box::new(http.clone()));
@@ -44,8 +72,7 @@ pub(crate) fn open(asker: &Asker) -> Result<Account, Refusal> {
     Ok(account)
 }
 
-/// Puts an account aside that the authority does not know.
-pub(crate) fn put_aside(asker: &Asker) -> io::Result<()> {
+fn put_aside(asker: &Asker<'_>) -> io::Result<()> {
     let path = asker.store.account(&asker.settings.directory);
     fs::rename(&path, path.with_extension("unknown"))
 }

@@ -25,11 +25,12 @@ pub struct Board {
 
 /// Room for the hosts of some 30,000 certificates.
 const WANTED_BYTES_MAX: usize = 1 << 20;
-const CHALLENGES_BYTES_MAX: usize = 64 << 10;
+/// The same for the challenges of four orders with a hundred hosts each, which Let's Encrypt allows.
+const CHALLENGES_BYTES_MAX: usize = 256 << 10;
 /// A longer line is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// How long a line waits for a process of the server to log it.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The words of [`Board::logged`].
 const LOGGED: usize = 0;
@@ -99,7 +100,7 @@ impl Board {
     }
 
     /// Writes a line that the server logs. The line before may be lost if no process of the server has seen it.
-    fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         let _ = self.line.write(cut(line, LINE_BYTES_MAX).as_bytes());
     }
 
@@ -112,7 +113,8 @@ impl Board {
         }
     }
 
-    fn is_heard(&self) -> bool {
+    /// Whether the last line was logged.
+    pub(crate) fn is_heard(&self) -> bool {
         self.logged[LOGGED].load(Ordering::Acquire) == self.line.version()
     }
 
@@ -178,6 +180,8 @@ mod tests {
         assert!(board.of_host("c.example").is_none() && board.of_host("").is_none());
         board.show(&[]).unwrap();
         assert_eq!(board.of_token(b"two"), None);
+        let longest = vec![pending(&"t".repeat(43), &"a".repeat(253)); 400];
+        board.show(&longest).unwrap();
     }
 
     #[test]

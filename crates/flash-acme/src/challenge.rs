@@ -23,7 +23,7 @@ impl Drop for Shown<'_> {
         for record in &self.records {
             // The record was right, and tells nobody anything that stays a secret.
             let wait = |pause| {
-                if (self.asker.wait)(pause).is_err() {
+                if self.asker.halt.wait(pause).is_err() {
                     thread::sleep(pause);
                 }
                 Ok(())
@@ -68,7 +68,7 @@ impl<'a> Shown<'a> {
             // It is removed even if the program fails, which may have set it before.
             self.records.push(Record { output: Some(String::new()), ..record.clone() });
             if let (Some(hook), Some(kept)) = (&self.asker.hook, self.records.last_mut()) {
-                kept.output = Some(hook.run(&record, self.asker.wait)?);
+                kept.output = Some(hook.run(&record, |pause| self.asker.halt.wait(pause))?);
             }
             return Ok(kind);
         }
@@ -83,6 +83,10 @@ impl<'a> Shown<'a> {
 
     /// The challenges that this server can answer, the best first. After a failure, another one comes first.
     fn kinds(&self, identifier: &Identifier, is_wildcard: bool, failures: u32) -> Vec<ChallengeType> {
+        // An address has no records (RFC 8738 §7), and in a handshake the name of its reverse record, which no site has.
+        if let Identifier::Ip(_) = identifier {
+            return vec![ChallengeType::Http01];
+        }
         if self.asker.hook.is_some() {
             return vec![ChallengeType::Dns01];
         }
@@ -90,10 +94,6 @@ impl<'a> Shown<'a> {
             return Vec::new();
         }
         let mut kinds = vec![ChallengeType::Http01, ChallengeType::TlsAlpn01];
-        if let Identifier::Ip(_) = identifier {
-            // In a handshake an address has the name of its reverse record, which no site has.
-            return vec![ChallengeType::Http01];
-        }
         if self.asker.settings.has_plain_listener == (failures % 2 == 1) {
             kinds.reverse();
         }

@@ -2,6 +2,10 @@
 
 use std::time::SystemTime;
 
-pub(crate) fn unix_seconds() -> u64 {
+/// Tells the seconds since 1970.
+pub type Clock<'a> = &'a (dyn Fn() -> u64 + Sync);
+
+/// What the system's clock says.
+pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

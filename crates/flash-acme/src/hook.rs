@@ -2,13 +2,13 @@
 //!
 //! It runs as a child of a process that was forked before the one that asks confined itself.
 
-use std::cell::Cell;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub(crate) struct Hook {
     socket: OwnedFd,
-    /// Programs whose result was not waited for.
-    unanswered: Cell<usize>,
+    /// Programs whose result was not waited for. Locked while one runs: none of certbot's and lego's is made to run beside another.
+    unanswered: Mutex<usize>,
 }
 
 /// A record that is to be set or removed.
@@ -59,7 +59,7 @@ impl Hook {
         let (Some(set), Some(remove)) = (programs.first(), programs.last()) else { return Ok(None) };
         let (socket, theirs) = ipc::pair()?;
         match fork::fork()? {
-            Forked::Parent { .. } => Ok(Some(Self { socket, unanswered: Cell::new(0) })),
+            Forked::Parent { .. } => Ok(Some(Self { socket, unanswered: Mutex::new(0) })),
             Forked::Child => {
                 drop(socket);
                 child::run_and_exit("the DNS hook", || serve(&theirs, set, remove))
@@ -76,16 +76,16 @@ impl Hook {
         record: &Record,
         wait: impl Fn(Duration) -> Result<(), Refusal>,
     ) -> Result<String, Refusal> {
+        let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         let message = serde_json::to_vec(record).map_err(io::Error::from)?;
         ipc::send(&self.socket, &message, &[]).map_err(|_| Refusal::hook_ended())?;
-        let before = self.unanswered.get();
-        self.unanswered.set(before + 1);
+        *unanswered += 1;
         let mut buffer = ipc::buffer();
         loop {
             match ipc::try_receive(&self.socket, &mut buffer)? {
                 Received::Message(answer) => {
-                    self.unanswered.set(self.unanswered.get() - 1);
-                    if self.unanswered.get() > 0 {
+                    *unanswered -= 1;
+                    if *unanswered > 0 {
                         continue;
                     }
                     let answer: Result<String, String> =

@@ -1,5 +1,6 @@
-//! The requests to an authority: one at a time, each with an end in time and in size.
+//! The requests to an authority: a thread makes one at a time, each with an end in time and in size.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs;
 use std::future::Future;
@@ -7,7 +8,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,7 +20,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+use crate::clock::unix_seconds;
 use crate::settings::Settings;
+use crate::state::ADVICE_S;
 
 /// For a whole request.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,7 +33,15 @@ const OWN_NAME: &str = concat!("flash/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     agent: ureq::Agent,
-    retry_after_s: Arc<AtomicU64>,
+}
+
+thread_local! {
+    static RETRY_AFTER_S: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// How long the last answer to this thread asks to wait, if it does.
+pub(crate) fn retry_after_s() -> Option<u64> {
+    RETRY_AFTER_S.get()
 }
 
 impl Http {
@@ -64,25 +74,26 @@ impl Http {
             .https_only(true)
             .http_status_as_error(false)
             .timeout_global(Some(TIMEOUT));
-        Ok(Self { agent: agent.build().new_agent(), retry_after_s: Arc::default() })
-    }
-
-    /// How long the last answer asks its client to wait, if it does.
-    pub(crate) fn retry_after_s(&self) -> Option<u64> {
-        Some(self.retry_after_s.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0)
+        Ok(Self { agent: agent.build().new_agent() })
     }
 
     fn answer(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
         let other = |error: ureq::Error| Error::Other(Box::new(error));
+        RETRY_AFTER_S.set(None);
         let (mut parts, body) = request.into_parts();
+        let is_get = parts.method == Method::GET;
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(OWN_NAME));
         let response = match parts.method {
             Method::POST => self.agent.run(Request::from_parts(parts, bytes_of(body))),
             _ => self.agent.run(Request::from_parts(parts, ())),
         };
-        let (parts, mut body) = response.map_err(other)?.into_parts();
-        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        self.retry_after_s.store(retry_after.unwrap_or_default(), Ordering::Relaxed);
+        let (mut parts, mut body) = response.map_err(other)?.into_parts();
+        let retry_after_s = parts.headers.get(RETRY_AFTER).and_then(seconds);
+        RETRY_AFTER_S.set(retry_after_s.filter(|seconds| *seconds > 0));
+        if is_get && retry_after_s.is_none() {
+            // Advice that does not say when it is to be asked for again the library would pass over.
+            parts.headers.insert(RETRY_AFTER, ADVICE_S.into());
+        }
         let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(other)?;
         Ok(BytesResponse { parts, body: Box::new(Bytes::from(bytes)) })
     }
@@ -95,6 +106,13 @@ impl HttpClient for Http {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         Box::pin(std::future::ready(self.answer(request)))
     }
+}
+
+/// How long a field asks to wait, by a number or a date (RFC 9110 §10.2.3).
+fn seconds(value: &HeaderValue) -> Option<u64> {
+    let number = || value.to_str().ok()?.trim().parse().ok();
+    let date = || u64::try_from(flash_http::date::parse(value.as_bytes())?).ok();
+    number().or_else(|| Some(date()?.saturating_sub(unix_seconds())))
 }
 
 fn bytes_of(mut body: BodyWrapper<Bytes>) -> Vec<u8> {

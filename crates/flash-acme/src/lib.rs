@@ -10,6 +10,7 @@
 
 mod account;
 mod asker;
+mod begun;
 mod board;
 mod challenge;
 mod clock;
@@ -21,12 +22,16 @@ mod order;
 mod process;
 mod refusal;
 mod renewal;
+mod schedule;
 mod settings;
 mod state;
 mod store;
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 pub use board::Board;
+pub use clock::{Clock, unix_seconds};
 pub use process::{Process, Sandbox, check, revoke, run};
 pub use settings::{KeyKind, Settings};
 pub use state::State;

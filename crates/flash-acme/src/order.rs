@@ -1,20 +1,24 @@
 //! One order: from the account to the certificate and its key.
 
+use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, Authorizations, CertificateIdentifier, NewOrder,
-    Order, OrderState, OrderStatus, RevocationReason,
+    Account, AuthorizationHandle, AuthorizationStatus, Authorizations, CertificateIdentifier,
+    ChallengeStatus, NewOrder, Order, OrderState, OrderStatus, RevocationReason,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 
-use crate::account;
 use crate::asker::Asker;
+use crate::begun::{Asked, Begun};
+use crate::board::cut;
 use crate::challenge::{Shown, host_of, identifier};
-use crate::clock::unix_seconds;
+use crate::http_client;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal, words_of};
-use crate::settings::KeyKind;
+use crate::settings::{KeyKind, Settings};
+use crate::state::Advice;
 
 /// Other servers with the same folder see challenges within this time.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -22,6 +26,12 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const ORDER: Duration = Duration::from_secs(15 * 60);
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// The only profile by which Let's Encrypt issues certificates for addresses.
+const OF_ADDRESSES: &str = "shortlived";
+/// A longer URL is cut.
+const EXPLANATION_BYTES_MAX: usize = 500;
+/// An order that was refused so often is given up.
+const FAILURES_MAX: u32 = 5;
 /// How often an order begins again because the authority has forgotten its nonces.
 const TRIES: usize = 6;
 
@@ -35,14 +45,15 @@ impl Asker<'_> {
     ) -> Result<Issued, Refusal> {
         let (mut replaces, mut has_account, mut last) = (replaces, true, None);
         for _ in 0..TRIES {
-            let refusal = match self.try_to_obtain(hosts, replaces, failures) {
+            let account = self.account()?;
+            let refusal = match self.try_to_obtain(&account, hosts, replaces, failures) {
                 Ok(issued) => return Ok(issued),
                 Err(refusal) => refusal,
             };
             match refusal.kind {
                 Kind::CannotReplace => replaces = None,
                 Kind::BadNonce => {}
-                Kind::NoAccount if std::mem::take(&mut has_account) => account::put_aside(self)?,
+                Kind::NoAccount if std::mem::take(&mut has_account) => self.forget(&account)?,
                 _ => return Err(refusal),
             }
             last = Some(refusal);
@@ -52,50 +63,127 @@ impl Asker<'_> {
 
     fn try_to_obtain(
         &self,
+        account: &Account,
         hosts: &[String],
         replaces: Option<&CertificateIdentifier<'_>>,
         failures: u32,
     ) -> Result<Issued, Refusal> {
-        let account = account::open(self)?;
-        let identifiers: Vec<_> = hosts.iter().map(|host| identifier(host)).collect();
+        let asked = self.asked(account, hosts);
+        let (mut order, begun) = match self.go_on(account, &asked)? {
+            Some(known) => known,
+            None => self.begin(account, asked, replaces)?,
+        };
+        let chain = match self.complete(account, &mut order, (hosts, &begun.key), failures) {
+            Ok(chain) => chain,
+            Err(refusal) => {
+                self.count_failure(&mut order, begun, refusal.kind)?;
+                return Err(refusal);
+            }
+        };
+        let pem = begun.key + &chain;
+        let issued = Issued::of_pem(pem.as_bytes())
+            .filter(|issued| issued.is_for(hosts))
+            .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
+        if issued.life.ends <= (self.clock)() {
+            return Err(Refusal::new(
+                "what the authority has issued has expired, or this machine's clock is wrong",
+            ));
+        }
+        self.store.write_certificate(&hosts[0], pem.as_bytes())?;
+        self.store.forget_begun(&hosts[0]);
+        Ok(issued)
+    }
+
+    fn asked(&self, account: &Account, hosts: &[String]) -> Asked {
+        let Settings { directory, profile, key, .. } = &self.settings;
+        let has_address = hosts.iter().any(|host| host.parse::<IpAddr>().is_ok());
+        let of_addresses = || account.profiles().any(|profile| profile.name == OF_ADDRESSES);
+        let profile =
+            profile.clone().or_else(|| (has_address && of_addresses()).then(|| OF_ADDRESSES.into()));
+        Asked { hosts: hosts.to_vec(), directory: directory.clone(), profile, key: *key }
+    }
+
+    /// The order that an earlier process or an earlier try has begun for the same.
+    fn go_on(&self, account: &Account, asked: &Asked) -> Result<Option<(Order, Begun)>, Refusal> {
+        let begun = self.store.begun(&asked.hosts[0]).filter(|begun| begun.asked == *asked);
+        let Some(begun) = begun else { return Ok(None) };
+        match self.ask(account.order(begun.url.clone())) {
+            Ok(mut order) => Ok((order.state().status != OrderStatus::Invalid).then_some((order, begun))),
+            // It may know nothing of it any more.
+            Err(Refusal { kind: Kind::Other, retry_after_s: None, .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Gives an order up that cannot go on, or that the authority has refused often. Whether it can be reached says nothing of an order.
+    fn count_failure(&self, order: &mut Order, begun: Begun, kind: Kind) -> io::Result<()> {
+        let (host, failures) = (begun.asked.hosts[0].clone(), begun.failures + 1);
+        if order.state().status == OrderStatus::Invalid || kind == Kind::Other && failures >= FAILURES_MAX {
+            self.store.forget_begun(&host);
+        } else if kind == Kind::Other {
+            self.store.keep_begun(&host, &Begun { failures, ..begun })?;
+        }
+        Ok(())
+    }
+
+    /// Begins an order, and keeps it with its key: an authority counts what it has issued, whether anybody has got it or not.
+    fn begin(
+        &self,
+        account: &Account,
+        asked: Asked,
+        replaces: Option<&CertificateIdentifier<'_>>,
+    ) -> Result<(Order, Begun), Refusal> {
+        let key = match asked.key {
+            KeyKind::Ecdsa => KeyPair::generate(),
+            KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        };
+        let key = key.map_err(Refusal::new)?.serialize_pem();
+        let identifiers: Vec<_> = asked.hosts.iter().map(|host| identifier(host)).collect();
         let mut new = NewOrder::new(&identifiers);
-        if let Some(profile) = &self.settings.profile {
+        if let Some(profile) = &asked.profile {
             new = new.profile(profile);
         }
         if let Some(id) = replaces {
             new = new.replaces(id.clone().into_owned());
         }
-        let mut order = self.ask(account.new_order(&new)).map_err(|refusal| match refusal {
+        let order = self.ask(account.new_order(&new)).map_err(|refusal| match refusal {
             // It may know nothing of the certificate to be replaced.
             Refusal { kind: Kind::Other, retry_after_s: None, why } if replaces.is_some() => {
                 Refusal { kind: Kind::CannotReplace, retry_after_s: None, why }
             }
             refusal => refusal,
         })?;
-        let shown = self.authorize(&mut order, hosts, failures)?;
-        self.wait_until_ready(&account, &mut order)?;
-        drop(shown);
-        let key = match self.settings.key {
-            KeyKind::Ecdsa => KeyPair::generate(),
-            KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
-        };
-        let key = key.map_err(Refusal::new)?;
-        let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
-        params.distinguished_name = DistinguishedName::new();
-        let request = params.serialize_request(&key).map_err(Refusal::new)?;
-        self.ask(order.finalize_csr(request.der()))?;
-        let chain = self.wait_for_certificate(&mut order)?;
-        let pem = key.serialize_pem() + &chain;
-        let issued = Issued::of_pem(pem.as_bytes())
-            .filter(|issued| issued.is_for(hosts))
-            .ok_or_else(|| Refusal::new("what the authority has issued is no certificate for these hosts"))?;
-        if issued.life.ends <= unix_seconds() {
-            return Err(Refusal::new(
-                "what the authority has issued has expired, or this machine's clock is wrong",
-            ));
+        let begun = Begun { url: order.url().into(), key, asked, failures: 0 };
+        self.store.keep_begun(&begun.asked.hosts[0], &begun)?;
+        Ok((order, begun))
+    }
+
+    /// Does what an order still needs. Returns the certificate with the intermediate ones.
+    fn complete(
+        &self,
+        account: &Account,
+        order: &mut Order,
+        (hosts, key): (&[String], &str),
+        failures: u32,
+    ) -> Result<String, Refusal> {
+        if order.state().status == OrderStatus::Pending {
+            let shown = self.authorize(order, hosts, failures)?;
+            self.wait_until(order, |state| state.status != OrderStatus::Pending)?;
+            drop(shown);
         }
-        self.store.write_certificate(&hosts[0], pem.as_bytes())?;
-        Ok(issued)
+        if order.state().status == OrderStatus::Ready {
+            let key = KeyPair::from_pem(key).map_err(Refusal::new)?;
+            let mut params = CertificateParams::new(hosts).map_err(Refusal::new)?;
+            params.distinguished_name = DistinguishedName::new();
+            let request = params.serialize_request(&key).map_err(Refusal::new)?;
+            self.ask(order.finalize_csr(request.der()))?;
+        }
+        self.wait_until(order, |state| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid))?;
+        if order.state().status == OrderStatus::Invalid {
+            return Err(self.why_invalid(account, order));
+        }
+        let chain = self.ask(order.certificate())?;
+        chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
     }
 
     /// Shows the answers for all hosts about which the authority does not know yet, and has it look at them.
@@ -116,13 +204,17 @@ impl Asker<'_> {
             });
         }
         if kinds.iter().any(Option::is_some) {
-            (self.wait)(SEEN_WITHIN)?;
+            self.halt.wait(SEEN_WITHIN)?;
         }
         let (mut authorizations, mut kinds) = (order.authorizations(), kinds.into_iter());
         while let Some(mut authorization) = self.next(&mut authorizations)? {
             let Some(kind) = kinds.next().flatten() else { continue };
-            if let Some(mut challenge) = authorization.challenge(kind) {
-                self.ask(challenge.set_ready())?;
+            // An earlier process may have said so.
+            match authorization.challenge(kind) {
+                Some(mut challenge) if challenge.status == ChallengeStatus::Pending => {
+                    self.ask(challenge.set_ready())?;
+                }
+                _ => {}
             }
         }
         Ok(shown)
@@ -133,39 +225,22 @@ impl Asker<'_> {
         self.ask(async { next.await.transpose() })
     }
 
-    fn wait_until_ready(&self, account: &Account, order: &mut Order) -> Result<(), Refusal> {
-        let is_over = |state: &OrderState| !matches!(state.status, OrderStatus::Pending);
-        self.wait_until(order, is_over)?;
-        match order.state().status {
-            OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid => Ok(()),
-            _ => Err(self.why_invalid(account, order)),
-        }
-    }
-
-    fn wait_for_certificate(&self, order: &mut Order) -> Result<String, Refusal> {
-        let is_over = |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
-        self.wait_until(order, is_over)?;
-        let chain = self.ask(order.certificate())?;
-        chain.ok_or_else(|| Refusal::new("the authority has issued no certificate"))
-    }
-
     fn wait_until(&self, order: &mut Order, is_over: impl Fn(&OrderState) -> bool) -> Result<(), Refusal> {
-        let (mut waited, mut pause) = (Duration::ZERO, LOOK_MIN);
+        let (mut waited, mut doubled) = (Duration::ZERO, LOOK_MIN);
         while !is_over(order.state()) {
+            let asked = http_client::retry_after_s().map_or(doubled, Duration::from_secs);
+            let pause = asked.clamp(LOOK_MIN, LOOK_MAX);
             if waited >= ORDER {
                 let minutes = ORDER.as_secs() / 60;
                 return Err(Refusal::new(format_args!("the order is not done after {minutes} minutes")));
             }
-            (self.wait)(pause)?;
-            waited += pause;
+            self.halt.wait(pause)?;
+            (waited, doubled) = (waited + pause, pause * 2);
             match self.ask(order.refresh()) {
-                Ok(_) => {}
                 // The next one brings its own.
-                Err(Refusal { kind: Kind::BadNonce, .. }) => continue,
+                Ok(_) | Err(Refusal { kind: Kind::BadNonce, .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
-            let asked = self.http.retry_after_s().map_or(pause * 2, Duration::from_secs);
-            pause = asked.clamp(LOOK_MIN, LOOK_MAX);
         }
         Ok(())
     }
@@ -186,12 +261,9 @@ impl Asker<'_> {
         Refusal::new(if reasons.is_empty() { "the order is invalid".into() } else { reasons.join("; ") })
     }
 
-    /// When the authority wants a certificate to be renewed, and in how many seconds it is asked again. `None` if it gives no advice.
-    pub(crate) fn advice(
-        &self,
-        id: &CertificateIdentifier<'_>,
-    ) -> Result<Option<(std::ops::Range<u64>, u64)>, Refusal> {
-        let account = account::open(self)?;
+    /// When the authority wants a certificate to be renewed. `None` if it gives no advice.
+    pub(crate) fn advice(&self, id: &CertificateIdentifier<'_>) -> Result<Option<Advice>, Refusal> {
+        let account = self.account()?;
         let second = |time: i64| u64::try_from(time).unwrap_or_default();
         let advice = self.ask(async {
             match account.renewal_info(id).await {
@@ -199,11 +271,18 @@ impl Asker<'_> {
                 advice => advice.map(Some),
             }
         })?;
-        Ok(advice.map(|(info, again)| {
+        let advice = advice.map(|(info, again)| {
             let window = info.suggested_window;
             let window = second(window.start.unix_timestamp())..second(window.end.unix_timestamp());
-            (window, again.as_secs())
-        }))
+            let explanation = info.explanation_url.unwrap_or_default();
+            Advice {
+                window,
+                again_s: again.as_secs(),
+                explanation: cut(&explanation, EXPLANATION_BYTES_MAX).into(),
+            }
+        });
+        // RFC 9773 §4.2: any other one is none.
+        Ok(advice.filter(|advice| !advice.window.is_empty()))
     }
 
     /// Tells the authority that a certificate must not be trusted any more.
@@ -213,6 +292,6 @@ impl Asker<'_> {
             CertificateDer::from_pem_file(self.store.certificate_path(host)).map_err(Refusal::new)?;
         let reason = Some(RevocationReason::KeyCompromise);
         let request = instant_acme::RevocationRequest { certificate: &certificate, reason };
-        self.ask(account::open(self)?.revoke(&request))
+        self.ask(self.account()?.revoke(&request))
     }
 }

@@ -1,25 +1,27 @@
-//! The process that asks an authority for certificates: it looks each second what is wanted and what is due.
+//! The process that asks an authority for certificates: each second it looks whether something is wanted, due or done.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
 
 use flash_os::shared_text::SharedText;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::account;
-use crate::asker::Asker;
+use crate::asker::{Asker, Halt};
 use crate::board::{Board, Pending, cut};
-use crate::clock::unix_seconds;
+use crate::clock::{Clock, unix_seconds};
 use crate::hook::Hook;
 use crate::http_client::Http;
 use crate::lease::Lease;
 use crate::refusal::{Kind, Refusal};
+use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::wanted::{self, Wanted};
+use crate::wanted::Wanted;
 
 /// Gives up the rights that the process does not need.
 pub type Sandbox<'a> = &'a dyn Fn() -> io::Result<()>;
@@ -32,6 +34,7 @@ pub struct Process<'a> {
     pub failures: &'a SharedText,
     /// It closes with the server.
     pub server: &'a OwnedFd,
+    pub clock: Clock<'a>,
     pub sandbox: Sandbox<'a>,
 }
 
@@ -41,13 +44,14 @@ const PAUSE: Duration = Duration::from_secs(60);
 const LOOK_EACH_S: u64 = 10;
 const LOOKS_TO_SAY: u64 = 10;
 const LOOK: Duration = Duration::from_secs(1);
-/// Of the reason of a failure, for the server's status: as much of it as there is room for with so many.
-const REASON_BYTES_MAX: [usize; 5] = [500, 200, 80, 30, 0];
+/// Of the reason of a failure, for the server's status.
+const REASON_BYTES_MAX: usize = 500;
 
-/// What goes on while an order waits.
+/// What each server does, whether it asks or not.
 struct Background<'a> {
     board: &'a Board,
     server: &'a OwnedFd,
+    clock: Clock<'a>,
     store: Store,
     lease: Lease,
     /// What is on the board, once that is known.
@@ -89,7 +93,7 @@ pub fn run(process: &Process<'_>) -> io::Result<()> {
 
 /// Asks until something ends that.
 fn ask(process: &Process<'_>) -> Result<Refusal, Refusal> {
-    let Process { settings, board, failures, server, sandbox } = process;
+    let Process { settings, board, failures, server, clock, sandbox } = process;
     // Each needs files that the sandbox hides, and so does the first look-up of a name.
     let hook = Hook::start(&settings.hooks)?;
     let http = Http::new(settings)?;
@@ -98,64 +102,61 @@ fn ask(process: &Process<'_>) -> Result<Refusal, Refusal> {
     let _ = ("localhost", 443).to_socket_addrs();
     sandbox()?;
     let lease = Lease::new(&store, board.server);
-    let background = RefCell::new(Background::new(board, server, store.clone(), lease));
-    let wait = |pause: Duration| {
-        let mut background = background.borrow_mut();
-        background.wait(pause)?;
-        if background.lease.is_held() { Ok(()) } else { Err(Refusal::lease_lost()) }
-    };
-    let asker = Asker { settings: settings.clone(), store, http, binding, hook, wait: &wait };
-    let ended = keep_asking(&asker, &background, failures);
-    background.borrow().lease.release();
+    let mut background = Background::new(board, server, clock, store.clone(), lease);
+    let (settings, halt, account) = (settings.clone(), Halt::default(), Mutex::default());
+    let asker = Asker { settings, store, http, binding, hook, clock, halt, account };
+    let ended = thread::scope(|scope| {
+        let ended = keep_asking(Schedule::new(scope, &asker, board), &asker, &mut background, failures);
+        asker.halt.set(Some(Refusal::server_ended));
+        ended
+    });
+    background.lease.release();
     asker.store.want_no_more(board.server);
     Ok(ended)
 }
 
-/// Asks for what is due, until something keeps this process from it.
-fn keep_asking(asker: &Asker<'_>, background: &RefCell<Background<'_>>, failures: &SharedText) -> Refusal {
-    let (mut all, mut known_told, mut was_held) = (Vec::new(), 0, false);
-    let mut asks_from = Instant::now();
+/// Has what is due asked for, until something keeps this process from it.
+fn keep_asking(
+    mut schedule: Schedule<'_, '_>,
+    asker: &Asker<'_>,
+    background: &mut Background<'_>,
+    failures: &SharedText,
+) -> Refusal {
+    let (mut known_told, mut was_held) = (0, false);
     loop {
-        if let Err(ended) = background.borrow_mut().wait(LOOK) {
+        if let Err(ended) = background.look_and_wait() {
             return ended;
         }
-        let (board, own, is_held, told) = {
-            let of = background.borrow();
-            (of.board, of.own.clone(), of.lease.is_held(), of.told)
-        };
+        let Background { own, told, .. } = &*background;
+        let is_held = background.lease.is_held();
         if is_held && !was_held {
             asker.store.clear_leftovers();
         }
-        if told != known_told || is_held != was_held {
-            known_told = told;
-            let mut known = if was_held { std::mem::take(&mut all) } else { Vec::new() };
-            let find = |hosts| match known.iter().position(|wanted: &Wanted| wanted.hosts == hosts) {
-                Some(at) => known.swap_remove(at),
-                // Another server may have asked for it.
-                None => Wanted::find(hosts, &asker.store),
-            };
-            let wanted = if is_held { asker.store.all_wanted(&own, unix_seconds()) } else { own.clone() };
-            all = wanted.into_iter().map(find).collect();
+        if *told != known_told || is_held != was_held {
+            known_told = *told;
+            let wanted = if is_held { asker.store.all_wanted(own, (asker.clock)()) } else { own.clone() };
+            // What another server asks for is known from its files alone.
+            let is_known = is_held == was_held && (is_held || !told.is_multiple_of(LOOKS_TO_SAY));
+            schedule.want(wanted, is_known);
         }
         was_held = is_held;
-        let mut failed = None;
-        if is_held {
-            let is_requested = asker.store.take_requests();
-            all.iter_mut()
-                .filter(|wanted| is_requested(&wanted.hosts[0]))
-                .for_each(|wanted| wanted.request(asker));
-            if Instant::now() >= asks_from {
-                failed = wanted::take_turn(&mut all, asker, board);
-            }
+        if !is_held {
+            asker.halt.set(Some(Refusal::lease_lost));
+        } else if schedule.is_idle() {
+            asker.halt.set(None);
         }
-        // The first ones are those of this server.
-        tell(failures, &all[..own.len()]);
-        match failed {
-            Some(Kind::NoAddress) => return Refusal::no_address(),
-            Some(Kind::HookEnded) => return Refusal::hook_ended(),
-            // Others would have to wait for it as long.
-            Some(_) => asks_from = Instant::now() + PAUSE,
-            None => {}
+        if let Some(ended) = schedule.take_answers() {
+            schedule.tell_lines();
+            return ended;
+        }
+        if asker.halt.wait(Duration::ZERO).is_ok() {
+            schedule.take_requests();
+            schedule.start_due();
+        }
+        schedule.say_next_line();
+        if let Some(all) = schedule.if_changed() {
+            // The first ones are those of this server.
+            tell(failures, all.get(..own.len()).unwrap_or(all));
         }
     }
 }
@@ -172,23 +173,26 @@ pub fn revoke(settings: &Settings, host: &str) -> io::Result<()> {
         http: Http::new(settings)?,
         binding: None,
         hook: None,
-        wait: &|_| Ok(()),
+        clock: &unix_seconds,
+        halt: Halt::default(),
+        account: Mutex::default(),
     };
     asker.revoke(host).map_err(|refusal| io::Error::other(refusal.why))
 }
 
-/// Tells the server what has failed, in the authority's words, if they have changed. The more there is, the shorter.
+/// Tells the server what has failed, each in the authority's words. The more there is, the shorter.
 fn tell(failures: &SharedText, certificates: &[Wanted]) {
     let failed = || certificates.iter().filter(|wanted| wanted.state.failures > 0);
-    let fits = |bytes_max: &usize| {
-        let line = |wanted: &Wanted| {
-            let reason = wanted.state.failure.replace('\n', " ");
-            format!("{} {}\n", wanted.hosts[0], cut(&reason, *bytes_max))
-        };
-        let text: String = failed().map(line).collect();
-        text.as_bytes() == failures.read() || failures.write(text.as_bytes()).is_ok()
+    let hosts_bytes: usize = failed().map(|wanted| wanted.hosts[0].len() + "  \n".len()).sum();
+    let share = failures.room().saturating_sub(hosts_bytes) / failed().count().max(1);
+    let line = |wanted: &Wanted| {
+        let reason = wanted.state.failure.replace('\n', " ");
+        format!("{} {}\n", wanted.hosts[0], cut(&reason, share.min(REASON_BYTES_MAX)))
     };
-    let _ = REASON_BYTES_MAX.iter().find(|bytes_max| fits(bytes_max));
+    let text: String = failed().map(line).collect();
+    if text.as_bytes() != failures.read() {
+        let _ = failures.write(text.as_bytes());
+    }
 }
 
 /// Waits that long. An error if the server ends: it sends nothing else.
@@ -201,31 +205,25 @@ fn wait_for_end(server: &OwnedFd, pause: Duration) -> Result<(), Refusal> {
 }
 
 impl<'a> Background<'a> {
-    fn new(board: &'a Board, server: &'a OwnedFd, store: Store, lease: Lease) -> Self {
-        Self { board, server, store, lease, shown: None, own: Vec::new(), version: 0, told: 0, told_at: 0 }
+    fn new(board: &'a Board, server: &'a OwnedFd, clock: Clock<'a>, store: Store, lease: Lease) -> Self {
+        let (shown, own) = (None, Vec::new());
+        Self { board, server, clock, store, lease, shown, own, version: 0, told: 0, told_at: 0 }
     }
 
-    /// Waits, shows what is pending, keeps the lease, and says what the server wants. An error if the server is gone.
-    fn wait(&mut self, pause: Duration) -> Result<(), Refusal> {
-        let until = Instant::now() + pause;
-        loop {
-            let pending = self.store.pending();
-            if self.shown.as_ref() != Some(&pending) {
-                self.board.show(&pending)?;
-                self.shown = Some(pending);
-            }
-            self.lease.hold(&self.store, &unix_seconds)?;
-            self.tell_others()?;
-            let left = until.saturating_duration_since(Instant::now()).min(LOOK);
-            wait_for_end(self.server, left)?;
-            if Instant::now() >= until {
-                return Ok(());
-            }
+    /// Shows what is pending, keeps the lease, says what the server wants, and waits. An error if the server is gone.
+    fn look_and_wait(&mut self) -> Result<(), Refusal> {
+        let pending = self.store.pending();
+        if self.shown.as_ref() != Some(&pending) {
+            self.board.show(&pending)?;
+            self.shown = Some(pending);
         }
+        self.lease.hold(&self.store, self.clock)?;
+        self.tell_others()?;
+        wait_for_end(self.server, LOOK)
     }
 
     fn tell_others(&mut self) -> io::Result<()> {
-        let now = unix_seconds();
+        let now = (self.clock)();
         let is_new = self.board.wanted_since(&mut self.version).map(|wanted| self.own = wanted).is_some();
         if is_new || !(self.told_at..self.told_at + LOOK_EACH_S).contains(&now) {
             if is_new || self.told.is_multiple_of(LOOKS_TO_SAY) {
@@ -243,20 +241,23 @@ mod tests {
     use crate::refusal::Refusal;
 
     #[test]
-    fn many_failures_are_told_with_shorter_reasons() {
+    fn many_failures_are_told_with_shorter_reasons_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let failures = SharedText::new(64 << 10).unwrap();
-        for count in [1, 100, 1000] {
+        let failures = SharedText::new(1 << 20).unwrap();
+        for (count, shown) in [(1, 500), (5000, 150), (20_000, 20)] {
             let failed = |number: usize| {
                 let mut wanted = Wanted::find(vec![format!("host{number}.example")], &store);
-                wanted.state.fail(Refusal::new("no\n".repeat(1000)), 1_800_000_000);
+                wanted.state.fail(Refusal::new(format!("{number}:{}", "no\n".repeat(200))), 1_800_000_000);
                 wanted
             };
             tell(&failures, &(0..count).map(failed).collect::<Vec<_>>());
             let text = String::from_utf8(failures.read()).unwrap();
+            for (number, line) in text.lines().enumerate() {
+                assert!(line.starts_with(&format!("host{number}.example {number}:no no")), "{line}");
+                assert!(line.len() > shown, "{line}");
+            }
             assert_eq!(text.lines().count(), count);
-            assert!(text.lines().all(|line| line.contains(".example no no")), "{text}");
         }
         tell(&failures, &[]);
         assert!(failures.is_empty());

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// Whom the process asks, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -24,7 +26,7 @@ pub struct Settings {
 }
 
 /// The kind of key that certificates have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyKind {
     /// P-256.
     Ecdsa,

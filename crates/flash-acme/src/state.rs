@@ -1,10 +1,22 @@
 //! What is known of a certificate beside itself: when it is renewed, what has failed, and when the authority may be asked.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::issued::Issued;
 use crate::refusal::Refusal;
 use crate::renewal::{RETRY_AFTER_S_MAX, pause_s};
+
+/// When a certificate is to be renewed (RFC 9773 §4.2).
+#[derive(Clone, Debug)]
+pub(crate) struct Advice {
+    pub(crate) window: Range<u64>,
+    /// The authority is asked again after that long.
+    pub(crate) again_s: u64,
+    /// A page that says why.
+    pub(crate) explanation: String,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,6 +30,8 @@ pub struct State {
     pub renew_at: u64,
     /// When the authority is asked again for its advice.
     pub advice_at: u64,
+    /// The URL of a page about its advice, in its own words.
+    pub explanation: String,
     /// Orders that have begun since the last success.
     pub tries: u32,
     /// Those that the authority has refused.
@@ -30,9 +44,11 @@ pub struct State {
     pub retry_at: u64,
 }
 
-/// When an authority that gives no advice, or cannot be asked for it, is asked again.
+/// When an authority that gives no advice, or does not say when to ask again, is asked again (RFC 9773 §4.3.3).
 pub(crate) const ADVICE_S: u64 = 6 * 3600;
+/// RFC 9773 §4.3.2.
 const ADVICE_S_MIN: u64 = 60;
+const ADVICE_S_MAX: u64 = 24 * 3600;
 /// A failure that goes on is logged again after that long.
 const LOGGED_EACH_S: u64 = 24 * 3600;
 /// What has failed is asked for within this time once something else is wanted.
@@ -76,7 +92,7 @@ impl State {
         if self.retry_at > now + RETRY_AFTER_S_MAX {
             self.retry_at = 0;
         }
-        if self.advice_at > now + ADVICE_S {
+        if self.advice_at > now + ADVICE_S_MAX {
             self.advice_at = 0;
         }
         if self.logged_at > now {
@@ -84,29 +100,34 @@ impl State {
         }
     }
 
-    pub(crate) fn is_due(&self, now: u64) -> bool {
-        now >= self.due_at()
-    }
-
+    /// When an order begins.
     pub(crate) fn due_at(&self) -> u64 {
         self.renew_at.max(self.retry_at)
     }
 
-    /// Whether the authority is asked for advice. There is none about what was requested, and it is no way around a refusal.
-    pub(crate) fn is_advice_due(&self, now: u64) -> bool {
-        self.renew_at > 0 && now >= self.advice_at && (self.tries == 0 || now >= self.retry_at)
+    /// When the authority is asked for advice. There is none about what was requested, and it is no way around a refusal.
+    pub(crate) fn advice_due_at(&self) -> u64 {
+        match self.renew_at {
+            0 => u64::MAX,
+            _ if self.tries == 0 => self.advice_at,
+            _ => self.advice_at.max(self.retry_at),
+        }
     }
 
-    /// What the authority has advised: a moment in a window, and in how many seconds it is asked again.
-    pub(crate) fn advise(&mut self, advice: Option<(std::ops::Range<u64>, u64)>, issued: &Issued, now: u64) {
-        let again = advice.map_or(ADVICE_S, |(window, again)| {
-            // A window that has not changed leaves the moment that was chosen in it.
-            if !window.contains(&self.renew_at) {
-                self.renew_at = issued.life.renewal_within(&window, fastrand::f64()).max(1);
-            }
-            again
-        });
-        self.advice_at = now + again.clamp(ADVICE_S_MIN, ADVICE_S);
+    /// The authority has advised that, or nothing. Returns whether it explains it anew.
+    pub(crate) fn advise(&mut self, advice: Option<Advice>, issued: &Issued, now: u64) -> bool {
+        let Some(Advice { window, again_s, explanation }) = advice else {
+            self.advice_at = now + ADVICE_S;
+            return false;
+        };
+        // A window that has not changed leaves the moment that was chosen in it.
+        if !window.contains(&self.renew_at) {
+            self.renew_at = issued.life.renewal_within(&window, fastrand::f64()).max(1);
+        }
+        self.advice_at = now + again_s.clamp(ADVICE_S_MIN, ADVICE_S_MAX);
+        let is_new = !explanation.is_empty() && explanation != self.explanation;
+        self.explanation = explanation;
+        is_new
     }
 
     /// The user wants it now.
@@ -143,6 +164,16 @@ impl State {
 mod tests {
     use super::*;
     use crate::renewal::Life;
+
+    impl State {
+        fn is_due(&self, now: u64) -> bool {
+            now >= self.due_at()
+        }
+
+        fn is_advice_due(&self, now: u64) -> bool {
+            now >= self.advice_due_at()
+        }
+    }
 
     const NOW: u64 = 1_800_000_000;
     const DAY_S: u64 = 24 * 3600;
@@ -191,7 +222,12 @@ mod tests {
             while now < NOW + DAY_S {
                 state.compare(&hosts("a.example"), AUTHORITY, present.as_ref(), now);
                 if let Some(present) = present.as_ref().filter(|_| state.is_advice_due(now)) {
-                    state.advise(window.clone().map(|window| (window, 60)), present, now);
+                    let advice = window.clone().map(|window| Advice {
+                        window,
+                        again_s: 60,
+                        explanation: String::new(),
+                    });
+                    state.advise(advice, present, now);
                 }
                 if state.is_due(now) {
                     state.begin_try(now);
@@ -230,7 +266,9 @@ mod tests {
         state.begin_try(NOW);
         state.succeed(&present, NOW);
         assert!(state.is_advice_due(NOW));
-        state.advise(Some((NOW + DAY_S..NOW + 2 * DAY_S, 60)), &present, NOW);
+        let window = NOW + DAY_S..NOW + 2 * DAY_S;
+        let advice = Advice { window, again_s: 60, explanation: String::new() };
+        state.advise(Some(advice), &present, NOW);
         assert!(!state.is_due(NOW + 7200) && state.is_advice_due(NOW + 7200));
         state.request();
         assert!(state.is_due(NOW + 7200) && !state.is_advice_due(NOW + 7200));

@@ -1,5 +1,6 @@
 //! The folder where accounts, certificates and what has failed are kept. Each file is for its user alone, and is replaced by renaming.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
+use crate::begun::Begun;
 use crate::board::Pending;
 use crate::issued::Issued;
 use crate::state::State;
@@ -24,12 +26,14 @@ pub struct Store {
 const ACCOUNTS: &str = "accounts";
 const CERTIFICATES: &str = "certificates";
 const STATES: &str = "states";
+/// Orders that have begun, with the keys of their certificates.
+const ORDERS: &str = "orders";
 const CHALLENGES: &str = "challenges";
 /// Where `flash acme renew` asks.
 const REQUESTS: &str = "requests";
 /// What each server wants.
 const SERVERS: &str = "servers";
-const FOLDERS: [&str; 6] = [ACCOUNTS, CERTIFICATES, STATES, CHALLENGES, REQUESTS, SERVERS];
+const FOLDERS: [&str; 7] = [ACCOUNTS, CERTIFICATES, STATES, ORDERS, CHALLENGES, REQUESTS, SERVERS];
 /// A server that has not said so again by then wants nothing any more.
 const WANTED_FOR_S: u64 = 300;
 const CLOCKS_DIFFER_S: u64 = 60;
@@ -164,6 +168,25 @@ impl Store {
         self.write_json(&self.state_path(host), state)
     }
 
+    fn order_path(&self, host: &str) -> PathBuf {
+        self.folder.join(ORDERS).join(name_of(host) + ".json")
+    }
+
+    /// The order that has begun for the certificate whose first host this is. One whose certificate is there is over.
+    pub(crate) fn begun(&self, host: &str) -> Option<Begun> {
+        let begun: Begun = Self::read_json(&self.order_path(host)).ok()??;
+        let present = fs::read(self.certificate_path(host)).unwrap_or_default();
+        (!present.starts_with(begun.key.as_bytes())).then_some(begun)
+    }
+
+    pub(crate) fn keep_begun(&self, host: &str, begun: &Begun) -> io::Result<()> {
+        self.write_json(&self.order_path(host), begun)
+    }
+
+    pub(crate) fn forget_begun(&self, host: &str) {
+        let _ = fs::remove_file(self.order_path(host));
+    }
+
     pub(crate) fn certificate_path(&self, host: &str) -> PathBuf {
         file_of(&self.folder, host)
     }
@@ -208,7 +231,7 @@ impl Store {
             fs::remove_file(file.path()).ok().and_then(|()| file.file_name().into_string().ok())
         };
         let names: Vec<String> = files.filter_map(take).collect();
-        move |host| names.contains(&name_of(host))
+        move |host| !names.is_empty() && names.contains(&name_of(host))
     }
 
     fn server_path(&self, server: u64) -> PathBuf {
@@ -227,17 +250,18 @@ impl Store {
 
     /// What all servers want. Of two certificates with the same first host, the one of `own` is taken.
     pub(crate) fn all_wanted(&self, own: &[Vec<String>], now: u64) -> Vec<Vec<String>> {
-        let mut all = own.to_vec();
+        let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+        let mut add = |certificates: Vec<Vec<String>>| {
+            let new = |hosts: &Vec<String>| hosts.first().is_some_and(|host| known.insert(host.clone()));
+            all.extend(certificates.into_iter().filter(new));
+        };
+        add(own.to_vec());
         for file in fs::read_dir(self.folder.join(SERVERS)).into_iter().flatten().flatten() {
             match Self::read_json::<Wants>(&file.path()) {
                 Ok(Some(wants))
                     if (now + 1..=now + WANTED_FOR_S + CLOCKS_DIFFER_S).contains(&wants.until) =>
                 {
-                    for hosts in wants.certificates {
-                        if hosts.first().is_some_and(|host| all.iter().all(|known| known[0] != *host)) {
-                            all.push(hosts);
-                        }
-                    }
+                    add(wants.certificates);
                 }
                 Ok(Some(_)) => _ = fs::remove_file(file.path()),
                 // The machine was off before it was whole.
@@ -279,7 +303,7 @@ impl Store {
         let is_unfinished =
             |file: &fs::DirEntry| file.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
         let unfinished =
-            [ACCOUNTS, CERTIFICATES, STATES].into_iter().flat_map(in_folder).filter(is_unfinished);
+            [ACCOUNTS, CERTIFICATES, STATES, ORDERS].into_iter().flat_map(in_folder).filter(is_unfinished);
         for file in unfinished.chain(in_folder(CHALLENGES)) {
             let _ = fs::remove_file(file.path());
         }

@@ -1,13 +1,9 @@
-//! A certificate that is wanted: it is asked for when it is time, and what comes of it is kept and logged.
-
-use std::sync::atomic::Ordering;
+//! A certificate that is wanted: what it needs next, and what is kept and told of an answer.
 
 use crate::asker::Asker;
-use crate::board::Board;
-use crate::clock::unix_seconds;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal};
-use crate::state::State;
+use crate::state::{Advice, State};
 use crate::store::Store;
 
 pub(crate) struct Wanted {
@@ -16,26 +12,16 @@ pub(crate) struct Wanted {
     pub(crate) state: State,
 }
 
-/// Does the most urgent of what is due: one order, so that everything else is looked at before the next one, or else some advice.
-/// Returns what has kept it from success and would keep all others, too.
-pub(crate) fn take_turn(all: &mut [Wanted], asker: &Asker<'_>, board: &Board) -> Option<Kind> {
-    let now = unix_seconds();
-    for wanted in &mut *all {
-        wanted.keep_if_changed(asker, |wanted| {
-            let Wanted { hosts, issued, state } = wanted;
-            state.compare(hosts, &asker.settings.directory, issued.as_ref(), now);
-        });
-    }
-    let due = all.iter_mut().filter(|wanted| wanted.state.is_due(now));
-    let failed = match due.min_by_key(|wanted| wanted.state.due_at()) {
-        Some(wanted) => wanted.renew(asker, board),
-        None => all
-            .iter_mut()
-            .filter(|wanted| wanted.state.is_advice_due(now))
-            .try_for_each(|wanted| wanted.take_advice(asker))
-            .err(),
-    };
-    failed.filter(|kind| matches!(kind, Kind::NoAddress | Kind::Unreachable | Kind::HookEnded))
+/// What a thread asks the authority. The order is that of their urgency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Question {
+    Order,
+    Advice,
+}
+
+pub(crate) enum Answer {
+    Order(Result<Issued, Refusal>),
+    Advice(Result<Option<Advice>, Refusal>),
 }
 
 impl Wanted {
@@ -46,63 +32,98 @@ impl Wanted {
     }
 
     /// The user wants it now.
-    pub(crate) fn request(&mut self, asker: &Asker<'_>) {
-        self.keep_if_changed(asker, |wanted| wanted.state.request());
+    pub(crate) fn request(&mut self, store: &Store) {
+        self.keep_if_changed(store, |wanted| wanted.state.request());
     }
 
-    fn keep_if_changed(&mut self, asker: &Asker<'_>, change: impl FnOnce(&mut Self)) {
+    /// Brings what is known in line with the settings and the time.
+    pub(crate) fn compare(&mut self, asker: &Asker<'_>, now: u64) {
+        self.keep_if_changed(&asker.store, |Self { hosts, issued, state }| {
+            state.compare(hosts, &asker.settings.directory, issued.as_ref(), now);
+        });
+    }
+
+    fn keep_if_changed(&mut self, store: &Store, change: impl FnOnce(&mut Self)) {
         let before = self.state.clone();
         change(self);
         if self.state != before {
-            let _ = asker.store.keep(&self.hosts[0], &self.state);
+            let _ = store.keep(&self.hosts[0], &self.state);
         }
     }
 
-    fn take_advice(&mut self, asker: &Asker<'_>) -> Result<(), Kind> {
-        let Some(issued) = self.issued.clone() else { return Ok(()) };
-        // The certificate is renewed in time without it.
-        let (advice, failed) = match issued.id.as_ref().map(|id| asker.advice(id)) {
-            Some(Ok(advice)) => (advice, Ok(())),
-            Some(Err(refusal)) => (None, Err(refusal.kind)),
-            None => (None, Ok(())),
-        };
-        self.keep_if_changed(asker, |wanted| wanted.state.advise(advice, &issued, unix_seconds()));
-        failed
+    /// What is asked next, and when. An order that is due needs no advice.
+    pub(crate) fn next(&self, now: u64) -> (u64, Question) {
+        let (order, advice) = (self.state.due_at(), self.state.advice_due_at());
+        if order <= advice.max(now) { (order, Question::Order) } else { (advice, Question::Advice) }
     }
 
-    /// Returns why there is none.
-    fn renew(&mut self, asker: &Asker<'_>, board: &Board) -> Option<Kind> {
-        let hosts = self.hosts.join(", ");
-        self.state.begin_try(unix_seconds());
-        let replaces = self.issued.as_ref().and_then(|issued| issued.id.as_ref());
-        let kept = asker.store.keep(&self.hosts[0], &self.state).map_err(Refusal::from);
-        let result = kept.and_then(|()| asker.obtain(&self.hosts, replaces, self.state.failures));
-        let now = unix_seconds();
-        let (line, failed) = match result {
-            Ok(issued) => {
-                board.renewed().fetch_add(1, Ordering::Release);
-                let days = issued.life.ends.saturating_sub(now) / (24 * 3600);
-                let by = &asker.settings.directory;
-                self.state.succeed(&issued, now);
-                self.issued = Some(issued);
-                let line = format!("{hosts}: {by} has issued a certificate, which expires in {days} days");
-                (Some(line), None)
+    /// What a thread has to do for the answer. An order is counted and kept before it begins.
+    pub(crate) fn ask<'s, 'a>(
+        &mut self,
+        question: Question,
+        asker: &'s Asker<'a>,
+    ) -> impl FnOnce() -> Answer + Send + use<'s, 'a> {
+        let (hosts, id) = (self.hosts.clone(), self.issued.as_ref().and_then(|issued| issued.id.clone()));
+        let mut kept = Ok(());
+        if question == Question::Order {
+            self.state.begin_try((asker.clock)());
+            kept = asker.store.keep(&hosts[0], &self.state);
+        }
+        let failures = self.state.failures;
+        move || match question {
+            Question::Order => Answer::Order(
+                kept.map_err(Refusal::from).and_then(|()| asker.obtain(&hosts, id.as_ref(), failures)),
+            ),
+            Question::Advice => Answer::Advice(id.map_or(Ok(None), |id| asker.advice(&id))),
+        }
+    }
+
+    /// Keeps what has come of it. Returns a line for the error log, and what has kept it from success.
+    pub(crate) fn take(&mut self, answer: Answer, asker: &Asker<'_>) -> (Option<String>, Option<Kind>) {
+        let now = (asker.clock)();
+        let failed = match &answer {
+            Answer::Order(Err(refusal)) | Answer::Advice(Err(refusal)) => Some(refusal.kind),
+            _ => None,
+        };
+        if matches!(failed, Some(Kind::ServerEnded | Kind::LeaseLost)) {
+            return (None, failed);
+        }
+        let line = match (answer, &self.issued) {
+            (Answer::Order(Ok(issued)), _) => Some(self.succeed(issued, &asker.settings.directory, now)),
+            (Answer::Order(Err(refusal)), _) => self.fail(refusal, now),
+            // The certificate is renewed in time without advice.
+            (Answer::Advice(advice), Some(issued)) => {
+                let is_new = self.state.advise(advice.ok().flatten(), issued, now);
+                is_new.then(|| self.explanation(now))
             }
-            Err(Refusal { kind: kind @ (Kind::ServerEnded | Kind::LeaseLost), .. }) => return Some(kind),
-            Err(refusal) => {
-                let kind = refusal.kind;
-                let line = self.state.fail(refusal, now).then(|| {
-                    let (why, pause) = (&self.state.failure, self.state.retry_at - now);
-                    let minutes = pause.div_ceil(60);
-                    format!("{hosts}: no certificate was issued: {why}; the next try is in {minutes} minutes")
-                });
-                (line, Some(kind))
-            }
+            (Answer::Advice(_), None) => None,
         };
         let _ = asker.store.keep(&self.hosts[0], &self.state);
-        if let Some(line) = line {
-            board.tell(&line);
-        }
-        failed
+        (line, failed)
+    }
+
+    fn succeed(&mut self, issued: Issued, authority: &str, now: u64) -> String {
+        let days = issued.life.ends.saturating_sub(now) / (24 * 3600);
+        self.state.succeed(&issued, now);
+        self.issued = Some(issued);
+        let hosts = self.hosts.join(", ");
+        format!("{hosts}: {authority} has issued a certificate, which expires in {days} days")
+    }
+
+    fn explanation(&self, now: u64) -> String {
+        let (hosts, why) = (self.hosts.join(", "), &self.state.explanation);
+        let when = match self.state.renew_at.saturating_sub(now) / 3600 {
+            0 => "now".to_owned(),
+            hours => format!("in {hours} hours"),
+        };
+        format!("{hosts}: the authority advises a renewal {when}, and explains it at {why}")
+    }
+
+    fn fail(&mut self, refusal: Refusal, now: u64) -> Option<String> {
+        self.state.fail(refusal, now).then(|| {
+            let (hosts, why) = (self.hosts.join(", "), &self.state.failure);
+            let minutes = (self.state.retry_at - now).div_ceil(60);
+            format!("{hosts}: no certificate was issued: {why}; the next try is in {minutes} minutes")
+        })
     }
 }

@@ -38,6 +38,12 @@ impl SharedText {
         self.words[1].load(Ordering::Relaxed) == 0
     }
 
+    /// How many bytes it may have.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        (self.words.len() - HEAD_WORDS) * WORD_BYTES
+    }
+
     /// The text. Empty while its writer stands still in the middle of it.
     #[must_use]
     pub fn read(&self) -> Vec<u8> {
@@ -49,8 +55,7 @@ impl SharedText {
         if !version.is_multiple_of(2) {
             return None;
         }
-        let room = (self.words.len() - HEAD_WORDS) * WORD_BYTES;
-        let length = usize::try_from(self.words[1].load(Ordering::Relaxed)).ok()?.min(room);
+        let length = usize::try_from(self.words[1].load(Ordering::Relaxed)).ok()?.min(self.room());
         let words = self.words[HEAD_WORDS..].iter().take(length.div_ceil(WORD_BYTES));
         let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
         bytes.truncate(length);
@@ -63,7 +68,7 @@ impl SharedText {
     /// # Errors
     /// If there is no room for it. It stays as it was then.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
-        if text.len().div_ceil(WORD_BYTES) > self.words.len() - HEAD_WORDS {
+        if text.len() > self.room() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let writing = self.version() | 1;

@@ -30,13 +30,22 @@ pub struct CertificateFiles {
 pub struct Certificate {
     files: CertificateFiles,
     key: Arc<CertifiedKey>,
-    /// The names that it is for, in lower case: hosts, `*.` patterns and addresses.
-    names: Vec<String>,
-    /// From when until when it is valid, in seconds since the Unix epoch.
-    validity_unix_s: [u64; 2],
+    leaf: Leaf,
     stamps: [Option<FileStamp>; 2],
     /// Why it stands in for its files, if they are there.
     fault: Option<String>,
+}
+
+/// What a certificate says of itself.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    pub serial: String,
+    /// The names that it is for, in lower case: hosts, `*.` patterns and addresses.
+    pub names: Vec<String>,
+    /// From when until when it is valid, in seconds since the Unix epoch.
+    pub validity_unix_s: [u64; 2],
+    /// Clients are to refuse it without a stapled answer of OCSP.
+    pub must_staple: bool,
 }
 
 /// By what a changed file is recognized.
@@ -53,17 +62,12 @@ impl Certificate {
     /// If a file cannot be read, or holds no certificate or key, or if the key is another certificate's. The text names the
     /// file.
     pub fn read(files: &CertificateFiles, open: &Open<'_>) -> Result<Self, String> {
-        let is_missing =
-            || matches!(open(&files.certificate), Err(error) if error.kind() == ErrorKind::NotFound);
-        if !files.stand_in.is_empty() && is_missing() {
-            return Self::stand_in(files, None);
-        }
         let of_certificate = |why: String| format!("{}: {why}", files.certificate.display());
         let of_key = |why: String| format!("{}: {why}", files.key.display());
         let (pem, certificate_stamp) = read(&files.certificate, open).map_err(of_certificate)?;
         let chain = certificates_in(&pem).map_err(of_certificate)?;
         let leaf = chain.first().ok_or_else(|| of_certificate("there is no certificate in it".into()))?;
-        let (names, validity_unix_s) = read_leaf(leaf).map_err(of_certificate)?;
+        let leaf = Leaf::read(leaf).map_err(of_certificate)?;
         let (pem, key_stamp) = read(&files.key, open).map_err(of_key)?;
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
             of_key(match pem.windows(ENCRYPTED.len()).any(|text| text == ENCRYPTED) {
@@ -84,15 +88,16 @@ impl Certificate {
             Err(error) => return Err(of_certificate(format!("a certificate that cannot be used: {error}"))),
         }
         let stamps = [certificate_stamp, key_stamp];
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, validity_unix_s, stamps, fault: None })
+        Ok(Self { files: files.clone(), key: Arc::new(key), leaf, stamps, fault: None })
     }
 
-    /// The same, but files that cannot be used are as good as none where a certificate can stand in.
+    /// The same, but where a certificate can stand in, it does for files that are missing or cannot be used.
     ///
     /// # Errors
     /// As [`Self::read`], if none can.
     pub fn read_or_stand_in(files: &CertificateFiles, open: &Open<'_>) -> Result<Self, String> {
         match Self::read(files, open) {
+            Err(_) if !files.stand_in.is_empty() && files.are_gone(open) => Self::stand_in(files, None),
             Err(fault) if !files.stand_in.is_empty() => Self::stand_in(files, Some(fault)),
             read => read,
         }
@@ -103,15 +108,8 @@ impl Certificate {
         let hosts = &files.stand_in;
         let cannot = |why: String| format!("cannot make a certificate for {}: {why}", hosts.join(", "));
         let key = self_signed::for_hosts(hosts).map_err(|error| cannot(error.to_string()))?;
-        let (names, validity_unix_s) = read_leaf(&key.cert[0]).map_err(cannot)?;
-        Ok(Self {
-            files: files.clone(),
-            key: Arc::new(key),
-            names,
-            validity_unix_s,
-            stamps: [None; 2],
-            fault,
-        })
+        let leaf = Leaf::read(&key.cert[0]).map_err(cannot)?;
+        Ok(Self { files: files.clone(), key: Arc::new(key), leaf, stamps: [None; 2], fault })
     }
 
     /// Why it stands in for its files, if they are there.
@@ -129,22 +127,26 @@ impl Certificate {
     }
 
     pub fn names(&self) -> &[String] {
-        &self.names
+        &self.leaf.names
     }
 
     /// From when until when it is valid, in seconds since the Unix epoch.
     pub fn validity_unix_s(&self) -> [u64; 2] {
-        self.validity_unix_s
+        self.leaf.validity_unix_s
+    }
+
+    pub(crate) fn must_staple(&self) -> bool {
+        self.leaf.must_staple
     }
 
     /// The same since when, as clocks tell it.
     pub(crate) fn begins(&self) -> i64 {
-        i64::try_from(self.validity_unix_s[0]).unwrap_or(i64::MAX)
+        i64::try_from(self.leaf.validity_unix_s[0]).unwrap_or(i64::MAX)
     }
 
     /// Whether it is for this host.
     pub fn covers(&self, host: &str) -> bool {
-        self.names.iter().any(|pattern| names::covers(pattern, host))
+        self.leaf.names.iter().any(|pattern| names::covers(pattern, host))
     }
 
     pub(crate) fn key(&self) -> Arc<CertifiedKey> {
@@ -212,20 +214,47 @@ pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     })
 }
 
-/// The names that a certificate is for (RFC 9525 §4.1), and its validity. What was before 1970 counts as then.
-fn read_leaf(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, [u64; 2]), String> {
-    let (_, leaf) =
-        X509Certificate::from_der(leaf).map_err(|error| format!("no certificate of X.509: {error}"))?;
-    if leaf.version() != X509Version::V3 {
-        let version = leaf.version().0 + 1;
-        return Err(format!(
-            "a certificate of version {version}, which no client takes: make one of version 3, such as with openssl req -x509 -addext"
-        ));
+impl CertificateFiles {
+    /// Whether the certificate's file is missing.
+    pub(crate) fn are_gone(&self, open: &Open<'_>) -> bool {
+        matches!(open(&self.certificate), Err(error) if error.kind() == ErrorKind::NotFound)
     }
-    let validity = [leaf.validity().not_before, leaf.validity().not_after];
-    Ok((names_of(&leaf), validity.map(|time| u64::try_from(time.timestamp()).unwrap_or_default())))
 }
 
+impl Leaf {
+    /// # Errors
+    /// If it is no certificate, or of a version that no client takes.
+    pub fn read(der: &CertificateDer<'_>) -> Result<Self, String> {
+        let (_, leaf) =
+            X509Certificate::from_der(der).map_err(|error| format!("no certificate of X.509: {error}"))?;
+        if leaf.version() != X509Version::V3 {
+            let version = leaf.version().0 + 1;
+            return Err(format!(
+                "a certificate of version {version}, which no client takes: make one of version 3, such as with openssl req -x509 -addext"
+            ));
+        }
+        let validity = [leaf.validity().not_before, leaf.validity().not_after];
+        Ok(Self {
+            serial: leaf.raw_serial_as_string(),
+            names: names_of(&leaf),
+            // What was before 1970 counts as then.
+            validity_unix_s: validity.map(|time| u64::try_from(time.timestamp()).unwrap_or_default()),
+            must_staple: must_staple(&leaf),
+        })
+    }
+}
+
+/// RFC 7633: the TLS feature `status_request` (RFC 6066 §8), which has the number 5.
+fn must_staple(leaf: &X509Certificate<'_>) -> bool {
+    let features = leaf.extensions().iter().filter(|of| of.oid.to_id_string() == TLS_FEATURES);
+    features.flat_map(|features| features.value.windows(STATUS_REQUEST.len())).any(|of| of == STATUS_REQUEST)
+}
+
+const TLS_FEATURES: &str = "1.3.6.1.5.5.7.1.24";
+/// As an integer of DER.
+const STATUS_REQUEST: [u8; 3] = [2, 1, 5];
+
+/// RFC 9525 §4.1.
 fn names_of(leaf: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(alternatives)) = leaf.subject_alternative_name() else { return Vec::new() };
     let name = |name: &GeneralName<'_>| match name {

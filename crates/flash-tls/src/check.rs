@@ -14,7 +14,14 @@ const DAY_SECONDS: i64 = 24 * 3600;
 /// What is wrong with a certificate, each with the path of its file. `hosts` are names of its sites, `now` is in seconds since
 /// 1970.
 pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<String> {
-    found(certificate, hosts, now, SOON_SECONDS)
+    let mut problems = found(certificate, hosts, now, SOON_SECONDS);
+    if certificate.must_staple() {
+        let path = certificate.files().certificate.display();
+        problems.push(format!(
+            "{path}: the certificate asks for OCSP stapling (must-staple), which Flash does not do: some clients refuse it"
+        ));
+    }
+    problems
 }
 
 /// Why no client may be shown a certificate in the place of `present`, if `present` has no such fault itself. One that nobody trusts
@@ -91,3 +98,34 @@ fn found(certificate: &Certificate, hosts: &[String], now: i64, soon_seconds: i6
 
 /// RFC 5280 §4.2.2.1.
 const CA_ISSUERS: &str = "1.3.6.1.5.5.7.48.2";
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use rcgen::{CertificateParams, CustomExtension, KeyPair};
+
+    use super::*;
+    use crate::CertificateFiles;
+
+    #[test]
+    fn a_certificate_that_must_be_stapled_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pem");
+        for (features, is_said) in [(&[5][..], true), (&[17, 5], true), (&[17], false), (&[], false)] {
+            let key = KeyPair::generate().unwrap();
+            let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            let integers: Vec<u8> = features.iter().flat_map(|number| [2, 1, *number]).collect();
+            let value = [&[0x30, integers.len() as u8], &integers[..]].concat();
+            let extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 24], value);
+            params.custom_extensions.extend((!features.is_empty()).then_some(extension));
+            fs::write(&path, key.serialize_pem() + &params.self_signed(&key).unwrap().pem()).unwrap();
+            let files =
+                CertificateFiles { certificate: path.clone(), key: path.clone(), stand_in: Vec::new() };
+            let certificate = Certificate::read(&files, &|path| File::open(path)).unwrap();
+            let said = problems(&certificate, &[], 1_800_000_000);
+            assert_eq!(said.iter().any(|why| why.contains("must-staple")), is_said, "{features:?}: {said:?}");
+            assert_eq!(fault_of_renewal(&certificate, &certificate, 1_800_000_000), None);
+        }
+    }
+}

@@ -146,17 +146,21 @@ impl Endpoint {
     /// the certificates of their handshakes.
     ///
     /// # Errors
-    /// If a file cannot be used, or if the new certificate has a fault that the present one has not. The certificates then stay
-    /// as they are. The same files are no error again.
+    /// If a file is gone or cannot be used, or if the new certificate has a fault that the present one has not. The certificates then
+    /// stay as they are. The same files are no error again.
     pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
         let seen = self.seen.load_full();
-        let stamps = self.stamps(&seen, open);
+        let stamps = self.stamps(open);
         if stamps == *seen && now < self.looks_again_at.load(Ordering::Relaxed) {
             return Ok(false);
         }
         self.seen.store(Arc::new(stamps));
         self.looks_again_at.store(i64::MAX, Ordering::Relaxed);
-        let (certificates, clients) = self.read_again(&Certificate::read, open)?;
+        let read = |present: &Certificate| match present.is_stand_in() && present.files().are_gone(open) {
+            true => Ok(present.clone()),
+            false => Certificate::read(present.files(), open),
+        };
+        let (certificates, clients) = self.read_again(&read, open)?;
         let present = self.certificates.load();
         let mut renewals = present.iter().zip(&certificates);
         if let Some(fault) = renewals.find_map(|(old, new)| check::fault_of_renewal(old, new, now)) {
@@ -170,42 +174,41 @@ impl Endpoint {
         Ok(true)
     }
 
-    /// The endpoint after a reload of the server, which may still fail: another one if something has changed.
+    /// The endpoint after a reload of the server, which may still fail: another one if something has changed. Certificates whose files
+    /// are gone stay.
     ///
     /// # Errors
     /// If a file cannot be used.
     pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
-        let present = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
-        if choices == self.choices && self.stamps(&present, open) == present {
+        let before = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
+        let is_same =
+            self.stamps(open).iter().zip(&before).all(|(now, before)| now.is_none() || now == before);
+        if choices == self.choices && is_same {
             return Ok(Arc::clone(self));
         }
-        let read = |files: &CertificateFiles, open: &Open<'_>| {
-            let is_stand_in = self.certificates.load().iter().any(Certificate::is_stand_in);
-            if is_stand_in {
-                Certificate::read_or_stand_in(files, open)
-            } else {
-                Certificate::read(files, open)
-            }
+        let read = |present: &Certificate| match present.files() {
+            files if files.are_gone(open) => Ok(present.clone()),
+            files if present.is_stand_in() => Certificate::read_or_stand_in(files, open),
+            files => Certificate::read(files, open),
         };
         let (certificates, clients) = self.read_again(&read, open)?;
         Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), choices)))
     }
 
-    /// By what changes of the files are recognized. A file that is gone is the same as `before`.
-    fn stamps(&self, before: &Stamps, open: &Open<'_>) -> Stamps {
+    /// By what changes of the files are recognized.
+    fn stamps(&self, open: &Open<'_>) -> Stamps {
         let (certificates, clients) = (self.certificates.load(), self.clients.load());
         let files = certificates.iter().map(Certificate::files);
         let paths = files.flat_map(|files| [&*files.certificate, &*files.key]);
         let paths = paths.chain(clients.iter().map(|clients| clients.path()));
-        paths.zip(before).map(|(path, before)| certificates::stamp_of(path, open).or(*before)).collect()
+        paths.map(|path| certificates::stamp_of(path, open)).collect()
     }
 
     fn read_again(
         &self,
-        read: &dyn Fn(&CertificateFiles, &Open<'_>) -> Result<Certificate, String>,
+        read: &dyn Fn(&Certificate) -> Result<Certificate, String>,
         open: &Open<'_>,
     ) -> Result<(Vec<Certificate>, Option<ClientAuthorities>), String> {
-        let read = |certificate: &Certificate| read(certificate.files(), open);
         let certificates = self.certificates.load().iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let clients = self.clients.load().as_ref().map(|clients| clients.again(open)).transpose()?;
         Ok((certificates, clients))
@@ -348,6 +351,28 @@ mod tests {
         fs::write(&path, "no certificate again").unwrap();
         assert!(endpoint.reload(year(2030), &open).is_err() && endpoint.next(choices, &open).is_err());
         assert!(!endpoint.certificates()[0].is_stand_in());
+    }
+
+    #[test]
+    fn a_certificate_whose_file_is_gone_stays_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pem");
+        let stand_in = endpoint(&path);
+        let others = Choices { http2: false, early_data: false };
+        assert_eq!(stand_in.reload(year(2030), &open), Ok(false), "there was none");
+        assert!(stand_in.next(others, &open).unwrap().certificates()[0].is_stand_in());
+        write(&path, 2020);
+        let endpoint = endpoint(&path);
+        fs::remove_file(&path).unwrap();
+        for choices in [endpoint.choices, others] {
+            assert!(!endpoint.next(choices, &open).unwrap().certificates()[0].is_stand_in());
+        }
+        let why = endpoint.reload(year(2030), &open).unwrap_err();
+        assert!(why.contains("pem: cannot read it"), "{why}");
+        assert_eq!(endpoint.reload(year(2030), &open), Ok(false), "it is said once");
+        assert!(!endpoint.certificates()[0].is_stand_in());
+        write(&path, 2021);
+        assert_eq!(endpoint.reload(year(2030), &open), Ok(true));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub mod session;
 pub mod tickets;
 pub mod upstream;
 
-pub use certificates::{Certificate, CertificateFiles};
+pub use certificates::{Certificate, CertificateFiles, Leaf};
 pub use client_certificates::ClientAuthorities;
 pub use endpoint::{Choices, Endpoint};
 pub use endpoints::Endpoints;

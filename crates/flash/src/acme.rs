@@ -101,15 +101,20 @@ fn line(hosts: &[String], state: &State, ends: Option<u64>, now: u64) -> String 
         Some(ends) if ends <= now => "expired".into(),
         Some(ends) => format!("expires in {}", duration(ends - now)),
     };
-    match state.failures {
-        0 if state.hosts.is_empty() => format!("{hosts}: {expires}, nothing was asked so far\n"),
-        0 => format!("{hosts}: {expires}, is renewed in {}\n", duration(state.renew_at.saturating_sub(now))),
+    let comes = match state.failures {
+        0 if state.hosts.is_empty() => "nothing was asked so far".to_owned(),
+        0 => format!("is renewed in {}", duration(state.renew_at.saturating_sub(now))),
         failures => format!(
-            "{hosts}: {expires}, failed {failures} times, is asked for again in {}: {}\n",
+            "failed {failures} times, is asked for again in {}: {}",
             duration(state.retry_at.saturating_sub(now)),
             printable(format_args!("{}", state.failure))
         ),
-    }
+    };
+    let why = match &*state.explanation {
+        "" => String::new(),
+        why => format!("; the authority explains it at {}", printable(format_args!("{why}"))),
+    };
+    format!("{hosts}: {expires}, {comes}{why}\n")
 }
 
 fn duration(seconds: u64) -> String {
@@ -134,6 +139,12 @@ mod tests {
         let state = State { hosts: hosts.clone(), renew_at: 1000 + 20 * 86_400, ..State::default() };
         let good = line(&hosts, &state, Some(1000 + 30 * 86_400), 1000);
         assert_eq!(good, "a.example, b.example: expires in 30 days, is renewed in 20 days\n");
+        let explained = State { explanation: "https://a\u{1b}".into(), ..state.clone() };
+        let explained = line(&hosts[..1], &explained, Some(1000 + 30 * 86_400), 1000);
+        assert_eq!(
+            explained,
+            "a.example: expires in 30 days, is renewed in 20 days; the authority explains it at https://a\\u{1b}\n"
+        );
         let failed = State { failures: 2, failure: "no\u{1b}[2J".into(), retry_at: 1090, ..state };
         let failed = line(&hosts, &failed, None, 1000);
         assert_eq!(

@@ -61,7 +61,7 @@ mod value;
 pub(crate) use acme::{Acme, AcmeCommand, AcmeFolder, AcmeHosts, AcmeKey};
 pub(crate) use admin::{AdminAt, host_name};
 pub(crate) use auth::Auth;
-pub(crate) use certificate_host::HOSTS_OF_SITE;
+pub(crate) use certificate_host::{HOSTS_OF_SITE, check_issuable};
 pub(crate) use choices::{Arch, Balance, FollowLinks, ForwardedField, Helpers, Sandbox};
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, Spawn};

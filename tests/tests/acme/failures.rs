@@ -3,17 +3,18 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::thread;
 
-use flash_tests::{Server, admin, wait_for};
+use flash_tests::{Server, admin, family, wait_for};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
 use serde_json::Value;
 
-use crate::Site;
 use crate::pebble::{Pebble, server_certificate};
+use crate::{Site, files_in};
 
 #[test]
 fn forgotten_nonces_and_slow_looks_delay_a_certificate_and_no_more() {
@@ -86,6 +87,30 @@ fn a_host_that_the_authority_never_takes_and_one_that_it_does() {
     site.wait_for_certificate(&pebble, "fine.example");
     wait_for("a line", || server.said().contains("blocked.example: no certificate was issued: "));
     assert!(server.said().contains("(rejectedIdentifier)"), "{}", server.said());
+    server.stop();
+}
+
+#[test]
+fn a_process_that_is_killed_before_it_has_the_certificate_leaves_it_to_the_next_one() {
+    // It was issued long before Flash looks again.
+    let pebble = Pebble::start_with(&[], |config| config["retryAfter"]["order"] = 30.into());
+    let site = Site::new("amped", 34);
+    let server = site.start(&pebble, &["killed.example"]);
+    wait_for("a certificate", || pebble.log().contains("Issued certificate serial"));
+    let orders = site.store().join("orders");
+    assert_eq!(files_in(&orders), ["killed.example.json"]);
+    let mode = fs::metadata(orders.join("killed.example.json")).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!site.store().join("certificates/killed.example.pem").exists());
+    let process = || family::named(&server, "flash-acme");
+    let killed = process().expect("the process runs");
+    killed.kill();
+    wait_for("another process", || process().is_some_and(|process| process != killed));
+    // Not to wait for the minute that any order waits.
+    assert_eq!(site.flash(&["acme", "renew", "killed.example"]).0, Some(0));
+    site.wait_for_certificate(&pebble, "killed.example");
+    assert_eq!(pebble.orders(), 1, "{}", pebble.log());
+    wait_for("the order to be over", || files_in(&orders).is_empty());
     server.stop();
 }
 

@@ -152,6 +152,11 @@ fn a_check_says_what_would_be_asked_and_asks_nothing() {
             "[site.'*']\nroot = '/'\ntls = 'acme'\n",
             "an authority issues a certificate for hosts, and none is named",
         ),
+        (
+            "[site.'a_b.example']\nroot = '/'\ntls = 'acme'\n",
+            "no authority issues a certificate for a_b.example",
+        ),
+        ("[site.'12345']\nroot = '/'\ntls = 'acme'\n", "it ends with a number, as addresses do"),
         ("[site.'a.example']\nroot = '/'\ntls = 'acne'\n", "`tls` takes true or false, \"acme\", or a table"),
     ] {
         site.write(&pebble, wrong);
@@ -173,5 +178,28 @@ fn a_command_line_is_enough() {
     let flags = [&flags[..], &["--acme-ca", ca, "--listen", &plain, "--listen", &tls]].concat();
     let server = Server::start("amped", &site.path("www"), &flags);
     site.wait_for_certificate(&pebble, "line.example");
+    server.stop();
+}
+
+#[test]
+fn an_address_has_a_certificate_for_six_days() {
+    let pebble = Pebble::start_with(&[], |config| {
+        config["profiles"]["shortlived"] =
+            serde_json::json!({ "description": "", "validityPeriod": 518_400 });
+    });
+    let mut site = Site::new("uring", 25);
+    // It has no record that this could set.
+    site.settings = "acme-dns = '/bin/false'\n".into();
+    let address = site.address.to_string();
+    site.write(&pebble, &site.table(&[&address]));
+    let text = fs::read_to_string(site.config()).expect("the file");
+    let plain = format!("'http://{}:{}', ", site.address, pebble.http_port);
+    fs::write(site.config(), text.replace(&plain, "")).expect("a file");
+    let (_, said) = site.flash(&["check"]);
+    assert!(said.contains("an authority asks about addresses without TLS"), "{said}");
+    let server = site.start(&pebble, &[&address]);
+    site.wait_for_certificate(&pebble, &address);
+    let expected = format!("{address}: expires in 5 days, is renewed in 2 days");
+    wait_for(&expected, || site.flash(&["acme", "status"]).1.contains(&expected));
     server.stop();
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use flash_tests::{Server, arch_settings, need, program, reply, site};
-use rcgen::date_time_ymd;
+use flash_tests::{Server, arch_settings, need, program, reply, site, wait_for};
+use rcgen::{CustomExtension, date_time_ymd};
 
 use crate::client::{Authority, Secured, ask};
 use crate::{CLOSE, each};
@@ -244,6 +244,10 @@ fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
     let (expired, key) = authority.issue_with("expired", &["example.org"], |params| {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2020, 2, 1);
+        // RFC 7633: status_request.
+        let features = vec![0x30, 3, 2, 1, 5];
+        let features = CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 24], features);
+        params.custom_extensions = vec![features];
     });
     let file = authority.path("flash.toml");
     let text = format!(
@@ -253,19 +257,16 @@ fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
     fs::write(&file, text).expect("a file");
     let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(0), "it is served all the same: {}", said(&output));
-    assert!(output.stdout.ends_with(b"flash.toml has no errors and 2 warnings\n"));
+    assert!(output.stdout.ends_with(b"flash.toml has no errors and 3 warnings\n"));
     assert!(said(&output).contains("flash.toml:4:1"), "{}", said(&output));
     let server = Server::start_configured(&file, &[]);
-    for why in ["the certificate expired ", "the certificate is not for www.example.org, but for example.org"]
-    {
-        assert!(said(&output).contains(&format!("warning: {}: {why}", expired)), "{}", said(&output));
-        let _ = server.connect();
-        assert!(
-            server.said().contains(why) || {
-                std::thread::sleep(std::time::Duration::from_millis(500));
-                server.said().contains(why)
-            }
-        );
+    for why in [
+        "the certificate expired ",
+        "the certificate is not for www.example.org, but for example.org",
+        "the certificate asks for OCSP stapling (must-staple)",
+    ] {
+        assert!(said(&output).contains(&format!("warning: {expired}: {why}")), "{}", said(&output));
+        wait_for(why, || server.said().contains(why));
     }
     server.stop();
     for (text, why) in [

@@ -24,8 +24,9 @@ use super::names::{Names, SITES_MAX};
 use super::programs::Programs;
 use super::rows::Rows;
 
-/// Room for the failures of some hundred certificates.
-const RENEWAL_FAILURES_BYTES_MAX: usize = 64 << 10;
+/// Room for the reasons of as many certificates as a server can want, of which each has 200 bytes. The kernel gives memory to what is
+/// written only.
+const RENEWAL_FAILURES_BYTES_MAX: usize = 8 << 20;
 
 /// The upper bounds of the classes of durations.
 pub const DURATION_BOUNDS_US: [u64; 17] = [

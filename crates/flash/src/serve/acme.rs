@@ -6,7 +6,7 @@ use flash_core::site::hosts::HostName;
 use flash_tls::CertificateFiles;
 
 use crate::failure::Failure;
-use crate::flags::{self, HOSTS_OF_SITE};
+use crate::flags::{self, HOSTS_OF_SITE, check_issuable};
 
 /// Where authorities ask (RFC 8555 §8.3, RFC 8737 §3).
 pub(super) const PORTS: [u16; 2] = [80, 443];
@@ -38,6 +38,7 @@ pub(super) fn hosts(
         let why = "an authority issues a certificate for hosts, and none is named: write [site.\"www.example.org\"]";
         return Err(Failure::Usage(why.into()));
     }
+    hosts.iter().try_for_each(|host| check_issuable(host)).map_err(Failure::Usage)?;
     match hosts.iter().find(|host| host.starts_with("*.")) {
         Some(host) if server.acme.acme_dns.is_empty() => Err(Failure::Usage(format!(
             "an authority issues a certificate for {host} to those only who set a record of DNS: write acme-dns"

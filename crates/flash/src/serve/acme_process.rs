@@ -33,8 +33,9 @@ const READABLE: [&str; 8] = [
     "/run/systemd/resolve",
     "/run/resolvconf",
 ];
-/// The pause before a process that has failed is replaced.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pause before a process is replaced that was killed at its start. One that fails waits a minute itself.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
 /// The process that asks for certificates.
 pub(super) struct AcmeProcess {
     board: Arc<Board>,
@@ -50,7 +51,9 @@ pub(super) fn process(
     metrics_memory: &Arc<MetricsMemory>,
 ) -> Result<Option<(AcmeProcess, OwnedFd)>, Failure> {
     let Some(board) = &certificates.board else { return Ok(None) };
-    board.want(&certificates.wanted).map_err(|error| cannot(format_args!("ask for certificates"), &error))?;
+    board
+        .want(&certificates.wanted())
+        .map_err(|error| cannot(format_args!("ask for certificates"), &error))?;
     make_folder(flags)?;
     let (ours, server) =
         ipc::pair().map_err(|error| cannot(format_args!("start the ACME process"), &error))?;
@@ -72,10 +75,11 @@ impl AcmeProcess {
                 board: &board,
                 failures: &metrics_memory.renewal_failures,
                 server: &server,
+                clock: &flash_acme::unix_seconds,
                 sandbox: &|| confine(flags),
             })
         };
-        let on_end = OnEnd::RestartUnlessDone { pause_max: PAUSE_MAX };
+        let on_end = OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE };
         Role { name: "the ACME process".into(), on_end, socket, main: Rc::new(main) }
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -39,8 +40,6 @@ pub(super) struct Certificates {
     tickets: Option<Arc<Tickets>>,
     /// Those for localhost that Flash has made.
     local: Option<CertificateFiles>,
-    /// The hosts of each certificate that an authority is to issue.
-    pub(super) wanted: Vec<Vec<String>>,
     /// Where the process that asks the authority is told so. A server has it from its start or never.
     pub(super) board: Option<Arc<Board>>,
     /// What clients may not like, and how to trust a certificate that Flash has made.
@@ -57,7 +56,7 @@ pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
     let read = first.next(flags, &named_files::open);
     let read =
         read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))?;
-    Ok(match read.wanted.is_empty() {
+    Ok(match read.wanted().is_empty() {
         true => Certificates { board: None, ..read },
         false => read,
     })
@@ -86,9 +85,6 @@ impl Certificates {
             let clients = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
             sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
         }
-        if !Board::has_room(&next.wanted) {
-            wrong.push((None, Failure::Run("too many certificates of an authority".into())));
-        }
         (next.numbers, next.of_sites) = self.numbers.next(&sets);
         let mut known = BTreeMap::new();
         for (number, ((_, set), own)) in sets.iter().zip(&next.of_sites).enumerate() {
@@ -107,6 +103,9 @@ impl Certificates {
             }));
         }
         next.endpoints = Arc::new(known.into_values().flatten().collect());
+        if !Board::has_room(&next.wanted()) {
+            wrong.push((None, Failure::Run("too many certificates of an authority".into())));
+        }
         if wrong.is_empty() { Ok(next) } else { Err(wrong) }
     }
 
@@ -124,7 +123,6 @@ impl Certificates {
             let why = "only a restart lets a server ask an authority that asked none at its start";
             return Err(Failure::Run(why.into()));
         }
-        self.wanted.push(hosts.clone());
         Ok(vec![acme::files(server, hosts)])
     }
 
@@ -157,6 +155,14 @@ impl Certificates {
             }
         };
         Ok(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(tickets), choices)))
+    }
+
+    /// The hosts of each certificate that an authority is to issue.
+    pub(super) fn wanted(&self) -> Vec<Vec<String>> {
+        let hosts = |of: &Certificate| of.files().stand_in.clone();
+        let all =
+            self.endpoints.iter().flat_map(|of| of.certificates().iter().map(hosts).collect::<Vec<_>>());
+        all.filter(|hosts| !hosts.is_empty()).collect()
     }
 
     /// The certificates of the site with this position.
@@ -418,8 +424,16 @@ pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
         let local = matches!(&listen.place, ListenAddress::Inet(address) if address.ip().is_loopback());
         listen.port().is_some_and(|port| acme::PORTS.contains(&port)) && !local
     });
-    let why = "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns";
-    (asks && !is_reached).then(|| Failure::Run(why.into()))
+    let has_plain = flags.listen.iter().any(|listen| listen.scheme() == Scheme::Http);
+    let has_address = || wanted(flags).iter().flatten().any(|host| host.parse::<IpAddr>().is_ok());
+    let why = if !has_plain && has_address() {
+        "an authority asks about addresses without TLS, and no listener is without it: add http://:80"
+    } else if asks && !is_reached {
+        "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns"
+    } else {
+        return None;
+    };
+    Some(Failure::Run(why.into()))
 }
 
 /// That programs can read what certificates of an authority are kept with.

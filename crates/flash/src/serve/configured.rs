@@ -256,7 +256,7 @@ impl Configurator for Configured {
             listeners.speak();
             if let Some(board) = &plan.certificates.board {
                 // There is room, as was seen before.
-                let _ = board.want(&plan.certificates.wanted);
+                let _ = board.want(&plan.certificates.wanted());
             }
             (self.plan, self.dir, self.logs, self.listeners) = (plan, dir, logs, listeners);
             // The parent of mp keeps them for its workers.
