@@ -82,7 +82,7 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 20] = [
+    const NO_PATHS: [&str; 21] = [
         "dir",
         "config",
         "spa",
@@ -105,6 +105,7 @@ mod tests {
         "proxy",
         "proxy_host",
         "proxy_header",
+        "fastcgi_param",
     ];
 
     #[test]
