@@ -13,14 +13,14 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::{allocator, system_calls};
-use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
+use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
 use crate::serve::certificates::Watch;
 use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
-use crate::serve::inherited::Inherited;
+use crate::serve::inherited::{Inherited, Legacy};
 use crate::serve::listeners::Listeners;
 use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
@@ -101,16 +101,16 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     start_folder();
     rustix::process::chdir("/").map_err(|error| cannot(format_args!("work in /"), &error.into()))?;
     // Before anything else is opened.
-    let (inherited, predecessor, hot_paths) = Inherited::take()?;
+    let (inherited, predecessor, legacy) = Inherited::take()?;
     let predecessor = predecessor.map(Rc::new);
-    let served = serve(flags, reader, inherited, predecessor.clone(), hot_paths);
+    let served = serve(flags, reader, inherited, predecessor.clone(), legacy);
     if let (Some(predecessor), Err(failure)) = (predecessor, &served) {
         predecessor.failed(failure);
     }
     served
 }
 
-/// In the place of the predecessor, if there is one. `hot_paths` are what it is asked for most often.
+/// In the place of the predecessor, if there is one.
 #[expect(
     clippy::too_many_lines,
     reason = "one order: what needs the rights of the start comes before they are given up"
@@ -120,7 +120,7 @@ fn serve(
     reader: Reader,
     mut inherited: Inherited,
     predecessor: Option<Rc<Predecessor>>,
-    hot_paths: Vec<HotPath>,
+    legacy: Legacy,
 ) -> Result<(), Failure> {
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
@@ -155,7 +155,7 @@ fn serve(
     // Before any process is forked that counts there.
     let metrics_memory = plan.arch.metrics_memory().map(Arc::new);
     let metrics_memory = metrics_memory.map_err(|error| cannot(format_args!("serve"), &error))?;
-    let (acme, _lifeline) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
+    let (acme, until_replaced) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
     let supervisor::Started { process: supervisor, of_programs, fork_helper } =
         supervisor::start(&helper_sites, setup.as_ref(), acme)?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
@@ -235,7 +235,9 @@ fn serve(
         manager,
         metrics_memory,
         upgrader: Some(upgrader),
-        hot_paths,
+        hot_paths: legacy.hot_paths,
+        earlier_servers: legacy.earlier_servers,
+        until_replaced,
         ready: Box::new(|| ready.tell()),
     };
     let served = flash_arch::serve(arch, startup);

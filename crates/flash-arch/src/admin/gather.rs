@@ -13,8 +13,9 @@ use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
 use super::snapshot::{
-    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot, MissingCall,
-    ProgramSnapshot, RenewalFailure, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
+    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, EarlierServerSnapshot,
+    LoopSnapshot, MissingCall, ProgramSnapshot, RenewalFailure, ResponseClass, SiteSnapshot, Snapshot,
+    TlsSnapshot, Totals,
 };
 use crate::clock;
 use crate::server_state::ServerState;
@@ -35,6 +36,12 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
         generations_in_use: configurations.iter().map(|of| of.number).collect(),
         configurations,
         draining: server.is_draining(),
+        earlier_servers: server
+            .earlier_servers
+            .get()
+            .into_iter()
+            .flat_map(EarlierServerSnapshot::all)
+            .collect(),
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
         totals: Totals {

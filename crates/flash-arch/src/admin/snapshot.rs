@@ -8,6 +8,7 @@ use std::fmt::Write;
 use flash_core::printable::is_printable;
 use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 pub use flash_observe::metrics::DURATION_BOUNDS_US;
+use flash_process::{EarlierServer, EarlierServers};
 use serde::{Deserialize, Serialize};
 
 /// A server at one moment. Counts run from its start, and never go back.
@@ -28,6 +29,8 @@ pub struct Snapshot {
     /// The same configurations, the present one last.
     pub configurations: Vec<ConfigurationSnapshot>,
     pub draining: bool,
+    /// Servers whose place was taken, and which finish their requests.
+    pub earlier_servers: Vec<EarlierServerSnapshot>,
     /// Open connections. `None` if they are not counted.
     pub open_connections: Option<u64>,
     pub connections_max: u64,
@@ -62,6 +65,15 @@ pub struct MissingCall {
     pub name: String,
     /// What takes its place, and what that costs.
     pub instead: String,
+}
+
+/// A server whose place was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EarlierServerSnapshot {
+    pub pid: u32,
+    /// When its successor was started.
+    pub since_unix_ms: u64,
 }
 
 /// A configuration that is in use.
@@ -231,6 +243,13 @@ pub struct CertificateSnapshot {
     pub names: String,
     pub not_before_unix_s: u64,
     pub not_after_unix_s: u64,
+}
+
+impl EarlierServerSnapshot {
+    /// Those that have not ended.
+    pub(crate) fn all(servers: &EarlierServers) -> impl Iterator<Item = Self> {
+        servers.alive().map(|&EarlierServer { pid, since_unix_ms, .. }| Self { pid, since_unix_ms })
+    }
 }
 
 impl CertificateSnapshot {

@@ -156,10 +156,8 @@ impl Bench {
             metrics_memory: flash_observe::metrics::MetricsMemory::for_loops(1).unwrap().into(),
             verbose: false,
         };
-        let shared = ServerState::new(
-            parts,
-            Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO },
-        );
+        let shared =
+            ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() });
         let processes = Arc::new(HelperProcesses::new(supervisor));
         Self { folder, shared, processes }
     }

@@ -8,7 +8,8 @@ use rustix::process::Signal;
 use crate::admin::history::{Sample, worker_name};
 use crate::admin::slowest::slowest_of;
 use crate::admin::snapshot::{
-    CertificateSnapshot, ConfigurationSnapshot, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
+    CertificateSnapshot, ConfigurationSnapshot, EarlierServerSnapshot, SiteSnapshot, SlowRequest,
+    WorkerSnapshot, Workers,
 };
 use crate::admin::{Administered, Snapshot, gather};
 use crate::mp::generations::Generations;
@@ -57,6 +58,11 @@ impl Administered for Parent<'_, '_> {
             generation: present.generation,
             generations_in_use: configurations.iter().map(|of| of.number).collect(),
             draining: self.is_draining(),
+            earlier_servers: self
+                .acts
+                .iter()
+                .flat_map(|(_, upgrades)| EarlierServerSnapshot::all(upgrades.earlier()))
+                .collect(),
             devices: gather::by_device(devices.into_iter()),
             slowest: slowest_of(slowest),
             certificates: certificates

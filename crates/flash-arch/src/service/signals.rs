@@ -117,12 +117,13 @@ impl Signals {
         }
     }
 
-    /// Waits until a signal to stop comes, a needed process or thread has ended, or another server has taken this one's place.
+    /// Waits until a signal to stop comes, a needed process or thread has ended, another server has taken this one's place, or this
+    /// one has come to its end.
     ///
     /// # Errors
     /// If a needed process or thread has ended. The server then stops in order, and reports the error.
     pub(crate) fn wait_for_stop(
-        mut self,
+        &mut self,
         shared: &ServerState,
         needed: &[Child],
         upgrades: &mut Upgrades,
@@ -136,6 +137,9 @@ impl Signals {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
+            }
+            if shared.is_over() {
+                return Ok(());
             }
             if let Some(failure) = shared.failure() {
                 self.stopping();
@@ -171,7 +175,9 @@ impl Signals {
                         upgrades.begin(&UpgradeRequest::default(), listeners(), &hot_paths, None, &log);
                     }
                     // The parent of mp asks its workers.
-                    SignalEvent::Upgrade => shared.log_metrics("serving"),
+                    SignalEvent::Upgrade => {
+                        shared.log_metrics(if shared.is_draining() { "draining" } else { "serving" })
+                    }
                 }
             }
             for Asked { request, reply } in queue.into_iter().flat_map(UpgradeQueue::take) {
@@ -179,7 +185,6 @@ impl Signals {
             }
             let leave_admin = || admin.into_iter().for_each(AdminThread::stop);
             if upgrades.turn(&shared.manager(), &log, leave_admin) {
-                self.stopping();
                 shared.succeeded();
                 return Ok(());
             }

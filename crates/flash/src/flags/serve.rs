@@ -318,6 +318,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
 
+    /// The same after an upgrade, in the server whose place was taken. 0 waits without limit
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse, help_heading = LIMITS)]
+    pub upgrade_drain: Duration,
+
     /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
     pub helper_queue_max: usize,
