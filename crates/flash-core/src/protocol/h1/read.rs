@@ -43,9 +43,10 @@ impl Http1 {
                     self.resume(cx);
                 }
             }
-            Phase::Lingering { bytes_left, .. } => {
-                *bytes_left = bytes_left.saturating_sub(bytes.len());
-                if *bytes_left == 0 {
+            Phase::Lingering { linger, .. } => {
+                linger.dropped(bytes.len());
+                self.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                if linger.is_over(cx.now.ms()) {
                     self.phase = Phase::Closed;
                 }
             }
