@@ -88,6 +88,11 @@ impl AccessLog {
         self.spool.dropped()
     }
 
+    /// Whether lines were dropped within the last ten minutes.
+    pub fn drops_lines(&self) -> bool {
+        self.spool.drops_lines()
+    }
+
     /// Makes the writer open its path again, after the file was renamed away. Returns at once.
     pub fn reopen(&self) {
         self.spool.reopen();

@@ -64,6 +64,11 @@ impl ErrorLog {
         self.spool.dropped()
     }
 
+    /// Whether lines were dropped within the last ten minutes.
+    pub fn drops_lines(&self) -> bool {
+        self.spool.drops_lines()
+    }
+
     /// Writes the rest of the buffer and ends the writer, waiting at most [`Limits::close_wait`].
     pub fn close(self) -> Closed {
         self.spool.close()

@@ -85,6 +85,9 @@ struct Shared {
     write_trouble: RateLimit,
 }
 
+/// For so long an operator is told that lines were dropped.
+const LATELY: Duration = Duration::from_secs(600);
+
 struct SpoolState {
     pending: Vec<u8>,
     /// Of `pending`, what was posted.
@@ -93,6 +96,8 @@ struct SpoolState {
     /// Of `dropped`, what the error log does not know yet.
     dropped_unsaid: u64,
     dropped_said_at: Option<Instant>,
+    /// When the last of them was.
+    dropped_at: Option<Instant>,
     reopen: bool,
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
@@ -125,6 +130,7 @@ impl Spool {
                 dropped: 0,
                 dropped_unsaid: 0,
                 dropped_said_at: None,
+                dropped_at: None,
                 reopen: false,
                 next_sink: None,
                 phase: Phase::Open,
@@ -182,6 +188,11 @@ impl Spool {
         self.0.lock().dropped
     }
 
+    /// Whether lines were dropped lately.
+    pub(crate) fn drops_lines(&self) -> bool {
+        self.0.lock().dropped_at.is_some_and(|at| at.elapsed() < LATELY)
+    }
+
     pub(crate) fn buffer_bytes_max(&self) -> usize {
         self.0.limits.buffer_bytes_max
     }
@@ -229,13 +240,23 @@ impl Spool {
             if shared.closed.wait_until(&mut state, deadline).timed_out() {
                 shared.take_posted(&mut state);
                 let lines_lost = shared.in_flight.load(Ordering::Relaxed) + count_lines(&state.pending);
-                state.dropped += lines_lost;
-                state.dropped_unsaid += lines_lost;
+                state.lose(lines_lost);
                 shared.say_dropped(state);
                 return Closed::GaveUp { lines_lost };
             }
         }
         Closed::Flushed
+    }
+}
+
+impl SpoolState {
+    /// Counts dropped lines.
+    fn lose(&mut self, lines: u64) {
+        if lines > 0 {
+            self.dropped += lines;
+            self.dropped_unsaid += lines;
+            self.dropped_at = Some(Instant::now());
+        }
     }
 }
 
@@ -260,8 +281,7 @@ impl Shared {
             state.pending.extend_from_slice(&lines);
         }
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        state.dropped += lost;
-        state.dropped_unsaid += lost;
+        state.lose(lost);
     }
 
     /// Takes all lines in exchange for an empty buffer. That makes room for others.
@@ -293,9 +313,7 @@ impl Shared {
             self.wake_writer();
         }
         if fitting < lines.len() {
-            let dropped = count_lines(&lines[fitting..]);
-            state.dropped += dropped;
-            state.dropped_unsaid += dropped;
+            state.lose(count_lines(&lines[fitting..]));
             self.say_dropped_if_due(state, Instant::now());
         }
     }

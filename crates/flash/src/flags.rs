@@ -148,7 +148,7 @@ pub(crate) enum Command {
     /// Say what a running server does
     ///
     /// Prints a summary: the server's state, its traffic, its busiest loop, its devices and its certificates. The exit code is 0
-    /// if it serves and its devices answer. It is 1 if it drains or a device is down, and 2 if it cannot be asked.
+    /// if it serves and nothing is broken, 1 if it drains or something is, with a line for each, and 2 if it cannot be asked.
     #[command(after_help = "Examples:\n  flash status\n  flash status --admin unix:/run/site.sock --json")]
     Status(Status),
     /// Show what a running server does, each second

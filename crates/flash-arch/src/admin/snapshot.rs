@@ -43,6 +43,10 @@ pub struct Snapshot {
     /// Causes of loops' sleeps, the longest time first.
     pub block_causes: Vec<BlockCause>,
     pub devices: Vec<DeviceSnapshot>,
+    /// Folders of sites that are gone, or cannot be looked at. With mp nobody knows.
+    pub root_faults: Vec<RootFault>,
+    /// Lines of a log were dropped within the last ten minutes.
+    pub drops_log_lines: bool,
     pub cache: CacheSnapshot,
     pub tls: TlsSnapshot,
     /// Programs, by their routes.
@@ -56,6 +60,35 @@ pub struct Snapshot {
     pub workers: Option<Workers>,
     /// System calls that this kernel, or its container, does not have.
     pub missing_calls: Vec<MissingCall>,
+}
+
+impl Snapshot {
+    /// Why an operator should look at the server.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mounts = |what: &str, is_such: fn(&DeviceSnapshot) -> bool| {
+            let mut mounts: Vec<&str> =
+                self.devices.iter().filter(|device| is_such(device)).map(|device| &*device.mount).collect();
+            mounts.dedup();
+            (!mounts.is_empty()).then(|| format!("{what}: {}", mounts.join(", ")))
+        };
+        let roots = self.root_faults.iter().map(|root| format!("{} {}", root.folder, root.why));
+        let is_unreachable = |of: &&ProgramSnapshot| of.counts.get(ProgramCount::Unreachable) > 0;
+        let programs = self.programs.iter().filter(is_unreachable);
+        let has_expired = |of: &&CertificateSnapshot| of.not_after_unix_s <= self.taken_unix_ms / 1000;
+        let certificates = self.certificates.iter().filter(has_expired);
+        let drops = self.drops_log_lines.then_some("lines of a log were dropped within the last ten minutes");
+        self.draining
+            .then(|| "the server is draining".to_owned())
+            .into_iter()
+            .chain(mounts("does not answer", |device| device.healthy == Some(false)))
+            .chain(mounts("has errors", |device| device.fails))
+            .chain(roots)
+            .chain(programs.map(|of| format!("{}: cannot be reached: {}", of.route, of.program)))
+            .chain(certificates.map(|of| format!("the certificate for {} has expired", of.names)))
+            .chain(drops.map(str::to_owned))
+            .collect()
+    }
 }
 
 /// A system call that may not be used.
@@ -233,6 +266,14 @@ pub struct ProgramSnapshot {
     pub program: String,
     #[serde(flatten, with = "named")]
     pub counts: Counts<ProgramCount>,
+}
+
+/// A site's folder with which something is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RootFault {
+    pub folder: String,
+    pub why: String,
 }
 
 /// A certificate that is shown to clients.

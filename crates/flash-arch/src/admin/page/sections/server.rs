@@ -63,10 +63,11 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
         let (pid, since) = (server.pid, number::duration(for_s));
         ("Earlier server", Cell::new(format!("process {pid} finishes its requests ({since})")))
     });
+    let faults = snapshot.faults().into_iter().map(|fault| ("Fault", Cell::sick(fault)));
     let failures = snapshot.renewal_failures.iter();
     let failures = failures.map(|of| ("Not renewed", Cell::sick(format!("{}: {}", of.host, of.why))));
     let parts = vec![Part::Pairs(
-        pairs.into_iter().flatten().chain(earlier).chain(missing).chain(failures).collect(),
+        pairs.into_iter().flatten().chain(faults).chain(earlier).chain(missing).chain(failures).collect(),
     )];
     Section { id: "summary", title: "Summary", parts }
 }
