@@ -16,7 +16,7 @@ use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
 use flash_observe::metrics::{Gauge, Metrics, MetricsMemory};
-use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
+use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
 use flash_process::{EarlierServers, HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::login_pool::LoginPool;
 use crate::service::configuration::{Configuration, PresentConfiguration};
-use crate::service::reply::Reply;
+use crate::service::reply::{ReloadRequest, Reply};
 use crate::service::upgrade::UpgradeQueue;
 
 /// How many paths a server names to its successor.
@@ -97,8 +97,8 @@ pub struct ServerState {
     pub(crate) acceptors: Arc<()>,
     /// How many loops there are, and the completion queues of all threads that have connections which may give way.
     pub(crate) loops: OnceLock<(usize, Vec<Arc<CompletionQueue>>)>,
-    /// Takes requests to reload. Without a reply, the error log tells the outcome.
-    reloads: OnceLock<Sender<Option<Reply>>>,
+    /// Takes requests to reload.
+    reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.
     pub(crate) upgrades: OnceLock<UpgradeQueue>,
     /// What the server lacks since a thread has ended that it cannot do without.
@@ -193,12 +193,12 @@ impl ServerState {
     }
 
     /// Sets what takes requests to reload.
-    pub(crate) fn set_reloads(&self, reloads: Sender<Option<Reply>>) {
+    pub(crate) fn set_reloads(&self, reloads: Sender<ReloadRequest>) {
         let _ = self.reloads.set(reloads);
     }
 
     /// What takes requests to reload, if there is something to read again.
-    pub(crate) fn reloads(&self) -> Option<&Sender<Option<Reply>>> {
+    pub(crate) fn reloads(&self) -> Option<&Sender<ReloadRequest>> {
         self.reloads.get()
     }
 
@@ -405,11 +405,17 @@ impl ServerState {
         }
     }
 
-    pub(crate) fn reopen_logs(&self) {
+    /// Has the logs opened again. The reply, if one is wanted, is every log that could not be.
+    pub(crate) fn reopen_logs(&self, reply: Option<Reply>) {
+        let reopening = Arc::new(Reopening { reply, failures: Mutex::default() });
+        let done = || -> OnReopened {
+            let reopening = Arc::clone(&reopening);
+            Box::new(move |result| reopening.failures.lock().extend(result.err()))
+        };
         if let Some(log) = &self.configuration().access_log {
-            log.reopen();
+            log.reopen(done());
         }
-        self.error_log.reopen();
+        self.error_log.reopen(done());
     }
 
     /// Logs a panic, which ends one connection and no other.
@@ -439,6 +445,21 @@ impl ServerState {
     /// Why the server has to stop.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
+    }
+}
+
+/// The logs are being opened again. The last one that is done replies.
+struct Reopening {
+    reply: Option<Reply>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Drop for Reopening {
+    fn drop(&mut self) {
+        let failures = self.failures.get_mut();
+        if let Some(reply) = self.reply.take() {
+            reply.send(if failures.is_empty() { Ok(0) } else { Err(failures.join("\n")) });
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use flash_core::record::Record;
 use crate::error::ErrorLog;
 use crate::format::Format;
 use crate::log_sink::{Destination, LogSink, count_lines};
-use crate::spool::{Closed, Limits, Spool};
+use crate::spool::{Closed, Limits, OnReopened, Spool};
 
 /// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
 pub struct AccessLog {
@@ -93,9 +93,9 @@ impl AccessLog {
         self.spool.drops_lines()
     }
 
-    /// Makes the writer open its path again, after the file was renamed away. Returns at once.
-    pub fn reopen(&self) {
-        self.spool.reopen();
+    /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
+    pub fn reopen(&self, done: OnReopened) {
+        self.spool.reopen(done);
     }
 
     /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`]. Other handles should have

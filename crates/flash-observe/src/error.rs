@@ -14,7 +14,7 @@ use flash_core::printable::printable;
 use crate::date::Utc;
 use crate::log_sink::{Destination, LogSink};
 use crate::rate_limit::RateLimit;
-use crate::spool::{Closed, Limits, Spool};
+use crate::spool::{Closed, Limits, OnReopened, Spool};
 
 /// A handle; clones share the buffer and the writer (thread `error-writer`).
 #[derive(Clone)]
@@ -54,9 +54,9 @@ impl ErrorLog {
         self.spool.redirect(sink);
     }
 
-    /// Makes the writer open its path again, after the file was renamed away. Returns at once.
-    pub fn reopen(&self) {
-        self.spool.reopen();
+    /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
+    pub fn reopen(&self, done: OnReopened) {
+        self.spool.reopen(done);
     }
 
     /// Lines dropped so far, because the destination was too slow or took nothing.

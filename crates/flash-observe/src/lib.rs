@@ -28,4 +28,4 @@ pub use format::{Field, Format};
 pub use log_sink::{Destination, LogDaemon, LogSink, Opener, Severity};
 pub use rate_limit::RateLimit;
 pub use sleep_recorder::{ConnectRecorder, record_sleeps, recorder_thread};
-pub use spool::{Closed, Limits};
+pub use spool::{Closed, Limits, OnReopened};

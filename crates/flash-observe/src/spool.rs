@@ -88,6 +88,9 @@ struct Shared {
 /// For so long an operator is told that lines were dropped.
 const LATELY: Duration = Duration::from_secs(600);
 
+/// Told by the writer whether the sink was opened again, or why not.
+pub type OnReopened = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 struct SpoolState {
     pending: Vec<u8>,
     /// Of `pending`, what was posted.
@@ -98,7 +101,8 @@ struct SpoolState {
     dropped_said_at: Option<Instant>,
     /// When the last of them was.
     dropped_at: Option<Instant>,
-    reopen: bool,
+    /// The sink is to be opened again, and these want to know how that went.
+    reopen: Vec<OnReopened>,
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
     phase: Phase,
@@ -131,7 +135,7 @@ impl Spool {
                 dropped_unsaid: 0,
                 dropped_said_at: None,
                 dropped_at: None,
-                reopen: false,
+                reopen: Vec::new(),
                 next_sink: None,
                 phase: Phase::Open,
             }),
@@ -197,8 +201,8 @@ impl Spool {
         self.0.limits.buffer_bytes_max
     }
 
-    pub(crate) fn reopen(&self) {
-        self.0.lock().reopen = true;
+    pub(crate) fn reopen(&self, done: OnReopened) {
+        self.0.lock().reopen.push(done);
         self.0.wake_writer();
     }
 

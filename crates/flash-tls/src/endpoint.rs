@@ -150,7 +150,7 @@ impl Endpoint {
     /// as they are. The same files are no error again.
     pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
         let seen = self.seen.load_full();
-        let stamps = self.stamps(&seen, open);
+        let stamps = or_before(self.found(open), &seen);
         if stamps == *seen && now < self.looks_again_at.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -176,7 +176,12 @@ impl Endpoint {
     /// If a file cannot be used.
     pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
         let present = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
-        if choices == self.choices && self.stamps(&present, open) == present {
+        let is_gone = |(found, before): (&Option<_>, &Option<_>)| found.is_none() && before.is_some();
+        let found = self.found(open);
+        // An authority issues its own anew.
+        let stands_in = self.certificates.load().iter().any(|of| !of.files().stand_in.is_empty());
+        let is_missed = !stands_in && found.iter().zip(&present).any(is_gone);
+        if choices == self.choices && !is_missed && or_before(found, &present) == present {
             return Ok(Arc::clone(self));
         }
         let read = |files: &CertificateFiles, open: &Open<'_>| {
@@ -191,13 +196,13 @@ impl Endpoint {
         Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), choices)))
     }
 
-    /// By what changes of the files are recognized. A file that is gone is the same as `before`.
-    fn stamps(&self, before: &Stamps, open: &Open<'_>) -> Stamps {
+    /// By what changes of the files are recognized. A file that is gone has none.
+    fn found(&self, open: &Open<'_>) -> Stamps {
         let (certificates, clients) = (self.certificates.load(), self.clients.load());
         let files = certificates.iter().map(Certificate::files);
         let paths = files.flat_map(|files| [&*files.certificate, &*files.key]);
         let paths = paths.chain(clients.iter().map(|clients| clients.path()));
-        paths.zip(before).map(|(path, before)| certificates::stamp_of(path, open).or(*before)).collect()
+        paths.map(|path| certificates::stamp_of(path, open)).collect()
     }
 
     fn read_again(
@@ -210,6 +215,11 @@ impl Endpoint {
         let clients = self.clients.load().as_ref().map(|clients| clients.again(open)).transpose()?;
         Ok((certificates, clients))
     }
+}
+
+/// A file that is gone is the same as before.
+fn or_before(found: Stamps, before: &Stamps) -> Stamps {
+    found.into_iter().zip(before).map(|(found, before)| found.or(*before)).collect()
 }
 
 /// Of the files when they were read.

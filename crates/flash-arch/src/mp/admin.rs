@@ -1,6 +1,7 @@
 //! What administrators see of mp, and have its parent do.
 
 use std::cmp::Reverse;
+use std::path::PathBuf;
 
 use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
@@ -98,7 +99,14 @@ impl Administered for Parent<'_, '_> {
         }
     }
 
-    fn reopen_logs(&mut self) {
+    /// Nobody asks mp beforehand: a reload says it.
+    fn check(&mut self, _: PathBuf, reply: Reply) {
+        reply.send(Ok(0));
+    }
+
+    /// The workers do it, and say in the log what they could not open.
+    fn reopen_logs(&mut self, reply: Reply) {
+        reply.send(Ok(0));
         self.acts.iter().for_each(|(supervisor, _)| supervisor.signal(|_| Signal::USR1));
     }
 

@@ -22,6 +22,7 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::admin::thread::AdminThread;
 use crate::server_state::ServerState;
+use crate::service::reply::ReloadRequest;
 use crate::service::upgrade::{Asked, UpgradeQueue, Upgrades};
 
 pub(crate) struct Signals {
@@ -161,14 +162,14 @@ impl Signals {
             for event in events {
                 match event {
                     SignalEvent::Stop => return Ok(()),
-                    SignalEvent::Reopen => shared.reopen_logs(),
+                    SignalEvent::Reopen => shared.reopen_logs(None),
                     SignalEvent::HangUp => {
-                        shared.reopen_logs();
+                        shared.reopen_logs(None);
                         shared.error_log.log(format_args!("{HANG_UP}"));
                         // The parent of mp reloads by itself.
                         if let Some(reloads) = shared.reloads() {
                             // If the thread that reloads has ended, it has said why.
-                            let _ = reloads.send(None);
+                            let _ = reloads.send(ReloadRequest::Reload(None));
                         }
                     }
                     SignalEvent::Upgrade if upgrades.are_possible() => {

@@ -10,20 +10,20 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::{Phase, Shared, SpoolState};
+use super::{OnReopened, Phase, Shared, SpoolState};
 use crate::error::line;
 use crate::log_sink::{LogSink, count_lines};
 
 /// What is to be done once a batch is written.
 struct Work {
-    reopen: bool,
+    reopen: Vec<OnReopened>,
     next_sink: Option<(Vec<u8>, LogSink)>,
 }
 
 impl SpoolState {
     /// Whether another file is to be written to.
     fn turns(&self) -> bool {
-        self.reopen || self.next_sink.is_some()
+        !self.reopen.is_empty() || self.next_sink.is_some()
     }
 }
 
@@ -38,8 +38,9 @@ impl Shared {
             }
             self.write(&mut sink, &batch);
             batch.clear();
-            if reopen {
-                self.reopen(&mut sink);
+            if !reopen.is_empty() {
+                let result = self.reopen(&mut sink);
+                reopen.into_iter().for_each(|done| done(result.clone()));
             }
             if self.closed_now() {
                 return;
@@ -101,18 +102,19 @@ impl Shared {
         self.take_posted(state);
     }
 
-    fn reopen(&self, sink: &mut LogSink) {
-        let Err(why) = sink.reopen() else { return };
+    fn reopen(&self, sink: &mut LogSink) -> Result<(), String> {
+        let Err(why) = sink.reopen() else { return Ok(()) };
         let (name, path) = (self.name, sink.destination().to_string());
-        let what = format_args!("{name}: cannot reopen {path}: {why}; the old file stays in use");
+        let what = format!("{name}: cannot reopen {path}: {why}; the old file stays in use");
         match &self.report {
-            Some(report) => report(what),
+            Some(report) => report(format_args!("{what}")),
             // The error log itself. Nobody looks into a file that was moved away, so standard error has the line too.
             None => {
-                let _ = sink.write(line(true, what).as_bytes());
-                let _ = io::stderr().write_all(line(false, what).as_bytes());
+                let _ = sink.write(line(true, format_args!("{what}")).as_bytes());
+                let _ = io::stderr().write_all(line(false, format_args!("{what}")).as_bytes());
             }
         }
+        Err(what)
     }
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.

@@ -121,7 +121,7 @@ impl Certificates {
             return files(site, &mut self.local, &mut self.remarks);
         };
         if self.board.is_none() {
-            let why = "only a restart lets a server ask an authority that asked none at its start";
+            let why = "only `flash upgrade` or a restart lets a server ask an authority that asked none at its start";
             return Err(Failure::Run(why.into()));
         }
         self.wanted.push(hosts.clone());

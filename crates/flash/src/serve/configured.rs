@@ -35,6 +35,7 @@ use super::response_budgets::ResponseBudgets;
 use super::site_plan::OfSites;
 use crate::failure::{Failure, cannot};
 use crate::flags;
+use crate::start_folder::absolute;
 
 pub(super) struct Configured {
     pub(super) plan: Plan,
@@ -225,6 +226,11 @@ impl Configurator for Configured {
             self.prepare_with(again, &open, present).map_err(|failure| failure.to_string())?;
         self.prepared = Some(prepared);
         Ok(next)
+    }
+
+    fn check(&self, file: &Path) -> Result<(), String> {
+        let is_own = self.plan.flags.config.as_deref().map(absolute).is_some_and(|own| own == file);
+        if is_own { self.read_again(&self.open_named()).map(drop) } else { Ok(()) }
     }
 
     fn rehearse(&self) -> Result<(), String> {
