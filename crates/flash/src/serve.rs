@@ -272,6 +272,10 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let failed = |error: io::Error| cannot(format_args!("serve {}", flags.dir.display()), &error);
     let dir = Dir::new(&flags.dir).map_err(failed)?;
     let plan = Plan::new(Arc::clone(flags), &dir)?;
+    // Files are found with the rights that a server has then.
+    if rustix::process::geteuid().is_root() {
+        flags.user.as_deref().map_or(Ok(()), become_user)?;
+    }
     // A file that is open can say where it lies, so no content is copied.
     let disk = dir.open().and_then(|root| plan.disk(0, &dir, root, 0)).map_err(failed)?;
     let openers = SiteOpeners::ThisProcess;

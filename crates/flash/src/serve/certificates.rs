@@ -99,7 +99,11 @@ impl Certificates {
             });
             let Some(endpoint) = endpoint else { continue };
             let certificates = endpoint.certificates();
-            next.remarks.extend(problems(&certificates, sites[number].1));
+            // Sites may share a certificate.
+            let problems = problems(&certificates, sites[number].1);
+            next.remarks.extend(
+                problems.into_iter().filter(|problem| !next.remarks.contains(problem)).collect::<Vec<_>>(),
+            );
             next.remarks.extend(certificates.iter().filter(|of| of.is_stand_in()).map(|of| {
                 let (hosts, authority) = (of.names().join(", "), &flags.acme.acme_directory);
                 let fault = of.fault().map(|fault| format!("; {fault}")).unwrap_or_default();
