@@ -80,7 +80,8 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     let mut succession: Option<Succession> = None;
     let mut is_over = false;
     let log = |line: &str| child::log(format_args!("{line}"));
-    ready();
+    // What the parent says goes to standard error, which has it already.
+    ready(&|_| ());
     // The history for administrators begins.
     generations.with_parking(|parking| parking.turn(usize::MAX, !admin.is_over()));
     let lost = 'serving: loop {

@@ -33,6 +33,9 @@ use crate::service::reload::Configurator;
 use crate::service::signals::Signals;
 use crate::service::upgrade::{UpgradeQueue, Upgrades};
 
+/// Says that connections are accepted.
+pub type Ready<'a> = Box<dyn FnOnce(&dyn Fn(&str)) + 'a>;
+
 /// What a server begins with.
 pub struct Startup<'a> {
     pub limits: Limits,
@@ -57,8 +60,8 @@ pub struct Startup<'a> {
     pub earlier_servers: EarlierServers,
     /// Closed once another server has taken this one's place: what only one of them does ends with it.
     pub until_replaced: Option<OwnedFd>,
-    /// Called once, when connections are accepted.
-    pub ready: Box<dyn FnOnce() + 'a>,
+    /// Called once, when connections are accepted, with what takes its lines for an error log that is not standard error.
+    pub ready: Ready<'a>,
 }
 
 /// A server that has begun. What its architecture starts serves the connections.
@@ -114,7 +117,11 @@ impl Service<'_> {
         let mut upgrades = Upgrades::new(startup.upgrader, admin, startup.earlier_servers);
         let is_administered = startup.admin.all().next().is_some();
         let admin = is_administered.then(|| AdminThread::start(startup.admin, &shared)).transpose()?;
-        (startup.ready)();
+        (startup.ready)(&|line| {
+            if shared.error_log.is_elsewhere() {
+                shared.error_log.log(format_args!("{line}"));
+            }
+        });
         let stopped = signals.wait_for_stop(&shared, startup.needed, &mut upgrades, admin.as_ref());
         upgrades.abandon();
         shared.drain();

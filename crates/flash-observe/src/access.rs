@@ -13,7 +13,7 @@ use flash_core::record::Record;
 use crate::error::ErrorLog;
 use crate::format::Format;
 use crate::log_sink::{Destination, LogSink, count_lines};
-use crate::spool::{Closed, Limits, OnReopened, Spool};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
 
 /// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
 pub struct AccessLog {
@@ -34,7 +34,7 @@ impl AccessLog {
     pub fn start(sink: LogSink, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
         let names = ("access log", "records", "log-writer");
         let report = Box::new(move |what: fmt::Arguments<'_>| errors.log(what));
-        let spool = Spool::start(names, sink, limits, Some(report))?;
+        let spool = Spool::start(names, sink, limits, Trouble::Told(report))?;
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 

@@ -13,6 +13,7 @@ mod field;
 mod text;
 
 pub use self::field::Field;
+pub(crate) use self::text::json_text;
 use self::text::{apache_text, client, put};
 
 /// How a line of the access log looks.

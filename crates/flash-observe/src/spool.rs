@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use flash_os::mpsc::Queue;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::error_line::LineStyle;
 use crate::log_sink::{LogSink, count_lines};
 use crate::rate_limit::RateLimit;
 
@@ -57,6 +58,14 @@ pub enum Closed {
 }
 
 /// Takes error lines.
+/// Where the log says what has gone wrong with it.
+pub(crate) enum Trouble {
+    /// In the error log.
+    Told(Report),
+    /// It is the error log: in lines of this style.
+    InOwnLines(LineStyle),
+}
+
 pub(crate) type Report = Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>;
 
 /// A handle; clones share the buffer.
@@ -68,8 +77,7 @@ struct Shared {
     name: &'static str,
     lines_name: &'static str,
     limits: Limits,
-    /// Where trouble is said. None for the error log itself, which says in its own lines what it dropped.
-    report: Option<Report>,
+    trouble: Trouble,
     state: Mutex<SpoolState>,
     /// Lines that were posted, and that no thread with the lock has taken yet.
     posted: Queue<Vec<u8>>,
@@ -121,13 +129,13 @@ impl Spool {
         (name, lines_name, thread_name): (&'static str, &'static str, &'static str),
         sink: LogSink,
         limits: Limits,
-        report: Option<Report>,
+        trouble: Trouble,
     ) -> io::Result<Spool> {
         let shared = Arc::new(Shared {
             name,
             lines_name,
             limits,
-            report,
+            trouble,
             state: Mutex::new(SpoolState {
                 pending: Vec::new(),
                 pending_posted_bytes: 0,
@@ -331,7 +339,7 @@ impl Shared {
 
     /// Gives the lock back first: the error log has one of its own.
     fn say_dropped(&self, mut state: MutexGuard<'_, SpoolState>) {
-        let Some(report) = &self.report else { return };
+        let Trouble::Told(report) = &self.trouble else { return };
         let lines = mem::take(&mut state.dropped_unsaid);
         drop(state);
         if lines > 0 {

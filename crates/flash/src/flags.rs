@@ -71,7 +71,7 @@ pub(crate) use helper::Helper;
 pub(crate) use hsts::Hsts;
 pub(crate) use import::{ForeignServer, Import};
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
-pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
+pub(crate) use log::{ErrorLogFormat, ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::Programs;
 pub(crate) use proxy::{ProxyField, ProxyUrl};
 pub(crate) use route::{RouteFlag, Upstream, Words};

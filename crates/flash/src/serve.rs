@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flash_arch::{SiteOpeners, Startup};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
@@ -238,7 +238,7 @@ fn serve(
         hot_paths: legacy.hot_paths,
         earlier_servers: legacy.earlier_servers,
         until_replaced,
-        ready: Box::new(|| ready.tell()),
+        ready: Box::new(|log| ready.tell(log)),
     };
     let served = flash_arch::serve(arch, startup);
     if let Some(name) = admin_name {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use flash_core::record::trace;
-use flash_observe::{Destination, Field, Format, LogDaemon, Severity};
+use flash_observe::{Destination, ErrorFormat, Field, Format, LogDaemon, Severity};
 
 /// The value of `--access-log`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,24 @@ impl From<LogFormat> for Format {
             LogFormat::Combined => Format::Combined,
             LogFormat::Json => Format::json(),
             LogFormat::Short => Format::Short,
+        }
+    }
+}
+
+/// The value of `--error-log-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ErrorLogFormat {
+    /// For people, and for fail2ban
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl From<ErrorLogFormat> for ErrorFormat {
+    fn from(format: ErrorLogFormat) -> ErrorFormat {
+        match format {
+            ErrorLogFormat::Text => ErrorFormat::Text,
+            ErrorLogFormat::Json => ErrorFormat::Json,
         }
     }
 }

@@ -23,8 +23,8 @@ use super::denial::Denial;
 use super::field::{CacheControl, FileType};
 use super::value::{Switch, count};
 use super::{
-    Acme, ErrorLogTo, Experiments, Field, Https, Listen, ListenAddress, LogField, LogFormat, LogTo, Programs,
-    Rules, Tls, TraceContext, duration, field, listen, name, size, usual_listen,
+    Acme, ErrorLogFormat, ErrorLogTo, Experiments, Field, Https, Listen, ListenAddress, LogField, LogFormat,
+    LogTo, Programs, Rules, Tls, TraceContext, duration, field, listen, name, size, usual_listen,
 };
 
 #[derive(Debug, Args)]
@@ -206,6 +206,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH|DAEMON", value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().try_map(ErrorLogTo::parse), help_heading = LOGS)]
     pub error_log: Option<ErrorLogTo>,
+
+    /// The format of the error log (docs/logs.md)
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", help_heading = LOGS)]
+    pub error_log_format: ErrorLogFormat,
 
     /// Say at the start which system calls are missing here, and what that costs. Log every counter at the end, too
     /// (docs/counters.md)

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -475,11 +475,4 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
         },
     };
     Err(Failure::Usage(format!("{wrong} (see flash serve --help)")))
-}
-
-pub(super) fn say(remarks: &[String]) {
-    for remark in remarks {
-        // With standard error closed there is nobody who waits for this line.
-        let _ = writeln!(io::stderr(), "flash: {remark}");
-    }
 }

@@ -41,6 +41,7 @@ settings! {
     "digest-store" = flags.digest_store,
     "zero-copy" = flags.zero_copy,
     "verbose" = flags.verbose,
+    "error-log-format" = flags.error_log_format,
     "connections-per-client" = flags.connections_per_client,
     "tls-renewal" = flags.tls_renewal,
     // The process that asks the authority keeps what it began with.
