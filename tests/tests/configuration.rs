@@ -102,6 +102,27 @@ fn all_errors_are_said_at_once_with_their_places() {
     }
 }
 
+#[test]
+fn a_place_or_a_site_may_have_no_lines_in_the_access_log() {
+    let (folder, path) = sites("");
+    let (log, text) = (folder.path().join("log"), fs::read_to_string(&path).expect("a file"));
+    let text = text.replace("[site.'a.example']", "[site.'a.example']\n'/health' = { no-access-log = true }");
+    let server = format!("access-log = '{}'\nlog-format = 'vhost-combined'\n", log.display());
+    fs::write(&path, server + &text).expect("it is written");
+    let server = Server::start_configured(&path, &[]);
+    for (host, target) in [("a.example", "/health"), ("x.b.example", "/health"), ("a.example", "/a.txt")] {
+        ask(&server, host, target);
+    }
+    server.stop();
+    let lines = fs::read_to_string(&log).expect("a log");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for (host, request) in [("x.b.example", "GET /health "), ("a.example", "GET /a.txt ")] {
+        let is_it =
+            |line: &str| line.starts_with(&format!("{host}:80 127.0.0.1 - - [")) && line.contains(request);
+        assert!(lines.lines().any(is_it), "{lines}");
+    }
+}
+
 /// What one key lacks hides nothing of the others.
 #[test]
 fn check_finds_errors_of_all_kinds_at_once_and_each_once() {

@@ -75,6 +75,8 @@ impl From<TraceContext> for trace::TraceContext {
 pub(crate) enum LogFormat {
     /// Apache's combined format, which every log analyser reads
     Combined,
+    /// The same behind the host and its port, as Apache's vhost_combined
+    VhostCombined,
     /// One JSON object a line
     Json,
     /// Status, request, size and time, for a person
@@ -85,6 +87,7 @@ impl From<LogFormat> for Format {
     fn from(format: LogFormat) -> Format {
         match format {
             LogFormat::Combined => Format::Combined,
+            LogFormat::VhostCombined => Format::VhostCombined,
             LogFormat::Json => Format::json(),
             LogFormat::Short => Format::Short,
         }
