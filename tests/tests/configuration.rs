@@ -103,6 +103,56 @@ fn all_errors_are_said_at_once_with_their_places() {
 }
 
 #[test]
+fn a_place_or_a_site_may_have_no_lines_in_the_access_log() {
+    let (folder, path) = sites("");
+    let (log, text) = (folder.path().join("log"), fs::read_to_string(&path).expect("a file"));
+    let text = text.replace("[site.'a.example']", "[site.'a.example']\n'/health' = { no-access-log = true }");
+    let server = format!("access-log = '{}'\nlog-format = 'vhost-combined'\n", log.display());
+    fs::write(&path, server + &text).expect("it is written");
+    let server = Server::start_configured(&path, &[]);
+    for (host, target) in [("a.example", "/health"), ("x.b.example", "/health"), ("a.example", "/a.txt")] {
+        ask(&server, host, target);
+    }
+    server.stop();
+    let lines = fs::read_to_string(&log).expect("a log");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for (host, request) in [("x.b.example", "GET /health "), ("a.example", "GET /a.txt ")] {
+        let is_it =
+            |line: &str| line.starts_with(&format!("{host}:80 127.0.0.1 - - [")) && line.contains(request);
+        assert!(lines.lines().any(is_it), "{lines}");
+    }
+}
+
+/// What one key lacks hides nothing of the others.
+#[test]
+fn check_finds_errors_of_all_kinds_at_once_and_each_once() {
+    let (folder, path) = file(
+        "root = '/nowhere/site'\nlisst = true\nlisten = 'https://:443'\nuser = 'no-such-user'\n\
+         tls = { certificate = '/nowhere/c.pem', key = '/nowhere/k.pem' }\nauth = '/nowhere/users'\n",
+    );
+    let (code, _, said) = run(&["check"], &path);
+    assert!(code == Some(2) && said.ends_with("has 5 errors\n"), "{said}");
+    for (line, why) in [
+        ("1:8", "there is no such folder"),
+        ("2:1", "unknown key `lisst`"),
+        ("4:1", "cannot become user no-such-user"),
+        ("5:1", "/nowhere/c.pem: cannot read it"),
+        ("6:1", "cannot read /nowhere/users"),
+    ] {
+        assert!(said.contains(&format!(":{line}\n")) && said.contains(why), "{why}: {said}");
+    }
+    // A key that is not understood is no reason for others, and without a site nothing more is looked for.
+    for (text, count) in [
+        ("root = '/'\nlissten = 'https://:443'\nhttps = 'required'\n", "an error"),
+        ("lisst = 1\n", "an error"),
+    ] {
+        fs::write(folder.path().join("flash.toml"), text).expect("it is written");
+        let (_, _, said) = run(&["check"], &path);
+        assert!(said.contains(&format!("flash.toml has {count}\n")), "{said}");
+    }
+}
+
+#[test]
 fn check_says_what_serve_would_find_later() {
     let site = site::make();
     let root = format!("root = '{}'\n", site.path().display());
@@ -286,7 +336,7 @@ fn a_site_that_is_gone_harms_no_other() {
     let (folder, path) = sites("");
     let server = Server::start_configured(&path, &[]);
     fs::rename(folder.path().join("b"), folder.path().join("away")).expect("it is renamed");
-    assert_eq!(ask(&server, "x.b.example", "/a.txt").0, 404, "it was never opened");
+    assert_eq!(ask(&server, "x.b.example", "/a.txt").0, 503, "it was never opened");
     assert_eq!(ask(&server, "a.example", "/a.txt"), (200, "of a".into()));
     fs::rename(folder.path().join("away"), folder.path().join("b")).expect("it is renamed");
     let give_up = std::time::Instant::now() + flash_tests::PATIENCE;

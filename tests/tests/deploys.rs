@@ -260,7 +260,7 @@ fn a_download_ends_with_the_bytes_that_it_began_with() {
 }
 
 #[test]
-fn a_folder_that_is_gone_is_404_until_it_is_back() {
+fn a_folder_that_is_gone_is_503_until_it_is_back() {
     for arch in ARCHITECTURES {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("site");
@@ -274,8 +274,8 @@ fn a_folder_that_is_gone_is_404_until_it_is_back() {
         assert_eq!(server.get("/a.txt").body, b"old");
         assert_eq!(server.get("/").body, b"old");
         fs::remove_dir_all(&folder).unwrap();
-        let is_gone = || ["/", "/a.txt", "/none/"].iter().all(|path| server.get(path).status == 404);
-        wait_until(&format!("{arch}: 404"), SEEN_WITHIN, is_gone);
+        let is_gone = || ["/", "/a.txt", "/none/"].iter().all(|path| server.get(path).status == 503);
+        wait_until(&format!("{arch}: 503"), SEEN_WITHIN, is_gone);
         wait_until(&format!("{arch}: is said to be gone"), PATIENCE, || server.said().contains("is gone"));
         build("new");
         let is_back = || ["/", "/a.txt"].iter().all(|path| server.get(path).body == b"new");
@@ -287,7 +287,7 @@ fn a_folder_that_is_gone_is_404_until_it_is_back() {
         wait_until(&format!("{arch}: is said to be back"), PATIENCE, || server.said().contains("is back"));
         let said = server.stop();
         let count = |words: &str| said.matches(words).count();
-        assert_eq!((count("is gone: requests get 404"), count("is back: serving")), (1, 1), "{arch}: {said}");
+        assert_eq!((count("is gone: requests get 503"), count("is back: serving")), (1, 1), "{arch}: {said}");
     }
 }
 

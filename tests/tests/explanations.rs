@@ -9,6 +9,7 @@ mod client;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -20,6 +21,33 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const COUNT: usize = 1_000;
+
+#[test]
+fn it_answers_with_the_rights_of_the_user() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("NOT TESTED: only root can become another user");
+    }
+    let folder = TempDir::new().unwrap();
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open(folder.path());
+    let site = folder.path().join("site");
+    fs::create_dir(&site).unwrap();
+    site::write(&site.join("open.txt"), b"open");
+    site::write(&site.join("closed.txt"), b"closed");
+    open(&site);
+    fs::set_permissions(site.join("closed.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    let explained = |user: &str| {
+        let file = folder.path().join("flash.toml");
+        fs::write(&file, format!("root = 'site'\nlisten = ':80'\n{user}")).unwrap();
+        let urls = ["http://localhost/open.txt", "http://localhost/closed.txt"];
+        let output = Command::new(program()).args(["explain", "--config"]).arg(&file).args(urls).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let statuses = |text: &str| text.matches("status    200").count();
+    assert_eq!(statuses(&explained("")), 2);
+    let text = explained("user = 'nobody'\n");
+    assert!(statuses(&text) == 1 && text.contains("status    403"), "{text}");
+}
 
 const CONFIG: &str = "
 listen = ['127.0.0.1:HTTP', 'https://127.0.0.1:HTTPS']

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, program, read_all, site};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, program, read_all, site, wait_for};
 use tempfile::TempDir;
 
 // All passwords are "bee".
@@ -379,4 +379,88 @@ fn a_client_that_leaves_while_its_log_in_waits_leaves_nothing_behind() {
         }
         server.stop();
     }
+}
+
+/// What fail2ban reads: a line for each attempt, which begins with the client that a proxy has named and no request can forge.
+#[test]
+fn the_error_log_has_each_log_in_that_failed() {
+    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
+    let file = users(&folder, &[BOB]);
+    for arch in plain_architectures() {
+        for format in ["text", "json"] {
+            let log = folder.path().join(format!("{arch}-{format}"));
+            let flags = ["--auth", text(&file), "--error-log", text(&log), "--error-log-format", format];
+            let more = ["--trusted-proxies", "127.0.0.1", "--processes", "1"];
+            let server = Server::start(arch, site.path(), &[&flags[..], &more].concat());
+            let forwarded = format!("{WRONG}X-Forwarded-For: 192.0.2.7\r\n");
+            for _ in 0..3 {
+                assert_eq!(ask(&server, "GET", "/a.txt?client 192.0.2.8", &forwarded).status, 400, "a space");
+                assert_eq!(ask(&server, "GET", "/a.txt,client-192.0.2.8:", &forwarded).status, 401, "{arch}");
+            }
+            let lines = || {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let failed = text.lines().filter(|line| line.contains("the user name or the password"));
+                failed.map(str::to_owned).collect::<Vec<_>>()
+            };
+            wait_for("three lines", || lines().len() == 3);
+            for line in lines() {
+                if format == "json" {
+                    let line: serde_json::Value = serde_json::from_str(&line).expect("an object");
+                    assert_eq!(
+                        (&line["client"], &line["status"]),
+                        (&"192.0.2.7".into(), &401.into()),
+                        "{line}"
+                    );
+                    assert_eq!(
+                        (&line["user"], &line["path"]),
+                        (&"bob".into(), &"/a.txt,client-192.0.2.8:".into())
+                    );
+                } else {
+                    let (time, rest) = line.split_once(' ').expect("a time");
+                    assert!(time.ends_with('Z'), "{line}");
+                    let begins =
+                        "flash: client 192.0.2.7, site *, user \"bob\", /a.txt,client-192.0.2.8:: 401: ";
+                    assert!(rest.starts_with(begins), "{line}");
+                }
+            }
+            server.stop();
+            let text = fs::read_to_string(&log).unwrap();
+            // What is said before the log is open is there, too. The parent of mp has none.
+            assert!(text.contains("serving ") || arch == "mp", "{arch}: {text}");
+            let is_object = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+            assert!(format == "text" || text.lines().all(is_object), "{arch}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_error_log_names_the_site_that_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = site::make();
+    let users = users(&folder, &[BOB]);
+    let config = folder.path().join("flash.toml");
+    let log = folder.path().join("log");
+    let root = root.path().display();
+    fs::write(
+        &config,
+        format!(
+            "listen = '127.0.0.1:0'\nerror-log = '{}'\nauth = '{}'\n[site.'a.example']\nroot = '{root}'\n\
+             [site.'b.example']\nnames = ['c.example']\nroot = '{root}'\n",
+            log.display(),
+            users.display()
+        ),
+    )
+    .unwrap();
+    let server = Server::start_configured(&config, &[]);
+    for host in ["a.example", "c.example"] {
+        let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n{WRONG}Connection: close\r\n\r\n");
+        assert_eq!(reply::only(&server.raw(request.as_bytes())).status, 401);
+    }
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    for site in ["a.example", "b.example"] {
+        wait_for("its line", || {
+            said().contains(&format!("client 127.0.0.1, site {site}, user \"bob\", /a.txt: 401: "))
+        });
+    }
+    server.stop();
 }

@@ -142,7 +142,7 @@ fn the_first_request_for_an_idle_site_sees_a_new_root() {
         assert!(get("one", "/a.txt").ends_with("\r\n\r\n2"), "{arch}: an old file");
         assert!(get("two", "/list/").contains("2.txt"), "{arch}: an old listing");
         fs::rename(root.join("three/current"), root.join("three/gone")).unwrap();
-        assert!(get("three", "/a.txt").starts_with("HTTP/1.1 404"), "{arch}: a folder that is gone");
+        assert!(get("three", "/a.txt").starts_with("HTTP/1.1 503"), "{arch}: a folder that is gone");
         // It is looked at again.
         release(&root.join("one"), 3);
         wait_for("the next release", || get("one", "/a.txt").ends_with("\r\n\r\n3"));

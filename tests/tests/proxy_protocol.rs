@@ -109,7 +109,7 @@ fn a_connection_without_the_header_is_closed_and_the_log_says_so() {
         assert_eq!(talk(flash_tests::connect(proxied), &[&get("/a.txt", "close")]), b"", "{arch}");
         wait_for("the refusal", || {
             server.said().contains(
-                "127.0.0.1: closed: the connection did not begin with a header of the PROXY protocol",
+                "client 127.0.0.1: closed: the connection did not begin with a header of the PROXY protocol",
             )
         });
         // An incomplete header ends at the deadline.

@@ -244,3 +244,26 @@ fn logs_are_rotated_and_no_line_is_lost() {
     assert!(files.lines().all(|line| line.ends_with(" 640 flash adm")), "{files}");
     assert!(files.contains("access.log.2.gz "), "{files}");
 }
+
+/// The package's script, as dpkg runs it after the new files are there.
+#[test]
+fn a_newer_package_takes_the_place_of_the_server_and_cuts_no_download() {
+    const BYTES: usize = 20_000_000;
+    let Some(systemd) = systemd() else { return };
+    let script = fs::read_to_string(systemd::deploy().join("../packages/debian/postinst")).unwrap();
+    systemd.write("/run/postinst", &script);
+    systemd.succeed(&format!("truncate --size {BYTES} /srv/www/large"));
+    systemd.serve(&format!("{SITE}drain = \"1ms\"\n"));
+    let main = || systemd.succeed("systemctl show --property MainPID --value flash");
+    let before = main();
+    let got = systemd.succeed(
+        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/80; printf \"GET /large HTTP/1.0\\r\\n\\r\\n\" >&3; head -c 1 <&3 >/dev/null; \
+         sh /run/postinst configure 0.1.0-1 >/dev/null; wc -c <&3'",
+    );
+    assert!(got.trim().parse::<usize>().is_ok_and(|got| got > BYTES), "{got}: {}", systemd.said());
+    assert_ne!(main(), before);
+    systemd.succeed(&format!("{FETCH}/"));
+    // One that does not run is not started.
+    systemd.succeed("systemctl stop flash; sh /run/postinst configure 0.1.0-1");
+    assert!(!systemd.run("systemctl is-active flash").status.success());
+}

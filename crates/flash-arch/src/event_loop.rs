@@ -11,6 +11,7 @@ mod token;
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use flash_core::cache::local::LocalCache;
 use flash_core::job::Outcome;
-use flash_core::{Context, ExchangeId, TransportInfo};
+use flash_core::{Context, Drain, ExchangeId, TransportInfo};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use slab::Slab;
 
@@ -128,9 +129,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         // If the kernel refuses, the loop runs all the same.
         let _ = flash_os::sched::set_slice(flash_os::sched::SLICE_NS_MIN);
         self.poller.begin()?;
-        let mut give_up_ms = u64::MAX;
+        let mut drain = Drain::No;
         loop {
-            let timeout = self.timeout(give_up_ms);
+            let timeout = self.timeout();
             let events = self.poller.wait(timeout)?;
             let turn = self.metrics.begin(events, self.worker.clock.read());
             if self.worker.refresh() {
@@ -148,14 +149,13 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             self.expire();
             self.worker.report();
             self.metrics.end(turn);
-            if self.worker.shared.is_draining() {
-                if give_up_ms == u64::MAX {
-                    give_up_ms =
-                        self.worker.clock.now.ms() + self.worker.shared.drain_time().as_millis() as u64;
+            let drain_state = self.worker.shared.drain_state();
+            if drain_state.is_on() {
+                if mem::replace(&mut drain, drain_state) != drain_state {
                     self.close_acceptor();
                     self.turn_all(|_, _, _| {});
                 }
-                if self.slots.is_empty() || self.worker.clock.now.ms() >= give_up_ms {
+                if self.slots.is_empty() || self.worker.clock.now.ms() >= self.worker.shared.give_up_ms() {
                     self.turn_all(|slot, _, cx| slot.connection.abort(cx));
                     self.worker.report();
                     return Ok(());
@@ -164,11 +164,12 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         }
     }
 
-    fn timeout(&self, give_up_ms: u64) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         if !(self.deferred.is_empty() && self.handshakes.is_empty()) {
             return Some(Duration::ZERO);
         }
         let now_ms = self.worker.clock.now.ms();
+        let give_up_ms = self.worker.shared.give_up_ms();
         let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms).min(TIMEOUT_MS_MAX));
         let unreported = self.worker.has_unreported().then_some(0);
         let times = [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up];

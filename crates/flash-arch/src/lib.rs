@@ -60,8 +60,8 @@ pub use crate::helpers::file_service::FileService;
 pub use crate::limits::Limits;
 use crate::poller::readiness::ReadinessPoller;
 pub use crate::server_state::{ServerParts, ServerState};
-pub use crate::service::Startup;
 pub use crate::service::reload::{Configurator, Next, Present};
+pub use crate::service::{Ready, Startup};
 use crate::uring::RingPoller;
 
 /// An architecture and its size.

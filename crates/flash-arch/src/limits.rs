@@ -6,11 +6,13 @@ use std::time::Duration;
 pub(crate) const HELPER_NICE: i32 = 19;
 
 /// The limits of one process that serves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     pub connections_max: usize,
     /// TLS connections at once whose clients have not finished their handshakes.
     pub handshakes_max: usize,
     /// How long exchanges under way may take after a signal to stop.
     pub drain: Duration,
+    /// The same after another server has taken this one's place.
+    pub upgrade_drain: Duration,
 }

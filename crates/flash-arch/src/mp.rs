@@ -55,11 +55,11 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     server_us(Instant::now());
     // Each worker has a cache of its own, so nothing is warmed.
     let Startup { limits, clients, listeners, needed, configurator, admin, .. } = startup;
-    let Startup { manager, metrics_memory, upgrader, ready, .. } = startup;
+    let Startup { manager, metrics_memory, upgrader, earlier_servers, ready, .. } = startup;
     for listener in &listeners {
         listener.set_nonblocking()?;
     }
-    let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
+    let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?, earlier_servers);
     let parking = Parking::new(clients)?;
     let mut generations = Generations::new(
         (processes, processes_max),
@@ -78,8 +78,10 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
     let mut watchdog = manager.watchdog().map(|interval| Ticks::every(interval / 2));
     let mut is_reloading = false;
     let mut succession: Option<Succession> = None;
+    let mut is_over = false;
     let log = |line: &str| child::log(format_args!("{line}"));
-    ready();
+    // What the parent says goes to standard error, which has it already.
+    ready(&|_| ());
     // The history for administrators begins.
     generations.with_parking(|parking| parking.turn(usize::MAX, !admin.is_over()));
     let lost = 'serving: loop {
@@ -115,7 +117,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
                 child::log(format_args!("connections between two requests are closed at once: {error}"));
                 break None;
             }
-            succession = Some(Succession::new(generations.present.limits.drain));
+            succession = Some(Succession::new(generations.present.limits.upgrade_drain));
         }
         // The check may have ended already.
         if generations.is_reloading() && !mem::replace(&mut is_reloading, true) {
@@ -138,6 +140,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         // Whoever has asked for the successor gets the answer.
         let connections = busy + parked + usize::from(!admin.is_over());
         if succession.as_mut().is_some_and(|succession| succession.is_over(connections)) {
+            is_over = true;
             break None;
         }
     };
@@ -147,7 +150,7 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         child::log(format_args!("{}", lost.farewell()));
     }
     upgrades.abandon();
-    let drain = if succession.is_some() { Duration::ZERO } else { generations.present.limits.drain };
+    let drain = if is_over { Duration::ZERO } else { generations.present.limits.drain };
     end(&mut generations, supervisor, &mut admin, drain);
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -16,14 +16,15 @@ use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
 use flash_observe::metrics::{Gauge, Metrics, MetricsMemory};
-use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
-use flash_process::{HotPath, ServiceManager};
+use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
+use flash_process::{EarlierServers, HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
 use crate::admin::slowest::Slowest;
 use crate::admin::snapshot::KnowsDevices;
 use crate::background::queue::BackgroundQueue;
+use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
 use crate::connections::gates::ProcessGates;
 use crate::connections::listener::{Listener, Listeners};
@@ -34,7 +35,7 @@ use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::login_pool::LoginPool;
 use crate::service::configuration::{Configuration, PresentConfiguration};
-use crate::service::reply::Reply;
+use crate::service::reply::{ReloadRequest, Reply};
 use crate::service::upgrade::UpgradeQueue;
 
 /// How many paths a server names to its successor.
@@ -96,18 +97,24 @@ pub struct ServerState {
     pub(crate) acceptors: Arc<()>,
     /// How many loops there are, and the completion queues of all threads that have connections which may give way.
     pub(crate) loops: OnceLock<(usize, Vec<Arc<CompletionQueue>>)>,
-    /// Takes requests to reload. Without a reply, the error log tells the outcome.
-    reloads: OnceLock<Sender<Option<Reply>>>,
+    /// Takes requests to reload.
+    reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.
     pub(crate) upgrades: OnceLock<UpgradeQueue>,
     /// What the server lacks since a thread has ended that it cannot do without.
     failure: OnceLock<String>,
     /// What has started the server. Processes of mp have none.
     manager: OnceLock<ServiceManager>,
+    /// Servers whose place was taken before.
+    pub(crate) earlier_servers: OnceLock<EarlierServers>,
     /// Finish requests under way, and accept nothing new.
     draining: AtomicBool,
     /// A successor accepts in this server's place.
     has_successor: AtomicBool,
+    /// When exchanges under way are ended, by the [clock](crate::clock) of the server.
+    give_up_ms: AtomicU64,
+    /// Nothing is left that a signal could end sooner.
+    is_over: AtomicBool,
     /// The time to drain has passed: workers that block end what is under way.
     gave_up: AtomicBool,
 }
@@ -153,8 +160,11 @@ impl ServerState {
             upgrades: OnceLock::new(),
             failure: OnceLock::new(),
             manager: OnceLock::new(),
+            earlier_servers: OnceLock::new(),
             draining: AtomicBool::new(false),
             has_successor: AtomicBool::new(false),
+            give_up_ms: AtomicU64::new(u64::MAX),
+            is_over: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
         })
     }
@@ -183,12 +193,12 @@ impl ServerState {
     }
 
     /// Sets what takes requests to reload.
-    pub(crate) fn set_reloads(&self, reloads: Sender<Option<Reply>>) {
+    pub(crate) fn set_reloads(&self, reloads: Sender<ReloadRequest>) {
         let _ = self.reloads.set(reloads);
     }
 
     /// What takes requests to reload, if there is something to read again.
-    pub(crate) fn reloads(&self) -> Option<&Sender<Option<Reply>>> {
+    pub(crate) fn reloads(&self) -> Option<&Sender<ReloadRequest>> {
         self.reloads.get()
     }
 
@@ -220,9 +230,15 @@ impl ServerState {
         &self.configuration
     }
 
-    /// How long exchanges under way may take after a signal to stop.
-    pub(crate) fn drain_time(&self) -> Duration {
-        self.configuration().limits.drain
+    /// How long exchanges under way may take.
+    fn drain_time(&self) -> Duration {
+        let limits = self.configuration().limits;
+        if self.has_successor() { limits.upgrade_drain } else { limits.drain }
+    }
+
+    /// When exchanges under way are ended. Never, while the server does not drain.
+    pub(crate) fn give_up_ms(&self) -> u64 {
+        self.give_up_ms.load(Ordering::Relaxed)
     }
 
     /// What is requested most often, for a successor.
@@ -291,7 +307,9 @@ impl ServerState {
         if !self.has_successor() {
             self.manager().stopping();
         }
-        // A loop that sees this sees a successor, too.
+        let give_up_ms = server_us(Instant::now()) / 1000 + self.drain_time().as_millis() as u64;
+        self.give_up_ms.store(give_up_ms, Ordering::Relaxed);
+        // A loop that sees this sees a successor and the time, too.
         self.draining.store(true, Ordering::Release);
         self.refuse_upgrades();
     }
@@ -329,15 +347,17 @@ impl ServerState {
     /// Waits until all connections are closed. When the time to drain has passed, has workers end the others, and waits for
     /// their last lines in the log.
     pub(crate) fn wait_for_connections(&self, worker_patience: Duration) {
-        let wait = |patience| {
-            let give_up = Instant::now() + patience;
-            while self.permits.are_taken() && Instant::now() < give_up {
+        let now_ms = || server_us(Instant::now()) / 1000;
+        let wait = |give_up_ms: &dyn Fn() -> u64| {
+            while self.permits.are_taken() && now_ms() < give_up_ms() {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        wait(self.drain_time());
+        // A signal may bring it nearer.
+        wait(&|| self.give_up_ms());
         self.gave_up.store(true, Ordering::Relaxed);
-        wait(worker_patience);
+        let worker_give_up_ms = now_ms() + worker_patience.as_millis() as u64;
+        wait(&|| worker_give_up_ms);
     }
 
     /// Whether a worker shall end what is under way.
@@ -360,6 +380,21 @@ impl ServerState {
         self.error_log.clone().close();
     }
 
+    /// Nobody needs to wait for signals any more.
+    pub(crate) fn ends(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.wake_signals();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Wakes the thread that waits for signals.
+    fn wake_signals(&self) {
+        self.upgrades.get().into_iter().for_each(UpgradeQueue::wake);
+    }
+
     /// Logs the totals since the start, and a line for each loop and each cause of blocks.
     pub(crate) fn log_metrics(&self, state: &str) {
         for (number, line) in self.metrics.report().into_iter().enumerate() {
@@ -370,11 +405,17 @@ impl ServerState {
         }
     }
 
-    pub(crate) fn reopen_logs(&self) {
+    /// Has the logs opened again. The reply, if one is wanted, is every log that could not be.
+    pub(crate) fn reopen_logs(&self, reply: Option<Reply>) {
+        let reopening = Arc::new(Reopening { reply, failures: Mutex::default() });
+        let done = || -> OnReopened {
+            let reopening = Arc::clone(&reopening);
+            Box::new(move |result| reopening.failures.lock().extend(result.err()))
+        };
         if let Some(log) = &self.configuration().access_log {
-            log.reopen();
+            log.reopen(done());
         }
-        self.error_log.reopen();
+        self.error_log.reopen(done());
     }
 
     /// Logs a panic, which ends one connection and no other.
@@ -398,13 +439,27 @@ impl ServerState {
         let failure = format!("{name} has ended ({why}), so the server stops");
         self.error_log.log(format_args!("{failure}"));
         let _ = self.failure.set(failure);
-        // Wakes the thread that waits for signals.
-        self.upgrades.get().into_iter().for_each(UpgradeQueue::wake);
+        self.wake_signals();
     }
 
     /// Why the server has to stop.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
+    }
+}
+
+/// The logs are being opened again. The last one that is done replies.
+struct Reopening {
+    reply: Option<Reply>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Drop for Reopening {
+    fn drop(&mut self) {
+        let failures = self.failures.get_mut();
+        if let Some(reply) = self.reply.take() {
+            reply.send(if failures.is_empty() { Ok(0) } else { Err(failures.join("\n")) });
+        }
     }
 }
 

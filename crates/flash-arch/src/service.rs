@@ -13,12 +13,14 @@ pub(crate) mod watchdog;
 
 use std::io;
 use std::mem;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 
 use flash_core::clients::Clients;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::system_calls::{Call, has};
-use flash_process::{Child, HotPath, ServiceManager, Upgrader};
+use flash_process::{Child, EarlierServers, HotPath, ServiceManager, Upgrader};
 
 use crate::admin::listeners::AdminListeners;
 use crate::admin::thread::AdminThread;
@@ -30,6 +32,9 @@ use crate::server_state::{ServerParts, ServerState};
 use crate::service::reload::Configurator;
 use crate::service::signals::Signals;
 use crate::service::upgrade::{UpgradeQueue, Upgrades};
+
+/// Says that connections are accepted.
+pub type Ready<'a> = Box<dyn FnOnce(&dyn Fn(&str)) + 'a>;
 
 /// What a server begins with.
 pub struct Startup<'a> {
@@ -51,8 +56,12 @@ pub struct Startup<'a> {
     pub upgrader: Option<Upgrader>,
     /// What its predecessor was asked for most often.
     pub hot_paths: Vec<HotPath>,
-    /// Called once, when connections are accepted.
-    pub ready: Box<dyn FnOnce() + 'a>,
+    /// Servers whose place was taken before.
+    pub earlier_servers: EarlierServers,
+    /// Closed once another server has taken this one's place: what only one of them does ends with it.
+    pub until_replaced: Option<OwnedFd>,
+    /// Called once, when connections are accepted, with what takes its lines for an error log that is not standard error.
+    pub ready: Ready<'a>,
 }
 
 /// A server that has begun. What its architecture starts serves the connections.
@@ -98,15 +107,21 @@ impl Service<'_> {
         wake: impl Fn(&Arc<Listeners>) + Clone + Send + 'static,
         end: impl FnOnce(),
     ) -> io::Result<()> {
-        let Self { shared, signals, startup } = self;
+        let Self { shared, mut signals, startup } = self;
         shared.set_manager(startup.manager);
         watchdog::start(&shared)?;
         reload::start(&shared, startup.configurator, wake.clone())?;
         let _ = shared.upgrades.set(UpgradeQueue::new()?);
-        let mut upgrades = Upgrades::new(startup.upgrader, startup.admin.try_clone()?);
+        let _ = shared.earlier_servers.set(startup.earlier_servers.clone());
+        let admin = startup.admin.try_clone()?;
+        let mut upgrades = Upgrades::new(startup.upgrader, admin, startup.earlier_servers);
         let is_administered = startup.admin.all().next().is_some();
         let admin = is_administered.then(|| AdminThread::start(startup.admin, &shared)).transpose()?;
-        (startup.ready)();
+        (startup.ready)(&|line| {
+            if shared.error_log.is_elsewhere() {
+                shared.error_log.log(format_args!("{line}"));
+            }
+        });
         let stopped = signals.wait_for_stop(&shared, startup.needed, &mut upgrades, admin.as_ref());
         upgrades.abandon();
         shared.drain();
@@ -115,16 +130,45 @@ impl Service<'_> {
         if shared.has_successor() {
             // This server may end soon. Whoever has asked for that gets the answer before.
             admin.iter().for_each(AdminThread::wait_for_clients);
+            drop(startup.until_replaced);
         }
         shared.helper_kind.tidy_up();
-        end();
+        let ended_well = finish(&shared, signals, startup.needed, (wake, end));
         if !has(Call::Epoll) {
             // A thread that polled a socket when it was closed kept it open until it looked again.
             shared.listeners.load().iter().flatten().for_each(|listener| listener.remove_name());
         }
         shared.close(true);
-        stopped
+        stopped.and(ended_well)
     }
+}
+
+/// Waits for the last connection. A server that has a successor may take long, and still reads signals: one to stop has it end as if it
+/// had none.
+fn finish(
+    shared: &ServerState,
+    mut signals: Signals,
+    needed: &[Child],
+    (wake, end): (impl Fn(&Arc<Listeners>) + Send, impl FnOnce()),
+) -> io::Result<()> {
+    if !shared.has_successor() {
+        end();
+        return Ok(());
+    }
+    let watch = move || {
+        let stopped = signals.wait_for_stop(shared, needed, &mut Upgrades::default(), None);
+        if !shared.is_over() {
+            shared.drain_at_once();
+            wake(&shared.listeners.load());
+        }
+        stopped
+    };
+    thread::scope(|scope| {
+        let watching = thread::Builder::new().name("signals".into()).spawn_scoped(scope, watch)?;
+        end();
+        shared.ends();
+        watching.join().unwrap_or(Ok(()))
+    })
 }
 
 /// Starts the threads of a process that serve no connections. With `is_first` they log what happens to folders. The processes of mp

@@ -13,7 +13,7 @@ use flash_core::experiments::Experiments;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
 use flash_core::listing::Texts;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site::hosts::Hosts;

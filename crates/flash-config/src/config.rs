@@ -138,6 +138,9 @@ impl Config {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     "there is no such folder".into()
                 }
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    "this user may not look there (permission denied)".into()
+                }
                 Err(error) => error.to_string(),
             };
             Some(Problem::at(value.place.clone(), format!("cannot use {}", folder.display()), why))

@@ -7,6 +7,7 @@
 
 pub(crate) mod deadline;
 pub mod forwarded;
+pub(crate) mod linger;
 pub mod link;
 pub mod login;
 pub mod proxy_header;

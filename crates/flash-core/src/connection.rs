@@ -225,21 +225,21 @@ impl Connection {
     #[cold]
     fn refuse_one_too_many(&mut self, cx: &mut Context<'_>) {
         self.is_one_too_many = false;
-        cx.server.refusals.note(Refusal::Connections, self.peer().to_string().as_bytes(), cx.now.ms());
+        cx.server.refusals.note_connection(Refusal::Connections, self.peer(), b"", cx.now.ms());
         self.protocol.call(cx, Http1::refuse_one_too_many, Http2::refuse_one_too_many);
     }
 
     /// The TLS handshake has failed, because of the client's certificate. `why` says more.
     #[cold]
     pub fn refuse_certificate(&mut self, refusal: Refusal, why: &dyn fmt::Display, cx: &mut Context<'_>) {
-        let what = format!("{}: {why}", self.peer());
-        cx.server.refusals.note(refusal, what.as_bytes(), cx.now.ms());
+        let what = why.to_string();
+        cx.server.refusals.note_connection(refusal, self.peer(), what.as_bytes(), cx.now.ms());
     }
 
     /// Closes the connection without a response, because nobody says whom the response would be for.
     fn refuse_proxy(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         self.proxy_header = None;
-        cx.server.refusals.note(refusal, self.peer().to_string().as_bytes(), cx.now.ms());
+        cx.server.refusals.note_connection(refusal, self.peer(), b"", cx.now.ms());
         self.abort(cx);
     }
 

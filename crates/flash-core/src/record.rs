@@ -4,6 +4,7 @@
 
 pub mod counters;
 pub mod refusal;
+pub mod refusal_log;
 pub mod request_id;
 pub(crate) mod tally;
 pub mod trace;

@@ -13,7 +13,7 @@ use crate::clients::{Clients, Counted, TooMany};
 use crate::connection::transport::{CertificatesId, TransportInfo};
 use crate::job::{Done, Find, Job};
 use crate::path::SitePath;
-use crate::record::refusal::RefusalLog;
+use crate::record::refusal_log::RefusalLog;
 use crate::record::trace::TraceContext;
 use crate::site::configuration_number::ConfigurationNumber;
 use crate::site::hosts::Hosts;

@@ -114,6 +114,8 @@ pub struct SiteSettings {
     pub compress_programs: CodingSet,
     /// Clients and programs get each request's id.
     pub request_id: bool,
+    /// Its requests have lines in the access log, if there is one.
+    pub is_logged: bool,
     /// Nothing is here for clients but what programs hand on to them.
     pub internal: bool,
     /// The folders whose files programs name by their paths on the disk.
@@ -140,6 +142,7 @@ impl Default for SiteSettings {
             own_missing_page: false,
             compress_programs: CodingSet::EMPTY,
             request_id: false,
+            is_logged: true,
             internal: false,
             files: Arc::default(),
         }

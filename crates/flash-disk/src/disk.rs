@@ -6,7 +6,7 @@ use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,6 +188,11 @@ impl Disk {
     /// The sites that are [to be looked at](Self::look_at_root): those that are open and not idle.
     pub fn watched_sites(&self) -> Vec<SiteId> {
         self.sites.watched_ids()
+    }
+
+    /// The folders of sites with which something is wrong, and what.
+    pub fn root_faults(&self) -> Vec<(PathBuf, &'static str)> {
+        self.sites.faults()
     }
 
     /// Those sites are idle from now on that no job has asked for since `calls` calls of this, if they `may` and are on a local device.

@@ -127,7 +127,7 @@ impl Disk {
         blocking: Blocking,
     ) -> Result<Option<Target>, LookupError> {
         if site.is_gone() {
-            return Err(LookupError::Missing);
+            return Err(LookupError::RootGone);
         }
         let user_root;
         let (root, name) = match site.users.as_ref().zip(user_of(&find.path)) {
@@ -237,7 +237,12 @@ impl Disk {
                     return Err(stop);
                 }
                 // There is none, or it may not be read. The file itself still serves.
-                Err(LookupError::Missing | LookupError::Forbidden(_) | LookupError::Broken) => {}
+                Err(
+                    LookupError::Missing
+                    | LookupError::RootGone
+                    | LookupError::Forbidden(_)
+                    | LookupError::Broken,
+                ) => {}
             }
         }
         Ok(copies)
@@ -477,7 +482,7 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
 /// The result if a site cannot be opened.
 pub(crate) fn not_open(find: &Find, stop: LookupError) -> Result<Done, LookupError> {
     match stop {
-        // Its folder is gone before its first request.
+        // A reload has forgotten it.
         LookupError::Missing => Ok(Done::Found(Arc::new(Entry::new(Resource::Missing, find.asked_ms)))),
         stop => Err(stop),
     }

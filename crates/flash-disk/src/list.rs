@@ -92,7 +92,7 @@ impl Disk {
     pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<FolderRead, LookupError> {
         let site = self.root_in(folder.root.as_ref());
         if site.is_gone() {
-            return Err(LookupError::Missing);
+            return Err(LookupError::RootGone);
         }
         let user_root;
         let (root, below) = match site.users.as_ref().zip(user_of(&folder.path)) {

@@ -1,5 +1,7 @@
 //! Why a look-up failed: from the kernel's error to the job's failure.
 
+use std::io;
+
 use flash_core::job::Failure;
 use flash_core::record::refusal::Refusal;
 use rustix::io::Errno;
@@ -12,6 +14,8 @@ pub(crate) enum LookupError {
     /// The call must not wait, and the answer is not in memory.
     WouldBlock,
     Missing,
+    /// The site's folder itself.
+    RootGone,
     Forbidden(Refusal),
     /// No descriptor or memory is left. A retry may succeed.
     Busy,
@@ -37,10 +41,19 @@ impl LookupError {
         }
     }
 
+    /// The same about the folder of a site. What is wrong with it is not the client's doing.
+    pub(crate) fn of_root(error: &io::Error) -> Self {
+        match Self::of(Errno::from_io_error(error).unwrap_or(Errno::IO)) {
+            Self::Missing | Self::Forbidden(_) => Self::RootGone,
+            other => other,
+        }
+    }
+
     /// The failure of a job because of this error.
     pub(crate) fn failure(self) -> Failure {
         match self {
             Self::Missing | Self::Forbidden(_) => Failure::NotFound,
+            Self::RootGone => Failure::RootGone,
             Self::WouldBlock | Self::Busy => Failure::Overloaded,
             Self::Broken | Self::Elsewhere => Failure::Broken,
         }

@@ -107,6 +107,8 @@ pub(crate) struct SiteRoots {
     unasked: AtomicU32,
 }
 
+/// The fault of a folder that is not there.
+pub(crate) const GONE: &str = "is gone";
 /// No thread looks at the site until a job asks for it.
 const IDLE: u32 = u32::MAX;
 /// A folder that is replaced by two renames is back after this time.
@@ -257,6 +259,14 @@ impl SiteRoots {
         self.unasked.store(0, Ordering::Release);
     }
 
+    /// What is wrong with the site's folder, as far as the last look has told.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        match self.is_refused.load(Ordering::Relaxed) {
+            true => Some("cannot be looked at again"),
+            false => self.current().is_gone.then_some(GONE),
+        }
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.unasked.load(Ordering::Acquire) == IDLE
     }
@@ -380,7 +390,7 @@ impl fmt::Display for About<'_> {
             RootChange::Switched(to) => {
                 write!(f, "{folder} is another folder now: serving {}", to.display())
             }
-            RootChange::Gone => write!(f, "{folder} is gone: requests get 404 until it is back"),
+            RootChange::Gone => write!(f, "{folder} is gone: requests get 503 until it is back"),
             RootChange::Back(to) => write!(f, "{folder} is back: serving {}", to.display()),
             RootChange::Refused(error) => {
                 write!(f, "cannot look at {folder} again ({error}): what it was is served")

@@ -13,21 +13,21 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use flash_core::site::id::SiteId;
 use flash_core::site::root::{Generation, OpenRoot};
-use rustix::io::Errno;
 
 use crate::blocking::Blocking;
 use crate::identity::Opened;
 use crate::lookup_error::LookupError;
 use crate::open_roots::OpenRoots;
 use crate::settings::SiteSettings;
-use crate::site_root::{OpensHere, RootChange, RootOpener, SharedOpener, SiteParts, SiteRoots};
+use crate::site_root::{GONE, OpensHere, RootChange, RootOpener, SharedOpener, SiteParts, SiteRoots};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
@@ -73,6 +73,8 @@ struct Site {
     generation: Arc<Generation>,
     /// In a box, because most sites of many are not open.
     roots: OnceLock<Box<SiteRoots>>,
+    /// The last attempt to open it has found no folder.
+    is_missed: AtomicBool,
 }
 
 /// The roots of a site that is open.
@@ -106,7 +108,14 @@ impl Deref for OpenSite {
 impl Site {
     fn new(folder: Arc<Path>, settings: Arc<SiteSettings>, opener: Arc<dyn RootOpener>) -> Self {
         let opener = Arc::new(ArcSwap::from_pointee(opener));
-        Self { folder, settings, opener, generation: Arc::default(), roots: OnceLock::new() }
+        Self {
+            folder,
+            settings,
+            opener,
+            generation: Arc::default(),
+            roots: OnceLock::new(),
+            is_missed: AtomicBool::default(),
+        }
     }
 
     /// Whether a request may still ask for it.
@@ -185,15 +194,42 @@ impl Sites {
                 Blocking::Never => return Err(LookupError::WouldBlock),
                 Blocking::ThisDevice => return Err(LookupError::Elsewhere),
                 Blocking::Anywhere => {
-                    let error =
-                        |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                    let open = |opened| found.open(opened, &self.open, Some(&self.first()));
-                    found.opener.load().open(&found.folder).and_then(open).map_err(error)?;
+                    self.open_first(site, &found)?;
                     self.watched().insert(site);
                 }
             }
         }
         Ok(OpenSite(found))
+    }
+
+    /// Opens the first root of a site.
+    fn open_first(&self, site: SiteId, found: &Site) -> Result<(), LookupError> {
+        let open = |opened| found.open(opened, &self.open, Some(&self.first()));
+        let opened = found.opener.load().open(&found.folder).and_then(open);
+        let opened = opened.map_err(|error| LookupError::of_root(&error));
+        let is_missed = opened == Err(LookupError::RootGone);
+        let change = match (found.is_missed.swap(is_missed, Ordering::Relaxed), is_missed) {
+            (false, true) => Some(RootChange::Gone),
+            (true, false) => {
+                found.roots.get().map(|roots| RootChange::Back(roots.current().real_path().into()))
+            }
+            _ => None,
+        };
+        if let Some(change) = change {
+            self.tell(site, &change, &found.folder);
+        }
+        opened
+    }
+
+    /// The folders of sites with which something is wrong, and what.
+    pub(crate) fn faults(&self) -> Vec<(PathBuf, &'static str)> {
+        let table = self.table.load();
+        let present = table.sites.iter().filter(|(id, _)| !table.earlier.contains(id));
+        let fault = |site: &Site| match site.roots.get() {
+            Some(roots) => roots.fault(),
+            None => site.is_missed.load(Ordering::Relaxed).then_some(GONE),
+        };
+        present.filter_map(|(_, site)| Some((site.folder.to_path_buf(), fault(site)?))).collect()
     }
 
     /// The same for a job. If the site is idle, this thread looks first where its folder leads now.
@@ -231,8 +267,12 @@ impl Sites {
     }
 
     fn observe(&self, site: SiteId, change: &RootChange, roots: &SiteRoots) {
+        self.tell(site, change, roots.path());
+    }
+
+    fn tell(&self, site: SiteId, change: &RootChange, folder: &Path) {
         if let Some(RootObserver(observe)) = self.observer.get() {
-            observe(site, change, roots.path());
+            observe(site, change, folder);
         }
     }
 
@@ -246,7 +286,9 @@ impl Sites {
     pub(crate) fn idle_unasked(&self, calls: u32, may: impl Fn(SiteId) -> bool) {
         self.watched().retain(|site| {
             let Some(roots) = self.get(*site).filter(|_| self.is_present(*site)) else { return false };
-            !roots.count_unasked(calls, || may(*site) && roots.current().looks_now())
+            // One that is gone is looked for, so that everybody knows when it is back.
+            let is_well = || roots.fault().is_none();
+            !roots.count_unasked(calls, || may(*site) && is_well() && roots.current().looks_now())
         });
     }
 

@@ -13,7 +13,7 @@ use flash_core::record::Record;
 use crate::error::ErrorLog;
 use crate::format::Format;
 use crate::log_sink::{Destination, LogSink, count_lines};
-use crate::spool::{Closed, Limits, Spool};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
 
 /// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
 pub struct AccessLog {
@@ -34,7 +34,7 @@ impl AccessLog {
     pub fn start(sink: LogSink, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
         let names = ("access log", "records", "log-writer");
         let report = Box::new(move |what: fmt::Arguments<'_>| errors.log(what));
-        let spool = Spool::start(names, sink, limits, Some(report))?;
+        let spool = Spool::start(names, sink, limits, Trouble::Told(report))?;
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 
@@ -88,9 +88,14 @@ impl AccessLog {
         self.spool.dropped()
     }
 
-    /// Makes the writer open its path again, after the file was renamed away. Returns at once.
-    pub fn reopen(&self) {
-        self.spool.reopen();
+    /// Whether lines were dropped within the last ten minutes.
+    pub fn drops_lines(&self) -> bool {
+        self.spool.drops_lines()
+    }
+
+    /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
+    pub fn reopen(&self, done: OnReopened) {
+        self.spool.reopen(done);
     }
 
     /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`]. Other handles should have

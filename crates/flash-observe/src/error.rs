@@ -5,23 +5,20 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use flash_core::printable::printable;
+use flash_core::record::refusal_log::Refused;
 
-use crate::date::Utc;
+use crate::error_line::{ErrorFormat, LineStyle, line, refused_json};
 use crate::log_sink::{Destination, LogSink};
 use crate::rate_limit::RateLimit;
-use crate::spool::{Closed, Limits, Spool};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
 
 /// A handle; clones share the buffer and the writer (thread `error-writer`).
 #[derive(Clone)]
 pub struct ErrorLog {
     spool: Spool,
-    /// A file's lines begin with the time; a terminal or a journal has its own.
-    dated: Arc<AtomicBool>,
+    style: LineStyle,
 }
 
 impl ErrorLog {
@@ -32,15 +29,36 @@ impl ErrorLog {
 
     /// Starts the writer of an open destination. Error lines do not linger, whatever the limits say.
     pub fn start(sink: LogSink, limits: Limits) -> io::Result<ErrorLog> {
-        let dated = Arc::new(AtomicBool::new(is_dated(&sink)));
+        let style = LineStyle::default();
+        style.suit(&sink);
         let limits = Limits { linger: Duration::ZERO, ..limits };
         let names = ("error log", "lines", "error-writer");
-        Ok(ErrorLog { spool: Spool::start(names, sink, limits, None)?, dated })
+        Ok(ErrorLog { spool: Spool::start(names, sink, limits, Trouble::InOwnLines(style.clone()))?, style })
     }
 
-    /// Writes `flash: …` as one line; what is not printable in it is escaped. Waits for no other thread.
+    /// The same log, whose lines look like this.
+    #[must_use]
+    pub fn with_format(self, format: ErrorFormat) -> ErrorLog {
+        self.style.set_format(format);
+        self
+    }
+
+    /// Whether who looks at standard error does not see its lines.
+    pub fn is_elsewhere(&self) -> bool {
+        !self.style.is_stderr()
+    }
+
+    /// Writes one line; what is not printable in it is escaped. Waits for no other thread.
     pub fn log(&self, what: fmt::Arguments<'_>) {
-        self.spool.post(line(self.dated.load(Ordering::Relaxed), what).into_bytes());
+        self.spool.post(line(&self.style, what).into_bytes());
+    }
+
+    /// Writes a line about a request to the site of this name, or a connection, that was refused.
+    pub fn refused(&self, refused: &Refused<'_>, site: Option<&str>) {
+        match self.style.is_json() {
+            true => self.spool.post(refused_json(refused, site)),
+            false => self.log(format_args!("{}", refused.text(site))),
+        }
     }
 
     /// Like [`log`](Self::log), but at most as often as `limit` allows.
@@ -50,13 +68,13 @@ impl ErrorLog {
 
     /// Writes to another destination from now on. Returns at once.
     pub fn redirect(&self, sink: LogSink) {
-        self.dated.store(is_dated(&sink), Ordering::Relaxed);
+        self.style.suit(&sink);
         self.spool.redirect(sink);
     }
 
-    /// Makes the writer open its path again, after the file was renamed away. Returns at once.
-    pub fn reopen(&self) {
-        self.spool.reopen();
+    /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
+    pub fn reopen(&self, done: OnReopened) {
+        self.spool.reopen(done);
     }
 
     /// Lines dropped so far, because the destination was too slow or took nothing.
@@ -64,22 +82,14 @@ impl ErrorLog {
         self.spool.dropped()
     }
 
+    /// Whether lines were dropped within the last ten minutes.
+    pub fn drops_lines(&self) -> bool {
+        self.spool.drops_lines()
+    }
+
     /// Writes the rest of the buffer and ends the writer, waiting at most [`Limits::close_wait`].
     pub fn close(self) -> Closed {
         self.spool.close()
-    }
-}
-
-fn is_dated(sink: &LogSink) -> bool {
-    matches!(sink.destination(), Destination::Path(_))
-}
-
-/// `flash: …`, with its newline. It cannot leave its line, nor speak to a terminal.
-pub(crate) fn line(dated: bool, what: fmt::Arguments<'_>) -> String {
-    let what = printable(what);
-    match dated {
-        true => format!("{} flash: {what}\n", Utc::now().rfc3339()),
-        false => format!("flash: {what}\n"),
     }
 }
 

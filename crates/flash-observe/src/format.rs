@@ -13,6 +13,7 @@ mod field;
 mod text;
 
 pub use self::field::Field;
+pub(crate) use self::text::json_text;
 use self::text::{apache_text, client, put};
 
 /// How a line of the access log looks.
@@ -21,6 +22,8 @@ pub enum Format {
     /// `client - user [time] "request line" status bytes "referer" "user agent"`
     #[default]
     Combined,
+    /// The same behind `host:port`, as Apache's `vhost_combined`: for a log of many sites.
+    VhostCombined,
     /// An object with these fields, in this order. A field without a value is left out.
     Json(Arc<[Field]>),
     /// `200 GET /index.html 1.2 KB 0.3 ms`, for a person at a terminal. A client on another machine stands in front.
@@ -37,6 +40,10 @@ impl Format {
     pub fn write(&self, record: &Record, line: &mut Vec<u8>) {
         match self {
             Format::Combined => combined(record, line),
+            Format::VhostCombined => {
+                host_and_port(record, line);
+                combined(record, line);
+            }
             Format::Json(fields) => json(record, fields, line),
             Format::Short => short(record, line),
         }
@@ -58,6 +65,22 @@ fn combined(record: &Record, line: &mut Vec<u8>) {
     line.extend_from_slice(b"\" \"");
     apache_text(&record.user_agent, line);
     line.extend_from_slice(b"\"\n");
+}
+
+/// The host that was asked, and its port, which may be that of the scheme.
+fn host_and_port(record: &Record, line: &mut Vec<u8>) {
+    let host = &*record.host;
+    // The colons of an IPv6 address stand in brackets.
+    let colon = host.iter().rposition(|byte| matches!(byte, b':' | b']')).filter(|at| host[*at] == b':');
+    apache_text(&host[..colon.unwrap_or(host.len())], line);
+    let usual: &[u8] = if record.scheme == "https" { b":443 " } else { b":80 " };
+    match colon {
+        Some(colon) => {
+            apache_text(&host[colon..], line);
+            line.push(b' ');
+        }
+        None => line.extend_from_slice(usual),
+    }
 }
 
 fn json(record: &Record, fields: &[Field], line: &mut Vec<u8>) {

@@ -14,6 +14,7 @@
 mod access;
 mod date;
 mod error;
+mod error_line;
 mod format;
 mod log_sink;
 pub mod metrics;
@@ -24,8 +25,9 @@ mod spool;
 pub use access::AccessLog;
 pub use date::Utc;
 pub use error::ErrorLog;
+pub use error_line::ErrorFormat;
 pub use format::{Field, Format};
 pub use log_sink::{Destination, LogDaemon, LogSink, Opener, Severity};
 pub use rate_limit::RateLimit;
 pub use sleep_recorder::{ConnectRecorder, record_sleeps, recorder_thread};
-pub use spool::{Closed, Limits};
+pub use spool::{Closed, Limits, OnReopened};

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use flash_os::mpsc::Queue;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::error_line::LineStyle;
 use crate::log_sink::{LogSink, count_lines};
 use crate::rate_limit::RateLimit;
 
@@ -57,6 +58,14 @@ pub enum Closed {
 }
 
 /// Takes error lines.
+/// Where the log says what has gone wrong with it.
+pub(crate) enum Trouble {
+    /// In the error log.
+    Told(Report),
+    /// It is the error log: in lines of this style.
+    InOwnLines(LineStyle),
+}
+
 pub(crate) type Report = Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>;
 
 /// A handle; clones share the buffer.
@@ -68,8 +77,7 @@ struct Shared {
     name: &'static str,
     lines_name: &'static str,
     limits: Limits,
-    /// Where trouble is said. None for the error log itself, which says in its own lines what it dropped.
-    report: Option<Report>,
+    trouble: Trouble,
     state: Mutex<SpoolState>,
     /// Lines that were posted, and that no thread with the lock has taken yet.
     posted: Queue<Vec<u8>>,
@@ -85,6 +93,12 @@ struct Shared {
     write_trouble: RateLimit,
 }
 
+/// For so long an operator is told that lines were dropped.
+const LATELY: Duration = Duration::from_secs(600);
+
+/// Told by the writer whether the sink was opened again, or why not.
+pub type OnReopened = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 struct SpoolState {
     pending: Vec<u8>,
     /// Of `pending`, what was posted.
@@ -93,7 +107,10 @@ struct SpoolState {
     /// Of `dropped`, what the error log does not know yet.
     dropped_unsaid: u64,
     dropped_said_at: Option<Instant>,
-    reopen: bool,
+    /// When the last of them was.
+    dropped_at: Option<Instant>,
+    /// The sink is to be opened again, and these want to know how that went.
+    reopen: Vec<OnReopened>,
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
     phase: Phase,
@@ -112,20 +129,21 @@ impl Spool {
         (name, lines_name, thread_name): (&'static str, &'static str, &'static str),
         sink: LogSink,
         limits: Limits,
-        report: Option<Report>,
+        trouble: Trouble,
     ) -> io::Result<Spool> {
         let shared = Arc::new(Shared {
             name,
             lines_name,
             limits,
-            report,
+            trouble,
             state: Mutex::new(SpoolState {
                 pending: Vec::new(),
                 pending_posted_bytes: 0,
                 dropped: 0,
                 dropped_unsaid: 0,
                 dropped_said_at: None,
-                reopen: false,
+                dropped_at: None,
+                reopen: Vec::new(),
                 next_sink: None,
                 phase: Phase::Open,
             }),
@@ -182,12 +200,17 @@ impl Spool {
         self.0.lock().dropped
     }
 
+    /// Whether lines were dropped lately.
+    pub(crate) fn drops_lines(&self) -> bool {
+        self.0.lock().dropped_at.is_some_and(|at| at.elapsed() < LATELY)
+    }
+
     pub(crate) fn buffer_bytes_max(&self) -> usize {
         self.0.limits.buffer_bytes_max
     }
 
-    pub(crate) fn reopen(&self) {
-        self.0.lock().reopen = true;
+    pub(crate) fn reopen(&self, done: OnReopened) {
+        self.0.lock().reopen.push(done);
         self.0.wake_writer();
     }
 
@@ -229,13 +252,23 @@ impl Spool {
             if shared.closed.wait_until(&mut state, deadline).timed_out() {
                 shared.take_posted(&mut state);
                 let lines_lost = shared.in_flight.load(Ordering::Relaxed) + count_lines(&state.pending);
-                state.dropped += lines_lost;
-                state.dropped_unsaid += lines_lost;
+                state.lose(lines_lost);
                 shared.say_dropped(state);
                 return Closed::GaveUp { lines_lost };
             }
         }
         Closed::Flushed
+    }
+}
+
+impl SpoolState {
+    /// Counts dropped lines.
+    fn lose(&mut self, lines: u64) {
+        if lines > 0 {
+            self.dropped += lines;
+            self.dropped_unsaid += lines;
+            self.dropped_at = Some(Instant::now());
+        }
     }
 }
 
@@ -260,8 +293,7 @@ impl Shared {
             state.pending.extend_from_slice(&lines);
         }
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        state.dropped += lost;
-        state.dropped_unsaid += lost;
+        state.lose(lost);
     }
 
     /// Takes all lines in exchange for an empty buffer. That makes room for others.
@@ -293,9 +325,7 @@ impl Shared {
             self.wake_writer();
         }
         if fitting < lines.len() {
-            let dropped = count_lines(&lines[fitting..]);
-            state.dropped += dropped;
-            state.dropped_unsaid += dropped;
+            state.lose(count_lines(&lines[fitting..]));
             self.say_dropped_if_due(state, Instant::now());
         }
     }
@@ -309,7 +339,7 @@ impl Shared {
 
     /// Gives the lock back first: the error log has one of its own.
     fn say_dropped(&self, mut state: MutexGuard<'_, SpoolState>) {
-        let Some(report) = &self.report else { return };
+        let Trouble::Told(report) = &self.trouble else { return };
         let lines = mem::take(&mut state.dropped_unsaid);
         drop(state);
         if lines > 0 {

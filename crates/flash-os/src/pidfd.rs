@@ -27,6 +27,14 @@ pub fn send_to_group(leader: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     system::pidfd::send_to_group(leader, signal)
 }
 
+/// The descriptor of this process, if there are any.
+///
+/// # Errors
+/// If the process cannot have a descriptor more.
+pub fn of_this_process() -> io::Result<Option<OwnedFd>> {
+    of_child(rustix::process::getpid().as_raw_pid())
+}
+
 /// The descriptor of a child that nobody has waited for, if there are any.
 pub(crate) fn of_child(pid: i32) -> io::Result<Option<OwnedFd>> {
     are_there().then(|| system::pidfd::open(pid)).transpose()

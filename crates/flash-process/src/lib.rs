@@ -13,6 +13,7 @@
 
 pub mod child;
 pub mod codec;
+mod earlier_servers;
 mod fork_helper;
 mod fork_helper_handle;
 pub mod hot_paths;
@@ -34,6 +35,7 @@ mod supervisor;
 mod supervisor_process;
 mod upgrader;
 
+pub use earlier_servers::{EarlierServer, EarlierServers};
 pub use flash_os::spawn::{Limit, Resource};
 pub use fork_helper_handle::{ForkHelper, descriptor_limit};
 pub use hot_paths::HotPath;

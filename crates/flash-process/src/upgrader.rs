@@ -27,6 +27,7 @@ pub use self::authorization::Authorization;
 use self::authorization::Authorizations;
 use self::wanted::{LISTENERS_MAX, NAME};
 use crate::codec::Writer;
+use crate::earlier_servers;
 use crate::ipc::{self, DESCRIPTORS_MAX, Received};
 use crate::predecessor::{FAILED, GO};
 use crate::role::{OnEnd, Role};
@@ -47,6 +48,8 @@ pub struct Upgrader {
     process: SupervisorProcess,
     /// Where root names another program. `None` if no such socket could be made.
     socket: Option<OwnedFd>,
+    /// The server itself. A sandbox would not let it open this later.
+    this: Option<OwnedFd>,
 }
 
 /// Requests: to execute the program of the start, or one that root names.
@@ -92,7 +95,7 @@ impl Upgrader {
             requested_max: AT_ONCE_MAX,
             ..SupervisorSetup::default()
         })?;
-        Ok(Self { process, socket })
+        Ok(Self { process, socket, this: earlier_servers::this() })
     }
 
     /// Where root [names another program](Authorization::give).
@@ -101,14 +104,21 @@ impl Upgrader {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// Starts an upgrade. The new server gets these listening sockets and the memory with hot paths, by these names.
+    /// The pidfd of the server, for its successors.
+    #[must_use]
+    pub fn this(&self) -> Option<BorrowedFd<'_>> {
+        self.this.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Starts an upgrade. The new server gets these listening sockets, and of the other descriptors as many as there is room for.
     ///
     /// # Errors
     /// If there are too many sockets, or the upgrader has ended.
-    pub fn begin(
+    pub fn begin<'a>(
         &self,
         request: &UpgradeRequest,
-        sockets: &[(BorrowedFd<'_>, String)],
+        mut sockets: Vec<(BorrowedFd<'a>, String)>,
+        others: Vec<(BorrowedFd<'a>, String)>,
     ) -> io::Result<Upgrade> {
         if sockets.len() > LISTENERS_MAX {
             let count = sockets.len();
@@ -116,6 +126,8 @@ impl Upgrader {
                 "it has {count} listening sockets: {LISTENERS_MAX} may be passed on"
             )));
         }
+        let room = LISTENERS_MAX - sockets.len();
+        sockets.extend(others.into_iter().take(room));
         let to = self.process.request(if request.binary.is_some() { NAMED } else { OWN })?;
         let mut message = Writer::default();
         message.u64(u64::try_from(request.ready_within.as_millis()).unwrap_or(u64::MAX));

@@ -174,20 +174,24 @@ impl Endpoint {
         Ok(true)
     }
 
-    /// The endpoint after a reload of the server, which may still fail: another one if something has changed. Certificates whose files
-    /// are gone stay.
+    /// The endpoint after a reload of the server, which may still fail: another one if something has changed. Certificates of an authority
+    /// whose files are gone stay.
     ///
     /// # Errors
     /// If a file cannot be used.
     pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
-        let before = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
-        let is_same =
-            self.stamps(open).iter().zip(&before).all(|(now, before)| now.is_none() || now == before);
+        let certificates = self.certificates.load();
+        let before = stamps_of(&certificates, self.clients.load().as_deref());
+        // An authority issues its own anew.
+        let may_be_gone =
+            certificates.iter().flat_map(|of| [!of.files().stand_in.is_empty(); 2]).chain([false]);
+        let mut files = self.stamps(open).into_iter().zip(before).zip(may_be_gone);
+        let is_same = files.all(|((now, before), may_be_gone)| now.is_none() && may_be_gone || now == before);
         if choices == self.choices && is_same {
             return Ok(Arc::clone(self));
         }
         let read = |present: &Certificate| match present.files() {
-            files if files.are_gone(open) => Ok(present.clone()),
+            files if !files.stand_in.is_empty() && files.are_gone(open) => Ok(present.clone()),
             files if present.is_stand_in() => Certificate::read_or_stand_in(files, open),
             files => Certificate::read(files, open),
         };

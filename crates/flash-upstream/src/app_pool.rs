@@ -82,7 +82,7 @@ impl AppPool {
             monitor,
             background,
             reporter,
-            breaker: CircuitBreaker::new(PROBE, Instant::now()),
+            breaker: CircuitBreaker::new(PROBE, Arc::clone(&counter), Instant::now()),
             state: Mutex::default(),
             counter,
             _processes_max: processes_max,

@@ -2,7 +2,12 @@
 //! failure. Then it is half open: it allows one attempt at a time, until one succeeds.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use flash_core::record::counters::ProgramCount;
+
+use crate::counts::{Counted, ProgramCounter};
 
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
@@ -12,6 +17,9 @@ pub(crate) struct CircuitBreaker {
     failures: AtomicU32,
     /// How long an attempt that was allowed in the half-open state holds back others.
     probe: Duration,
+    counter: Arc<dyn ProgramCounter>,
+    /// Set from a first failure to the next success.
+    unreachable: Mutex<Option<Counted>>,
 }
 
 /// How long the breaker is open after a first failure, and at most.
@@ -19,8 +27,15 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 impl CircuitBreaker {
-    pub(crate) fn new(probe: Duration, now: Instant) -> Self {
-        Self { start: now, open_until_ms: AtomicU64::new(0), failures: AtomicU32::new(0), probe }
+    pub(crate) fn new(probe: Duration, counter: Arc<dyn ProgramCounter>, now: Instant) -> Self {
+        Self {
+            start: now,
+            open_until_ms: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+            probe,
+            counter,
+            unreachable: Mutex::default(),
+        }
     }
 
     /// Whether an attempt is allowed now.
@@ -48,15 +63,22 @@ impl CircuitBreaker {
             return false;
         }
         self.failures.store(0, Ordering::Relaxed);
+        drop(self.unreachable().take());
         self.open_until_ms.swap(0, Ordering::Relaxed) != 0
     }
 
     /// An attempt failed. Returns for how long the breaker is open.
     pub(crate) fn failed(&self, now: Instant) -> Duration {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
+        let count = || Counted::one(&self.counter, ProgramCount::Unreachable);
+        self.unreachable().get_or_insert_with(count);
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(16)).min(BACKOFF_MAX);
         self.open_until_ms.store(self.ms(now) + pause.as_millis() as u64, Ordering::Relaxed);
         pause
+    }
+
+    fn unreachable(&self) -> MutexGuard<'_, Option<Counted>> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ms(&self, at: Instant) -> u64 {
@@ -71,7 +93,7 @@ mod tests {
     #[test]
     fn one_probe_at_a_time_and_ever_longer_pauses() {
         let mut now = Instant::now();
-        let breaker = CircuitBreaker::new(Duration::from_secs(3), now);
+        let breaker = CircuitBreaker::new(Duration::from_secs(3), Arc::new(()), now);
         assert!(breaker.allow(now) && breaker.allow(now) && !breaker.succeeded());
         let mut last = Duration::ZERO;
         for _ in 0..20 {

@@ -120,7 +120,7 @@ impl Server {
             lookup,
             address: ArcSwap::from_pointee(address),
             idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
-            breaker: CircuitBreaker::new(settings.connect, now),
+            breaker: CircuitBreaker::new(settings.connect, Arc::clone(&counter), now),
             first_responses: FirstResponses::new(now),
             under_way: AtomicUsize::new(0),
             moves: AtomicUsize::new(0),

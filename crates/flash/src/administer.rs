@@ -38,16 +38,33 @@ pub(crate) fn upgrade(flags: &Upgrade) -> Result<(), Failure> {
         .canonicalize()
         .map_err(|error| Failure::Run(format!("cannot find {}: {error}", binary.display())))?;
     path.push_str("&binary=");
-    for byte in binary.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                path.push(char::from(*byte))
-            }
-            _ => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    path.push_str(&encoded(&binary));
     let _word = authorize(&socket_of(&flags.to)?, &binary)?;
     ask(&flags.to, &path)
+}
+
+/// In percent-encoding.
+fn encoded(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                text.push(char::from(*byte))
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// Says what a running server with this file would find wrong in a reload, if it can be asked.
+pub(crate) fn warn_of_reload(file: &Path) {
+    let to = Administered { config: file.into(), admin: None };
+    let Ok(absolute) = path::absolute(file) else { return };
+    if let Ok(Answer { status: 422, text }) = post(&to, &format!("/check?file={}", encoded(&absolute))) {
+        // Nobody is left to tell if standard error is gone.
+        let _ = write!(io::stderr(), "warning: the server that runs would refuse to reload this:\n{text}");
+    }
 }
 
 /// Tells the server's upgrader that root names this program. It asks nobody else.
@@ -153,7 +170,8 @@ impl Answer {
 
 /// Where a server with this configuration file is reached.
 fn reached_at(file: &Path) -> Result<AdminAt, Failure> {
-    if !file.exists() {
+    // One that may not be looked at is there, and read below.
+    if file.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         let file = file.display();
         return Err(Failure::Usage(format!(
             "there is no {file}: say --config with the server's file, or --admin with its socket (unix:PATH)"

@@ -70,6 +70,23 @@ pub(crate) fn look(path: &Path) -> Result<Box<Serve>, Failure> {
     }
 }
 
+/// The same of a file with problems, as far as they leave something to look at.
+fn look_past_problems(path: &Path) -> Option<Box<Serve>> {
+    let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
+    let flags = Flags::read_with_file(words, |path, _| {
+        let keys = keys::of_flags();
+        let (loaded, _) = load(path, open_to_look, &keys)?;
+        match loaded.config.without_root(&keys) {
+            None => Ok(flags_of(&keys, &loaded)),
+            Some(problem) => Err(Failure::Usage(problem.message)),
+        }
+    });
+    match flags.ok()?.command {
+        Some(Command::Serve(flags)) => Some(flags),
+        _ => None,
+    }
+}
+
 fn open_to_serve(path: &Path) -> io::Result<File> {
     flash_trust::open_configuration(path, Purpose::Serve)
 }
@@ -119,15 +136,8 @@ pub(crate) fn value_of(path: &Path, key: &str) -> Result<Option<String>, Failure
 fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> Result<OfFile, Failure> {
     let keys = keys::of_flags();
     let (Loaded { files, mut config }, mut problems) = load(path, open, &keys)?;
+    leave_given(&keys, &mut config, given);
     let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-    let is_left = |setting: &Setting| !names_of(&keys, setting).any(|name| is_given(&id(name)));
-    config.settings.retain(is_left);
-    for site in &mut config.sites {
-        let places = site.places.iter_mut().map(|place| &mut place.settings);
-        for settings in [&mut site.settings].into_iter().chain(places) {
-            settings.retain(|setting| setting.key == ROOT || is_left(setting));
-        }
-    }
     if problems.is_empty() && !is_given(&id(ROOT)) {
         problems.extend(config.without_root(&keys));
     }
@@ -145,6 +155,24 @@ fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> 
             path.display()
         )));
     }
+    Ok(flags_of(&keys, &Loaded { files, config }))
+}
+
+/// What the command line says itself is left out.
+fn leave_given(keys: &Keys, config: &mut Config, given: &ArgMatches) {
+    let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let is_left = |setting: &Setting| !names_of(keys, setting).any(|name| is_given(&id(name)));
+    config.settings.retain(is_left);
+    for site in &mut config.sites {
+        let places = site.places.iter_mut().map(|place| &mut place.settings);
+        for settings in [&mut site.settings].into_iter().chain(places) {
+            settings.retain(|setting| setting.key == ROOT || is_left(setting));
+        }
+    }
+}
+
+/// The words of a file.
+fn flags_of(keys: &Keys, Loaded { files, config }: &Loaded) -> OfFile {
     let (mut known_names, mut words) = (HashSet::new(), KnownWords::default());
     let mut site = |site: &Site| {
         let names = names_of_places(site);
@@ -155,7 +183,7 @@ fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> 
         });
         let own_root = site.settings.iter().find(|setting| setting.key == ROOT).and_then(folder);
         let mut rules = |place| {
-            let settings = inherit::settings(&keys, &config.settings, site, &names, place);
+            let settings = inherit::settings(keys, &config.settings, site, &names, place);
             words.rules(&settings, own_root.as_ref())
         };
         SiteOfFile {
@@ -165,12 +193,12 @@ fn of_file(path: &Path, given: &ArgMatches, open: Open, tell: &dyn Fn(&str)) -> 
             names,
         }
     };
-    Ok(OfFile {
+    OfFile {
         words: config.settings.iter().flat_map(as_words).collect(),
         sites: config.sites.iter().map(&mut site).collect(),
         environment: files.variables(),
         files: files.all().iter().map(|file| absolute(file.path())).collect(),
-    })
+    }
 }
 
 /// The words of all sites and places so far. Most of many have equal ones, and share them.
@@ -221,14 +249,26 @@ fn folder(root: &Setting) -> Option<Arc<Path>> {
 /// `flash check`. Warnings are no errors: a server with them starts.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let (Loaded { files, config }, mut problems) = load(path, open_to_look, &keys::of_flags())?;
-    problems.extend(config.check());
+    // A key that was not understood may be what a listener lacks, and folders that are missing are said here.
+    let mut said = if problems.is_empty() { Vec::new() } else { vec!["listen"] };
+    let missing = config.check();
+    said.extend((!missing.is_empty()).then_some(ROOT));
+    problems.extend(missing);
+    let flags = if problems.is_empty() { Some(look(path)?) } else { look_past_problems(path) };
     let mut would_ask = Vec::new();
-    if problems.is_empty() {
-        let Findings { errors, warnings, notes } = serve::check(&*look(path)?);
-        problems.extend(errors.iter().map(|fault| problem(&config, fault)));
+    if let Some(flags) = flags {
+        let Findings { errors, warnings, notes } = serve::check(&flags);
+        let errors = errors.iter().filter(|fault| !said.contains(&fault.key));
+        problems.extend(errors.map(|fault| problem(&config, fault)));
         problems.extend(warnings.iter().map(|fault| problem(&config, fault).into_warning()));
         problems.extend(untrusted(&files));
-        problems.dedup();
+        // Sites may share what is wrong.
+        problems = problems.into_iter().fold(Vec::new(), |mut known, problem| {
+            if !known.contains(&problem) {
+                known.push(problem);
+            }
+            known
+        });
         would_ask = notes;
     }
     if !problems.is_empty() {
@@ -366,7 +406,9 @@ fn problem(config: &Config, Fault { key, site, failure }: &Fault) -> Problem {
         let places = inherit::places(site, name).into_iter().rev().flatten();
         let of_key = places.clone().flat_map(|place| &place.settings).chain(&site.settings).find(is_key);
         let name = places.map(|place| &place.place).next().unwrap_or(&site.place);
-        Some(of_key.map_or(name, |setting| &setting.place))
+        // A certificate is the same in all sites that inherit it.
+        let of_all = || config.setting(key).filter(|_| *key == TLS);
+        Some(of_key.or_else(of_all).map_or(name, |setting| &setting.place))
     };
     match at_name().or_else(|| config.setting(key).map(|setting| &setting.place)) {
         Some(place) => Problem::at(place.clone(), failure.to_string(), String::new()),

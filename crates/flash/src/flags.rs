@@ -72,7 +72,7 @@ pub(crate) use helper::Helper;
 pub(crate) use hsts::Hsts;
 pub(crate) use import::{ForeignServer, Import};
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
-pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
+pub(crate) use log::{ErrorLogFormat, ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::{FastCgiParam, Programs};
 pub(crate) use proxy::{ProxyField, ProxyUrl};
 pub(crate) use respond::Respond;
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     /// Say what a running server does
     ///
     /// Prints a summary: the server's state, its traffic, its busiest loop, its devices and its certificates. The exit code is 0
-    /// if it serves and its devices answer. It is 1 if it drains or a device is down, and 2 if it cannot be asked.
+    /// if it serves and nothing is broken, 1 if it drains or something is, with a line for each, and 2 if it cannot be asked.
     #[command(after_help = "Examples:\n  flash status\n  flash status --admin unix:/run/site.sock --json")]
     Status(Status),
     /// Show what a running server does, each second

@@ -12,7 +12,7 @@ use flash_core::experiments::Experiments;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::file::validators::TagSource;
 use flash_core::listing::Texts;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site::hosts::Hosts;
@@ -123,7 +123,7 @@ fn server(flags: &flags::Helper, sites: Vec<Site>, paths: PathCache, log: ErrorL
         },
         hosts: Hosts::new(sites.into_iter().map(|site| (site, Vec::new())).collect()),
         paths: paths.into(),
-        refusals: RefusalLog::new(move |line| log.log(line)).into(),
+        refusals: RefusalLog::new(move |refused| log.refused(refused, None)).into(),
     }
 }
 

@@ -64,7 +64,9 @@ fn run(flags: Flags) -> Result<(), Failure> {
             check_needed_calls()?;
             helper::run(&flags)
         }
-        Some(Command::Check { config }) => config::check(&config),
+        Some(Command::Check { config }) => {
+            config::check(&config).map(|()| administer::warn_of_reload(&config))
+        }
         Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Sign(flags)) => sign::run(&flags),
         Some(Command::Import(flags)) => import::run(&flags),

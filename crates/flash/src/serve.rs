@@ -8,19 +8,19 @@ use std::sync::Arc;
 use flash_arch::{SiteOpeners, Startup};
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::{allocator, system_calls};
-use flash_process::{Child, HotPath, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
+use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
 use crate::serve::certificates::Watch;
 use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
-use crate::serve::inherited::Inherited;
+use crate::serve::inherited::{Inherited, Legacy};
 use crate::serve::listeners::Listeners;
 use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
@@ -102,16 +102,16 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     start_folder();
     rustix::process::chdir("/").map_err(|error| cannot(format_args!("work in /"), &error.into()))?;
     // Before anything else is opened.
-    let (inherited, predecessor, hot_paths) = Inherited::take()?;
+    let (inherited, predecessor, legacy) = Inherited::take()?;
     let predecessor = predecessor.map(Rc::new);
-    let served = serve(flags, reader, inherited, predecessor.clone(), hot_paths);
+    let served = serve(flags, reader, inherited, predecessor.clone(), legacy);
     if let (Some(predecessor), Err(failure)) = (predecessor, &served) {
         predecessor.failed(failure);
     }
     served
 }
 
-/// In the place of the predecessor, if there is one. `hot_paths` are what it is asked for most often.
+/// In the place of the predecessor, if there is one.
 #[expect(
     clippy::too_many_lines,
     reason = "one order: what needs the rights of the start comes before they are given up"
@@ -121,7 +121,7 @@ fn serve(
     reader: Reader,
     mut inherited: Inherited,
     predecessor: Option<Rc<Predecessor>>,
-    hot_paths: Vec<HotPath>,
+    legacy: Legacy,
 ) -> Result<(), Failure> {
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
@@ -156,7 +156,7 @@ fn serve(
     // Before any process is forked that counts there.
     let metrics_memory = plan.arch.metrics_memory().map(Arc::new);
     let metrics_memory = metrics_memory.map_err(|error| cannot(format_args!("serve"), &error))?;
-    let (acme, _lifeline) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
+    let (acme, until_replaced) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
     let supervisor::Started { process: supervisor, of_programs, fork_helper } =
         supervisor::start(&helper_sites, setup.as_ref(), acme)?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
@@ -236,8 +236,10 @@ fn serve(
         manager,
         metrics_memory,
         upgrader: Some(upgrader),
-        hot_paths,
-        ready: Box::new(|| ready.tell()),
+        hot_paths: legacy.hot_paths,
+        earlier_servers: legacy.earlier_servers,
+        until_replaced,
+        ready: Box::new(|log| ready.tell(log)),
     };
     let served = flash_arch::serve(arch, startup);
     if let Some(name) = admin_name {
@@ -271,6 +273,10 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let failed = |error: io::Error| cannot(format_args!("serve {}", flags.dir.display()), &error);
     let dir = Dir::new(&flags.dir).map_err(failed)?;
     let plan = Plan::new(Arc::clone(flags), &dir)?;
+    // Files are found with the rights that a server has then.
+    if rustix::process::geteuid().is_root() {
+        flags.user.as_deref().map_or(Ok(()), become_user)?;
+    }
     // A file that is open can say where it lies, so no content is copied.
     let disk = dir.open().and_then(|root| plan.disk(0, &dir, root, 0)).map_err(failed)?;
     let openers = SiteOpeners::ThisProcess;

@@ -1,6 +1,7 @@
 //! `flash status`: what a running server does, in a few lines and an exit code.
 
-use serde_json::Value;
+use flash_arch::snapshot::Snapshot;
+use flash_core::printable::printable_lines;
 
 use crate::administer;
 use crate::failure::Failure;
@@ -39,23 +40,13 @@ fn summary(page: &str) -> String {
     format!("{}\n", lines.trim_end())
 }
 
-/// Why an operator should look at the server.
+/// Why an operator should look at the server: a line for each reason.
 fn what_is_wrong(json: &str) -> Option<String> {
-    let status: Value = match serde_json::from_str(json) {
-        Ok(status) => status,
-        Err(error) => return Some(format!("the server's status makes no sense: {error}")),
+    let faults = match serde_json::from_str::<Snapshot>(json) {
+        Ok(status) => status.faults(),
+        Err(error) => vec![format!("the server's status makes no sense: {error}")],
     };
-    if status["draining"] == true {
-        return Some("the server is draining".into());
-    }
-    let devices = status["devices"].as_array().map_or(&[][..], Vec::as_slice);
-    let named = |what: &str, key: &str, sick: bool| {
-        let devices = devices.iter().filter(|device| device[key] == sick);
-        let mut names: Vec<&str> = devices.filter_map(|device| device["mount"].as_str()).collect();
-        names.dedup();
-        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
-    };
-    named("does not answer", "healthy", false).or_else(|| named("has errors", "fails", true))
+    (!faults.is_empty()).then(|| printable_lines(&faults.join("\n")))
 }
 
 #[cfg(test)]
@@ -82,5 +73,11 @@ mod tests {
             r#"{"devices":[{"mount":"/a","healthy":true,"fails":true},{"mount":"/b","fails":false}]}"#;
         assert_eq!(what_is_wrong(fails).as_deref(), Some("has errors: /a"));
         assert!(what_is_wrong("?").is_some());
+        let all = r#"{"taken_unix_ms":5000999,"root_faults":[{"folder":"/srv/a","why":"is gone"}],"drops_log_lines":true,
+            "programs":[{"route":"/api","program":"localhost:3000","unreachable":1},{"route":"/b","unreachable":0}],
+            "certificates":[{"names":"a.example","not_after_unix_s":5000},{"names":"b.example","not_after_unix_s":5001}]}"#;
+        let expected = "/srv/a is gone\n/api: cannot be reached: localhost:3000\nthe certificate for a.example has expired\n\
+                        lines of a log were dropped within the last ten minutes";
+        assert_eq!(what_is_wrong(all).as_deref(), Some(expected));
     }
 }

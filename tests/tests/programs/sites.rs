@@ -210,7 +210,7 @@ fn sites_run_scripts_and_applications_of_their_own() {
         configure("cgi = { '/bin' = 'three/bin/three' }");
         let output = reload();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("only a restart lets the server run the programs in"), "{arch}: {said}");
+        assert!(said.contains("or a restart lets the server run the programs in"), "{arch}: {said}");
         assert_eq!(body(&server, "three.example", "/bin/who").1, format!("two {root}/three"), "{arch}");
         server.stop();
     }

@@ -86,3 +86,51 @@ fn it_answers_while_the_server_drains() {
         assert!(rest.len() > 19_000_000, "{arch}: the download ends");
     }
 }
+
+/// A cron job sends a mail about each line.
+#[test]
+fn flash_reopen_is_silent_or_says_what_it_could_not_open() {
+    for arch in ["amped", "uring", "sped", "mt", "pipelined"] {
+        let setup = Setup::start(arch, "access-log = 'new/access'\nerror-log = 'new/errors'\n");
+        assert_eq!(setup.flash("reopen"), (Some(0), String::new()), "{arch}");
+        fs::rename(setup.path("new"), setup.path("moved")).unwrap();
+        let (code, said) = setup.flash("reopen");
+        assert_eq!(code, Some(1), "{arch}: {said}");
+        for name in ["access", "errors"] {
+            let path = setup.path("new").join(name).display().to_string();
+            assert!(said.contains(&format!("cannot reopen {path}: ")), "{arch}: {said}");
+        }
+        fs::rename(setup.path("moved"), setup.path("new")).unwrap();
+        assert_eq!(setup.flash("reopen"), (Some(0), String::new()), "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn flash_check_says_what_the_running_server_would_refuse() {
+    for arch in ["amped", "uring", "sped"] {
+        let setup = Setup::start(arch, "");
+        let (code, said) = setup.flash("check");
+        assert!(code == Some(0) && !said.contains("refuse"), "{arch}: {said}");
+        setup.write("path-cache = 7\n");
+        let (code, said) = setup.flash("check");
+        assert_eq!(code, Some(0), "{arch}: {said}");
+        assert!(said.contains("the server that runs would refuse to reload this"), "{arch}: {said}");
+        assert!(said.contains("`flash upgrade` or a restart changes `path-cache`"), "{arch}: {said}");
+        assert_eq!(setup.in_use(), [1], "{arch}: nothing has changed");
+        // Another file is no business of this server's.
+        let (other, admin) = (setup.path("other.toml"), setup.path("admin.sock"));
+        let text = format!("root = 'new'\npath-cache = 8\nadmin = 'unix:{}'\n", admin.display());
+        fs::write(&other, text).unwrap();
+        let output = Command::new(program()).args(["check", "--config"]).arg(&other).output().unwrap();
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("refuse"), "{arch}: {output:?}");
+        setup.server.stop();
+        // Nor is there anybody to be asked.
+        let file = tempfile::tempdir().unwrap();
+        fs::write(file.path().join("flash.toml"), "root = '/'\nadmin = 'unix:/nowhere/admin.sock'\n")
+            .unwrap();
+        let output =
+            Command::new(program()).args(["check", "--config"]).arg(file.path().join("flash.toml")).output();
+        assert_eq!(output.unwrap().status.code(), Some(0), "{arch}");
+    }
+}

@@ -154,3 +154,29 @@ fn a_listener_begins_and_ceases_to_speak_tls() {
         setup.server.stop();
     });
 }
+
+/// The next start would fail for it. A watch goes on with what it has.
+#[test]
+fn a_certificate_that_is_gone_fails_a_reload_at_its_line() {
+    each(architectures(), |arch| {
+        let authority = Authority::new();
+        let files = authority.issue("stays", &[STAYS]);
+        let settings =
+            format!("listen = 'https://127.0.0.1:0'\n# root = none\n{}", site(STAYS, "old", &files));
+        let setup = Setup::start(arch, &settings);
+        std::fs::rename(&files.0, format!("{}.old", files.0)).expect("a renamed file");
+        let (code, said) = setup.reload();
+        assert_eq!(code, Some(1), "{arch}: {said}");
+        assert!(said.contains(&files.0), "{arch}: {said}");
+        // In a sandbox the file cannot be read again.
+        assert!(said.contains("tls = {") || arch == PROCESSES, "{arch}: {said}");
+        assert_eq!(setup.in_use(), [1], "{arch}");
+        let config = authority.client();
+        let mut kept = stream(&setup.server, &config, STAYS);
+        assert_eq!(get(&mut kept, STAYS), (200, "old".into()), "{arch}");
+        std::fs::rename(format!("{}.old", files.0), &files.0).expect("a renamed file");
+        let (code, said) = setup.reload();
+        assert_eq!(code, Some(0), "{arch}: {said}");
+        setup.server.stop();
+    });
+}

@@ -92,8 +92,8 @@ fn what_cannot_change_is_named_with_its_place() {
         setup.write("path-cache = 7\nuser = 'root'\n");
         let (code, said) = setup.reload();
         assert_eq!(code, Some(1), "{arch}: {said}");
-        for key in ["path-cache", "user"] {
-            assert!(said.contains(&format!("only a restart changes `{key}`")), "{arch}: {said}");
+        for (key, by) in [("path-cache", "`flash upgrade` or a restart"), ("user", "a restart")] {
+            assert!(said.contains(&format!("only {by} changes `{key}`")), "{arch}: {said}");
         }
         assert!(
             said.contains("flash.toml has 2 errors") && said.contains("path-cache = 7\n"),
@@ -104,7 +104,8 @@ fn what_cannot_change_is_named_with_its_place() {
             setup.write("listen = '127.0.0.1:1'\n");
             let (code, said) = setup.reload();
             assert!(
-                code == Some(1) && said.contains("only a restart changes `listen` in the sandbox"),
+                code == Some(1)
+                    && said.contains("only `flash upgrade` or a restart changes `listen` in the sandbox"),
                 "{said}"
             );
         }

@@ -61,8 +61,13 @@ impl Setup {
 
     /// `flash reload`: its exit code, and what it says.
     pub(crate) fn reload(&self) -> (Option<i32>, String) {
+        self.flash("reload")
+    }
+
+    /// The same of another command.
+    pub(crate) fn flash(&self, command: &str) -> (Option<i32>, String) {
         let file = self.path("flash.toml");
-        let output = Command::new(program()).args(["reload", "--config"]).arg(file).output();
+        let output = Command::new(program()).args([command, "--config"]).arg(file).output();
         let Output { status, stdout, stderr } = output.expect("flash runs");
         (status.code(), String::from_utf8([stdout, stderr].concat()).expect("it is text"))
     }

@@ -59,6 +59,44 @@ fn flash_status_of_a_server_that_drains() {
     assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{}", setup.server.said());
 }
 
+/// What `flash status` finds fault with, once it does.
+fn complaint(setup: &Setup) -> String {
+    wait_for("a complaint", || setup.run(&["status"]).status.code() == Some(1));
+    String::from_utf8(setup.run(&["status"]).stderr).expect("UTF-8")
+}
+
+#[test]
+fn flash_status_names_each_thing_that_is_broken() {
+    for arch in ["amped", "uring", "sped", "amped --helpers process --sandbox off"] {
+        let arch: Vec<&str> = arch.split(' ').collect();
+        let flags = [&arch[1..], &["--revalidate", "100ms", "--fastcgi", "/api=127.0.0.1:1"]].concat();
+        let setup = Setup::start(arch[0], &flags);
+        assert_eq!(setup.run(&["status"]).status.code(), Some(0), "{arch:?}: nobody has asked yet");
+        assert_eq!(setup.server.get("/api/a").status, 502, "{arch:?}");
+        let said = complaint(&setup);
+        assert!(said.contains("/api: cannot be reached: "), "{arch:?}: {said}");
+        assert!(!said.contains("is gone"), "{arch:?}: {said}");
+        let (site, moved) = (setup.site(), setup.admin().with_file_name("moved"));
+        std::fs::rename(&site, &moved).expect("a renamed folder");
+        wait_for("503", || setup.server.get("/a.txt").status == 503);
+        wait_for("both", || complaint(&setup).contains(&format!("{} is gone", site.display())));
+        assert!(complaint(&setup).contains("/api: cannot"), "{arch:?}: each fault has its line");
+        std::fs::rename(&moved, &site).expect("a renamed folder");
+        wait_for("the folder", || setup.server.get("/a.txt").status == 200);
+        wait_for("the end of it", || !complaint(&setup).contains("is gone"));
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn flash_status_tells_of_lines_that_no_log_has() {
+    let setup = Setup::start("amped", &["--access-log", "/dev/full"]);
+    setup.server.get("/a.txt");
+    let said = complaint(&setup);
+    assert!(said.contains("lines of a log were dropped"), "{said}");
+    setup.server.stop();
+}
+
 #[test]
 fn flash_top_prints_a_page_where_there_is_no_terminal() {
     let setup = Setup::start("amped", &[]);

@@ -269,6 +269,19 @@ fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
         wait_for(why, || server.said().contains(why));
     }
     server.stop();
+    // One certificate for several sites is one.
+    let of_all = format!(
+        "listen = \"https://127.0.0.1:0\"\ntls = {{ certificate = \"{expired}\", key = \"{key}\" }}\n\
+         [site.\"example.org\"]\nroot = \"{root}\"\n[site.\"a.test\"]\nroot = \"{root}\"\n[site.\"b.test\"]\nroot = \"{root}\"\n"
+    );
+    fs::write(&file, of_all).expect("a file");
+    let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
+    let server = Server::start_configured(&file, &[]);
+    wait_for("the last of them", || server.said().contains("is not for b.test"));
+    for said in [said(&output), server.said()] {
+        assert_eq!(said.matches("the certificate expired ").count(), 1, "{said}");
+    }
+    server.stop();
     for (text, why) in [
         ("tls = { certificate = \"/c.pem\" }", "needs its `key`"),
         ("tls = { certificate = \"/c.pem\", key = \"/k.pem\", password = \"x\" }", "unknown key `password`"),

@@ -64,7 +64,7 @@ fn a_folder_that_hangs_does_not_hold_up_an_upgrade() {
         for number in 0..50 {
             site::write(&behind.path().join(format!("{number}.txt")), b"far");
         }
-        let mut setup = Setup::new(arch, &["--drain", "1s"]);
+        let mut setup = Setup::new(arch, &["--upgrade-drain", "1s"]);
         let point = setup.site.path().join("far");
         fs::create_dir(&point).unwrap();
         let disk = SlowDisk::mount(behind.path(), &point, "lookup delay fixed:1ms").unwrap();

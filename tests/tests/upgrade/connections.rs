@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flash_tests::family::Process;
+use flash_tests::family::{self, Process};
 use flash_tests::{PATIENCE, connect, tool, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn ask_last(stream: &mut TcpStream, arch: &str) {
 #[test]
 fn an_idle_connection_gets_one_more_response_from_the_old_server() {
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &["--drain", "60s"]);
+        let mut setup = Setup::new(arch, &[]);
         let (mut kept, mut silent) = (setup.server.connect(), setup.server.connect());
         assert_eq!(ask(&mut kept), Ok(true), "{arch}");
         for _ in 0..2 {
@@ -41,7 +41,7 @@ fn an_idle_connection_gets_one_more_response_from_the_old_server() {
 #[test]
 fn a_connection_that_becomes_idle_later_gets_one_more_response() {
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &["--drain", "60s"]);
+        let mut setup = Setup::new(arch, &[]);
         let download = Download::begin(&setup.server);
         setup.upgraded();
         assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
@@ -55,7 +55,7 @@ fn a_connection_that_becomes_idle_later_gets_one_more_response() {
 #[test]
 fn a_connection_without_another_request_is_closed_when_the_drain_is_over() {
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &["--drain", "1s"]);
+        let mut setup = Setup::new(arch, &["--upgrade-drain", "1s"]);
         let mut stream = setup.server.connect();
         assert_eq!(ask(&mut stream), Ok(true), "{arch}");
         let since = Instant::now();
@@ -97,7 +97,7 @@ fn clients_that_keep_their_connections_lose_no_request() {
 #[test]
 fn the_client_that_a_proxy_has_named_is_known_until_the_last_response() {
     for arch in architectures() {
-        let mut setup = Setup::with(arch, &["--drain", "60s"], |command, folder| {
+        let mut setup = Setup::with(arch, &[], |command, folder| {
             command.args(["--listen", "127.0.0.1:0,proxy-protocol", "--access-log"]).arg(folder.join("log"));
         });
         let said = setup.server.said();
@@ -152,7 +152,7 @@ fn if_the_new_server_dies_the_old_one_ends_its_connections_with_a_response() {
 fn each_of_a_crowd_of_idle_connections_gets_one_more_response() {
     const CROWD: usize = 400;
     for arch in architectures() {
-        let mut setup = Setup::new(arch, &["--connections-max", "1000", "--drain", "60s"]);
+        let mut setup = Setup::new(arch, &["--connections-max", "1000"]);
         let mut all: Vec<_> = (0..CROWD).map(|_| setup.server.connect()).collect();
         all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
         setup.upgraded();
@@ -160,4 +160,101 @@ fn each_of_a_crowd_of_idle_connections_gets_one_more_response() {
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
         setup.stop();
     }
+}
+
+/// What `flash status` says.
+fn shown(setup: &Setup) -> String {
+    String::from_utf8(setup.flash("status", &[]).stdout).unwrap()
+}
+
+/// `--drain` is over long before the client takes the rest.
+#[test]
+fn a_download_goes_on_in_the_old_server_and_the_new_one_shows_it() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &["--drain", "1ms"]);
+        let download = Download::begin(&setup.server);
+        setup.upgraded();
+        let line = format!("process {} finishes its requests", setup.server.pid());
+        assert!(shown(&setup).contains(&line), "{arch}: {}", shown(&setup));
+        // Whoever comes after the next upgrade sees it, too.
+        setup.upgraded();
+        assert!(shown(&setup).contains(&line), "{arch}: {}", shown(&setup));
+        assert_eq!(setup.flash("status", &[]).status.code(), Some(0), "{arch}");
+        assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
+        drop(download.end().unwrap_or_else(|error| panic!("{arch}: {error}")));
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        wait_for("it to be forgotten", || !shown(&setup).contains(&line));
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_replaced_server_that_is_told_to_stop_finishes_within_drain() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &["--drain", "1ms", "--upgrade-drain", "0"]);
+        let download = Download::begin(&setup.server);
+        setup.upgraded();
+        assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
+        setup.server.signal(Signal::TERM);
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        assert!(download.end().is_err(), "{arch}: it is cut");
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_replaced_server_that_is_told_to_stop_does_not_end_at_once() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &["--drain", "60s"]);
+        let (download, mut idle) = (Download::begin(&setup.server), setup.server.connect());
+        assert_eq!(ask(&mut idle), Ok(true), "{arch}");
+        setup.upgraded();
+        setup.server.signal(Signal::TERM);
+        // What waits for a request ends first.
+        assert_eq!(idle.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "{arch}");
+        drop(download.end().unwrap_or_else(|error| panic!("{arch}: {error}")));
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_replaced_server_opens_its_logs_again() {
+    for arch in architectures() {
+        let mut setup = Setup::with(arch, &[], |command, folder| {
+            command.arg("--access-log").arg(folder.join("log"));
+        });
+        let download = Download::begin(&setup.server);
+        setup.upgraded();
+        fs::rename(setup.path("log"), setup.path("log.1")).unwrap();
+        setup.server.signal(Signal::USR1);
+        wait_for("the new log", || setup.path("log").exists());
+        drop(download.end().unwrap_or_else(|error| panic!("{arch}: {error}")));
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        let log = fs::read_to_string(setup.path("log")).unwrap();
+        assert!(log.contains("GET /20000000.bin"), "{arch}: {log}");
+        setup.stop();
+    }
+}
+
+/// Two would ask for the same certificates, and the old one for those of the old configuration.
+#[test]
+fn a_replaced_server_leaves_the_authority_to_its_successor() {
+    let mut setup = Setup::without_listen("amped", |command, folder| {
+        command.args(["--listen", "http://127.0.0.1:0", "--listen", "https://127.0.0.1:0"]);
+        command.args(["--acme", "www.example.org", "--acme-directory", "https://127.0.0.1:1/dir"]);
+        command.arg("--acme-folder").arg(folder.join("acme"));
+    });
+    let mut asking = None;
+    wait_for("its process", || {
+        asking = family::named(&setup.server, "flash-acme");
+        asking.is_some()
+    });
+    let download = Download::begin(&setup.server);
+    setup.upgraded();
+    wait_for("the end of its process", || !asking.is_some_and(Process::lives));
+    assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "it waits");
+    drop(download);
+    assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{}", setup.server.said());
+    setup.stop();
 }

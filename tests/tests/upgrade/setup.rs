@@ -66,8 +66,13 @@ impl Setup {
 
     /// `flash upgrade`.
     pub(crate) fn upgrade(&self, flags: &[&str]) -> Output {
+        self.flash("upgrade", flags)
+    }
+
+    /// A command for administrators.
+    pub(crate) fn flash(&self, command: &str, flags: &[&str]) -> Output {
         let admin = format!("unix:{}", self.path("admin.sock").display());
-        Command::new(program()).args(["upgrade", "--admin", &admin]).args(flags).output().unwrap()
+        Command::new(program()).args([command, "--admin", &admin]).args(flags).output().unwrap()
     }
 
     /// An upgrade that succeeds. Returns the number of the process that serves.

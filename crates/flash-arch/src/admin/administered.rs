@@ -1,5 +1,7 @@
 //! What an administrator can ask of a server, and have it do.
 
+use std::path::PathBuf;
+
 use flash_process::UpgradeRequest;
 
 use super::history::Sample;
@@ -23,8 +25,11 @@ pub(crate) trait Administered {
     /// Begins to reload. The reply is the number of the configuration that serves then, or everything that is wrong.
     fn reload(&mut self, reply: Reply);
 
-    /// Opens the logs again.
-    fn reopen_logs(&mut self);
+    /// Finds out whether a reload of this file would succeed, if it is the server's. The reply is everything that is wrong.
+    fn check(&mut self, file: PathBuf, reply: Reply);
+
+    /// Has the logs opened again. The reply says which could not be.
+    fn reopen_logs(&mut self, reply: Reply);
 
     /// Logs what has been done so far.
     fn log_counters(&mut self);

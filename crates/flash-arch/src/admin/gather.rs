@@ -1,5 +1,7 @@
 //! How a server gathers its [`Snapshot`]: it reads counters, and waits for no loop.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -13,8 +15,9 @@ use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
 use super::snapshot::{
-    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot, MissingCall,
-    ProgramSnapshot, RenewalFailure, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
+    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, EarlierServerSnapshot,
+    LoopSnapshot, MissingCall, ProgramSnapshot, RenewalFailure, ResponseClass, RootFault, SiteSnapshot,
+    Snapshot, TlsSnapshot, Totals,
 };
 use crate::clock;
 use crate::server_state::ServerState;
@@ -35,6 +38,12 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
         generations_in_use: configurations.iter().map(|of| of.number).collect(),
         configurations,
         draining: server.is_draining(),
+        earlier_servers: server
+            .earlier_servers
+            .get()
+            .into_iter()
+            .flat_map(EarlierServerSnapshot::all)
+            .collect(),
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
         totals: Totals {
@@ -43,6 +52,9 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
             ..counted.totals
         },
         devices: devices(server),
+        root_faults: root_faults(server),
+        drops_log_lines: server.error_log.drops_lines()
+            || configuration.access_log.as_ref().is_some_and(AccessLog::drops_lines),
         certificates: certificates(server),
         slowest: server.slowest.of_last_minute(counted.taken_unix_ms),
         cache: CacheSnapshot {
@@ -158,6 +170,16 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
         renewal_failures: renewal_failures(memory),
         ..Snapshot::default()
     }
+}
+
+/// In the order of the folders, each once.
+fn root_faults(server: &ServerState) -> Vec<RootFault> {
+    let faults: BTreeMap<_, _> = server.disk.root_faults().into_iter().collect();
+    let fault = |(folder, why): (PathBuf, &str)| RootFault {
+        folder: folder.to_string_lossy().into_owned(),
+        why: why.into(),
+    };
+    faults.into_iter().map(fault).collect()
 }
 
 /// Why an authority has not issued certificates, as the process says that asks for them.

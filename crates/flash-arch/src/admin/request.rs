@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use flash_http::Fields;
-use flash_http::head::{self, Limits, Parsed, Target};
+use flash_http::head::{self, Head, Limits, Parsed, Target};
 use flash_http::method::Method;
 
 use flash_os::waker::Waker;
@@ -48,6 +49,8 @@ pub(super) struct Pending {
 
 const CONFIGURATION: &str = "configuration";
 const PROCESS: &str = "process";
+const LOGS: &str = "logs";
+const FOUND: &str = "findings";
 
 impl From<Response> for Answer {
     fn from(response: Response) -> Self {
@@ -80,6 +83,8 @@ impl Pending {
             Ok(outcome) => outcome,
         };
         Some(match outcome {
+            // What rotates logs sends a mail about each line that is printed.
+            Ok(_) if matches!(self.what, LOGS | FOUND) => Response::text(200, ""),
             Ok(number) => Response::text(200, format!("{} {number} serves from now on\n", self.what)),
             Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
         })
@@ -88,12 +93,9 @@ impl Pending {
 
 /// Does what a request asks for.
 pub(super) fn respond(request: &[u8], policy: &Policy, mut subject: Subject<'_>) -> Answer {
-    let limits =
-        Limits { head_bytes_max: HEAD_BYTES_MAX, target_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
-    let head = match head::parse(request, &limits) {
-        Ok(Parsed::Complete { head, .. }) => head,
-        Ok(Parsed::Incomplete) => return Response::text(400, "the request is not complete\n").into(),
-        Err(reject) => return Response::text(reject.status.0, "this is no request\n").into(),
+    let head = match read(request) {
+        Ok(head) => head,
+        Err(refusal) => return refusal.into(),
     };
     if let Some(host) = head.host.filter(|host| !policy.covers(host)) {
         let host = host.escape_ascii();
@@ -124,16 +126,19 @@ pub(super) fn respond(request: &[u8], policy: &Policy, mut subject: Subject<'_>)
         b"/events" if head.method == Method::Get => {
             Response { media: "text/event-stream", body: None, ..Response::text(200, "") }
         }
-        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" if policy.access == Access::ReadOnly => {
+        b"/reload" | b"/check" | b"/reopen" | b"/counters" | b"/upgrade"
+            if policy.access == Access::ReadOnly =>
+        {
             Response::text(403, "only the admin socket takes this\n")
         }
         b"/upgrade" if head.method == Method::Get => socket_of_upgrader(policy),
         b"/reload" if is_post && subject.is_reloading => Response::text(503, "another reload is under way\n"),
         b"/reload" if is_post => return subject.later(CONFIGURATION, |server, reply| server.reload(reply)),
-        b"/reopen" if is_post => {
-            server.reopen_logs();
-            Response::text(200, "the logs are opened again\n")
-        }
+        b"/check" if is_post => match query.and_then(file_of_check) {
+            Some(file) => return subject.later(FOUND, |server, reply| server.check(file, reply)),
+            None => Response::text(400, "a check takes file=PATH\n"),
+        },
+        b"/reopen" if is_post => return subject.later(LOGS, |server, reply| server.reopen_logs(reply)),
         b"/counters" if is_post => {
             server.log_counters();
             Response::text(200, "the error log has the counters\n")
@@ -149,13 +154,23 @@ pub(super) fn respond(request: &[u8], policy: &Policy, mut subject: Subject<'_>)
         }
         b"/events" => Response::only("GET", "ask with GET\n"),
         b"/upgrade" => Response::only("GET, POST", "ask with POST\n"),
-        b"/reload" | b"/reopen" | b"/counters" => Response::only("POST", "ask with POST\n"),
+        b"/reload" | b"/check" | b"/reopen" | b"/counters" => Response::only("POST", "ask with POST\n"),
         _ => Response::text(
             404,
-            "there is /status, /status.txt, /status.json, /events, /metrics, /healthz, /reload, /reopen, /counters and /upgrade\n",
+            "there is /status, /status.txt, /status.json, /events, /metrics, /healthz, /reload, /check, /reopen, /counters and /upgrade\n",
         ),
     };
     response.into()
+}
+
+fn read(request: &[u8]) -> Result<Head<'_>, Response> {
+    let limits =
+        Limits { head_bytes_max: HEAD_BYTES_MAX, target_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
+    match head::parse(request, &limits) {
+        Ok(Parsed::Complete { head, .. }) => Ok(head),
+        Ok(Parsed::Incomplete) => Err(Response::text(400, "the request is not complete\n")),
+        Err(reject) => Err(Response::text(reject.status.0, "this is no request\n")),
+    }
 }
 
 /// Whether a browser sends it for a page of another origin. The socket may be forwarded to a port of the browser's machine, and
@@ -191,6 +206,11 @@ fn upgrade_request(query: &[u8]) -> Option<UpgradeRequest> {
         rest = b"";
     }
     rest.is_empty().then_some(request)
+}
+
+/// `file=PATH` in percent-encoding.
+fn file_of_check(query: &[u8]) -> Option<PathBuf> {
+    Some(OsString::from_vec(decoded(query.strip_prefix(b"file=")?)?).into())
 }
 
 /// The bytes that percent-encoding stands for.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use flash_core::printable::is_printable;
 use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
 pub use flash_observe::metrics::DURATION_BOUNDS_US;
+use flash_process::{EarlierServer, EarlierServers};
 use serde::{Deserialize, Serialize};
 
 /// A server at one moment. Counts run from its start, and never go back.
@@ -28,6 +29,8 @@ pub struct Snapshot {
     /// The same configurations, the present one last.
     pub configurations: Vec<ConfigurationSnapshot>,
     pub draining: bool,
+    /// Servers whose place was taken, and which finish their requests.
+    pub earlier_servers: Vec<EarlierServerSnapshot>,
     /// Open connections. `None` if they are not counted.
     pub open_connections: Option<u64>,
     pub connections_max: u64,
@@ -40,6 +43,10 @@ pub struct Snapshot {
     /// Causes of loops' sleeps, the longest time first.
     pub block_causes: Vec<BlockCause>,
     pub devices: Vec<DeviceSnapshot>,
+    /// Folders of sites that are gone, or cannot be looked at. With mp nobody knows.
+    pub root_faults: Vec<RootFault>,
+    /// Lines of a log were dropped within the last ten minutes.
+    pub drops_log_lines: bool,
     pub cache: CacheSnapshot,
     pub tls: TlsSnapshot,
     /// Programs, by their routes.
@@ -55,6 +62,35 @@ pub struct Snapshot {
     pub missing_calls: Vec<MissingCall>,
 }
 
+impl Snapshot {
+    /// Why an operator should look at the server.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mounts = |what: &str, is_such: fn(&DeviceSnapshot) -> bool| {
+            let mut mounts: Vec<&str> =
+                self.devices.iter().filter(|device| is_such(device)).map(|device| &*device.mount).collect();
+            mounts.dedup();
+            (!mounts.is_empty()).then(|| format!("{what}: {}", mounts.join(", ")))
+        };
+        let roots = self.root_faults.iter().map(|root| format!("{} {}", root.folder, root.why));
+        let is_unreachable = |of: &&ProgramSnapshot| of.counts.get(ProgramCount::Unreachable) > 0;
+        let programs = self.programs.iter().filter(is_unreachable);
+        let has_expired = |of: &&CertificateSnapshot| of.not_after_unix_s <= self.taken_unix_ms / 1000;
+        let certificates = self.certificates.iter().filter(has_expired);
+        let drops = self.drops_log_lines.then_some("lines of a log were dropped within the last ten minutes");
+        self.draining
+            .then(|| "the server is draining".to_owned())
+            .into_iter()
+            .chain(mounts("does not answer", |device| device.healthy == Some(false)))
+            .chain(mounts("has errors", |device| device.fails))
+            .chain(roots)
+            .chain(programs.map(|of| format!("{}: cannot be reached: {}", of.route, of.program)))
+            .chain(certificates.map(|of| format!("the certificate for {} has expired", of.names)))
+            .chain(drops.map(str::to_owned))
+            .collect()
+    }
+}
+
 /// A system call that may not be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -62,6 +98,15 @@ pub struct MissingCall {
     pub name: String,
     /// What takes its place, and what that costs.
     pub instead: String,
+}
+
+/// A server whose place was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EarlierServerSnapshot {
+    pub pid: u32,
+    /// When its successor was started.
+    pub since_unix_ms: u64,
 }
 
 /// A configuration that is in use.
@@ -223,6 +268,14 @@ pub struct ProgramSnapshot {
     pub counts: Counts<ProgramCount>,
 }
 
+/// A site's folder with which something is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RootFault {
+    pub folder: String,
+    pub why: String,
+}
+
 /// A certificate that is shown to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -231,6 +284,13 @@ pub struct CertificateSnapshot {
     pub names: String,
     pub not_before_unix_s: u64,
     pub not_after_unix_s: u64,
+}
+
+impl EarlierServerSnapshot {
+    /// Those that have not ended.
+    pub(crate) fn all(servers: &EarlierServers) -> impl Iterator<Item = Self> {
+        servers.alive().map(|&EarlierServer { pid, since_unix_ms, .. }| Self { pid, since_unix_ms })
+    }
 }
 
 impl CertificateSnapshot {

@@ -48,7 +48,9 @@ impl Administered for Counting {
         self.reloads.push(reply);
     }
 
-    fn reopen_logs(&mut self) {}
+    fn check(&mut self, _: std::path::PathBuf, _: Reply) {}
+
+    fn reopen_logs(&mut self, _: Reply) {}
 
     fn log_counters(&mut self) {}
 

@@ -1,6 +1,7 @@
 //! The thread of the admin socket, in servers that have threads.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,7 @@ use crate::admin::listeners::AdminListeners;
 use crate::admin::snapshot::SiteSnapshot;
 use crate::admin::{AdminServer, Administered, Snapshot, gather};
 use crate::server_state::ServerState;
-use crate::service::reply::Reply;
+use crate::service::reply::{ReloadRequest, Reply};
 use crate::service::upgrade::Asked;
 
 /// How long the last clients may take to leave a server that has a successor, and how often it looks.
@@ -106,13 +107,20 @@ impl Administered for Arc<ServerState> {
     fn reload(&mut self, reply: Reply) {
         match self.reloads() {
             // If the thread that reloads has ended, it has said why.
-            Some(reloads) => _ = reloads.send(Some(reply)),
+            Some(reloads) => _ = reloads.send(ReloadRequest::Reload(Some(reply))),
             None => reply.send(Err("this process cannot reload".into())),
         }
     }
 
-    fn reopen_logs(&mut self) {
-        ServerState::reopen_logs(self);
+    fn check(&mut self, file: PathBuf, reply: Reply) {
+        // Without that thread there is nothing that a reload could find wrong.
+        if let Some(reloads) = self.reloads() {
+            let _ = reloads.send(ReloadRequest::Check(file, reply));
+        }
+    }
+
+    fn reopen_logs(&mut self, reply: Reply) {
+        ServerState::reopen_logs(self, Some(reply));
     }
 
     fn log_counters(&mut self) {

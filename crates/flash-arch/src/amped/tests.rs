@@ -39,7 +39,7 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
             path.display()
         );
     };
-    let limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };
+    let limits = Limits { connections_max: 1, handshakes_max: 1, ..Limits::default() };
     let shared = testing::shared(folder.path(), limits, 10_000);
     let helpers = HelperLimits { helpers_max: 1, queue_max: 8 };
     let mut dispatch = Asymmetric {

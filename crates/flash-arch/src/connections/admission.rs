@@ -147,7 +147,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         testing::shared(
             folder.path(),
-            Limits { connections_max, handshakes_max: 100, drain: Duration::ZERO },
+            Limits { connections_max, handshakes_max: 100, ..Limits::default() },
             1_000,
         )
     }

@@ -32,7 +32,7 @@ impl Dispatch for Panics {
 #[test]
 fn a_loop_that_panics_stops_its_server_and_closes_its_connections() {
     let folder = TempDir::new().unwrap();
-    let limits = Limits { connections_max: 9, handshakes_max: 9, drain: Duration::ZERO };
+    let limits = Limits { connections_max: 9, handshakes_max: 9, ..Limits::default() };
     let shared = testing::shared(folder.path(), limits, 1_000);
     let _ = shared.upgrades.set(UpgradeQueue::new().unwrap());
     let completions = Arc::new(CompletionQueue::new().unwrap());

@@ -26,7 +26,7 @@ use crate::{Limits, Listener};
 #[test]
 fn no_connection_gets_the_event_of_another() {
     let folder = TempDir::new().unwrap();
-    let limits = Limits { connections_max: SLOTS_MAX, handshakes_max: 100, drain: Duration::ZERO };
+    let limits = Limits { connections_max: SLOTS_MAX, handshakes_max: 100, ..Limits::default() };
     let shared = testing::shared(folder.path(), limits, DISK_DEADLINE_MS);
     each_seed(1..10, |seed| Simulation::new(seed, Arc::clone(&shared)).run(4_000));
 }
@@ -35,7 +35,7 @@ fn no_connection_gets_the_event_of_another() {
 #[test]
 fn deferred_work_keeps_up_with_events() {
     let folder = TempDir::new().unwrap();
-    let limits = Limits { connections_max: SLOTS_MAX, handshakes_max: 100, drain: Duration::ZERO };
+    let limits = Limits { connections_max: SLOTS_MAX, handshakes_max: 100, ..Limits::default() };
     let shared = testing::shared(folder.path(), limits, DISK_DEADLINE_MS);
     let mut event_loop = Simulation::new(1, shared).event_loop;
     event_loop.deferred.extend((0..100).map(Deferred::NextTurn));

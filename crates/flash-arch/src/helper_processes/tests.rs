@@ -17,7 +17,7 @@ use flash_core::file::validators::TagSource;
 use flash_core::job::{Done, Find};
 use flash_core::listing::Texts;
 use flash_core::path::SitePath;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site::hosts::Hosts;
@@ -156,10 +156,8 @@ impl Bench {
             metrics_memory: flash_observe::metrics::MetricsMemory::for_loops(1).unwrap().into(),
             verbose: false,
         };
-        let shared = ServerState::new(
-            parts,
-            Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO },
-        );
+        let shared =
+            ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() });
         let processes = Arc::new(HelperProcesses::new(supervisor));
         Self { folder, shared, processes }
     }

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flash_core::job::{Job, Outcome};
 use flash_core::{ExchangeId, Now, Server};
@@ -42,7 +42,7 @@ impl FileService {
     pub fn start(mut parts: ServerParts, helpers: HelperLimits) -> io::Result<Self> {
         parts.leave_to_helpers()?;
         // It has no connections, and nothing to drain.
-        let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() };
         let state = ServerState::new(parts, limits);
         root_watch::start(&state, true, false)?;
         let dispatch = Asymmetric {

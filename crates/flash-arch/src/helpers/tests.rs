@@ -19,7 +19,8 @@ use crate::fair_queue::ClientNetwork;
 use crate::service::configuration::Configuration;
 use crate::{Limits, testing};
 
-const LIMITS: Limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };
+const LIMITS: Limits =
+    Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO, upgrade_drain: Duration::ZERO };
 
 fn one_helper() -> HelperLimits {
     HelperLimits { helpers_max: 1, queue_max: 8 }
@@ -94,7 +95,7 @@ fn pools_grow_at_once_and_shrink_with_each_job() {
     let folder = TempDir::new().unwrap();
     let shared = testing::shared(
         folder.path(),
-        Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO },
+        Limits { connections_max: 1, handshakes_max: 1, ..Limits::default() },
         10_000,
     );
     let limits = HelperLimits { helpers_max: 1, queue_max: 8 };
@@ -137,7 +138,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let settings = SiteSettings { list: true, ..SiteSettings::default() };
     parts.server.hosts = Hosts::one(Site { settings: settings.into(), ..Site::default() });
     let shared =
-        ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO });
+        ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() });
     let limits = HelperLimits { helpers_max: 1, queue_max: 8 };
     let helpers = Helpers::start(limits, shared).unwrap();
     let completions = Arc::new(CompletionQueue::new().unwrap());

@@ -1,6 +1,7 @@
 //! What administrators see of mp, and have its parent do.
 
 use std::cmp::Reverse;
+use std::path::PathBuf;
 
 use flash_process::{Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
@@ -8,7 +9,8 @@ use rustix::process::Signal;
 use crate::admin::history::{Sample, worker_name};
 use crate::admin::slowest::slowest_of;
 use crate::admin::snapshot::{
-    CertificateSnapshot, ConfigurationSnapshot, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
+    CertificateSnapshot, ConfigurationSnapshot, EarlierServerSnapshot, SiteSnapshot, SlowRequest,
+    WorkerSnapshot, Workers,
 };
 use crate::admin::{Administered, Snapshot, gather};
 use crate::mp::generations::Generations;
@@ -57,6 +59,11 @@ impl Administered for Parent<'_, '_> {
             generation: present.generation,
             generations_in_use: configurations.iter().map(|of| of.number).collect(),
             draining: self.is_draining(),
+            earlier_servers: self
+                .acts
+                .iter()
+                .flat_map(|(_, upgrades)| EarlierServerSnapshot::all(upgrades.earlier()))
+                .collect(),
             devices: gather::by_device(devices.into_iter()),
             slowest: slowest_of(slowest),
             certificates: certificates
@@ -92,7 +99,14 @@ impl Administered for Parent<'_, '_> {
         }
     }
 
-    fn reopen_logs(&mut self) {
+    /// Nobody asks mp beforehand: a reload says it.
+    fn check(&mut self, _: PathBuf, reply: Reply) {
+        reply.send(Ok(0));
+    }
+
+    /// The workers do it, and say in the log what they could not open.
+    fn reopen_logs(&mut self, reply: Reply) {
+        reply.send(Ok(0));
         self.acts.iter().for_each(|(supervisor, _)| supervisor.signal(|_| Signal::USR1));
     }
 

@@ -89,7 +89,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
         flash_os::process::set_name(&name);
     }
-    let signals = Signals::new()?.or_end_of(workers.ends.to_parent.try_clone()?);
+    let mut signals = Signals::new()?.or_end_of(workers.ends.to_parent.try_clone()?);
     workers.metrics_memory.enter(workers.row(number));
     let report = workers.reports.enter(number);
     let parts =

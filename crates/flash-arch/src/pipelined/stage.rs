@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::Context;
+use flash_core::{Context, Drain};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use flash_os::poller::{Event, Poller, Ready};
 
@@ -39,14 +40,8 @@ pub(super) struct Stage<W> {
     handshakes: VecDeque<u64>,
     /// Connections of the pool whose handshakes wait for their clients.
     unfinished_handshakes: Arc<Gauge>,
-    give_up: GiveUp,
-}
-
-/// When a stop aborts the exchanges under way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum GiveUp {
-    Never,
-    At { ms: u64 },
+    /// What connections here have seen.
+    drain: Drain,
 }
 
 const EVENTS_MAX: usize = 256;
@@ -83,7 +78,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             unfinished: Vec::new(),
             handshakes: VecDeque::new(),
             unfinished_handshakes: Arc::clone(unfinished_handshakes),
-            give_up: GiveUp::Never,
+            drain: Drain::No,
         };
         let shared = Arc::clone(&stage.worker.shared);
         thread::Builder::new().name(name.clone()).spawn(move || shared.run_vital(&name, || stage.run()))
@@ -152,9 +147,7 @@ impl<W: Work + Send + 'static> Stage<W> {
                 }
             });
         }
-        if self.worker.shared.is_draining() {
-            self.drain();
-        }
+        self.drain();
     }
 
     /// Takes one step of the handshake that has waited for longest.
@@ -241,18 +234,13 @@ impl<W: Work + Send + 'static> Stage<W> {
     }
 
     fn drain(&mut self) {
-        let now_ms = self.worker.clock.now.ms();
-        match self.give_up {
-            GiveUp::Never => {
-                let drain_ms = self.worker.shared.drain_time().as_millis() as u64;
-                self.give_up = GiveUp::At { ms: now_ms + drain_ms };
-                // Connections that wait for a request see that the server drains.
-                self.resume_all(|_, _| {});
-            }
-            GiveUp::At { ms } if now_ms >= ms => {
-                self.resume_all(|slot, cx| slot.connection.abort(cx));
-            }
-            GiveUp::At { .. } => {}
+        let drain = self.worker.shared.drain_state();
+        if mem::replace(&mut self.drain, drain) != drain {
+            // Connections that wait for a request see how the server drains.
+            self.resume_all(|_, _| {});
+        }
+        if self.worker.clock.now.ms() >= self.worker.shared.give_up_ms() {
+            self.resume_all(|slot, cx| slot.connection.abort(cx));
         }
     }
 
@@ -314,10 +302,10 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     fn timeout(&self) -> Option<Duration> {
         let now_ms = self.worker.clock.now.ms();
-        let give_up = match self.give_up {
-            GiveUp::Never => None,
-            GiveUp::At { ms } if now_ms < ms => Some((ms - now_ms).min(TIMEOUT_MS_MAX)),
-            GiveUp::At { .. } => Some(LOOK_UP_MS),
+        let give_up = match self.worker.shared.give_up_ms() {
+            u64::MAX => None,
+            ms if now_ms < ms => Some((ms - now_ms).min(TIMEOUT_MS_MAX)),
+            _ => Some(LOOK_UP_MS),
         };
         let unreported = self.worker.has_unreported().then_some(0);
         let ms = [unreported, self.parked.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
@@ -327,7 +315,7 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     /// Whether the stage may end, once its queue is closed.
     fn is_over(&self) -> bool {
-        let late = matches!(self.give_up, GiveUp::At { ms } if self.worker.clock.now.ms() >= ms + GRACE_MS);
+        let late = self.worker.clock.now.ms() >= self.worker.shared.give_up_ms().saturating_add(GRACE_MS);
         late || self.work.is_over() && self.parked.is_empty() && self.unfinished.is_empty()
     }
 }

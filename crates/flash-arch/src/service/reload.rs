@@ -7,7 +7,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -29,7 +29,7 @@ use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::configuration::Configuration;
-use crate::service::reply::Reply;
+use crate::service::reply::{ReloadRequest, Reply};
 
 /// Makes what processes serve with.
 pub trait Configurator: Send {
@@ -44,6 +44,12 @@ pub trait Configurator: Send {
     /// # Errors
     /// Everything that is wrong, in one line or more.
     fn prepare(&mut self, present: &Present<'_>) -> Result<Next, String>;
+
+    /// What a reload would find wrong, if this is the server's file. Changes nothing. May wait for the disk.
+    ///
+    /// # Errors
+    /// As those of [`Configurator::prepare`].
+    fn check(&self, file: &Path) -> Result<(), String>;
 
     /// The configuration that was prepared last serves from now on.
     fn replaced(&mut self);
@@ -158,7 +164,7 @@ pub(crate) fn start(
 }
 
 impl Reloader {
-    fn run(mut self, requests: &Receiver<Option<Reply>>) {
+    fn run(mut self, requests: &Receiver<ReloadRequest>) {
         let mut pause = LOOK_AFTER;
         loop {
             let waits = !self.earlier.is_empty() || self.has_earlier_sites || !self.dropped.is_empty();
@@ -168,7 +174,10 @@ impl Reloader {
             };
             let is_reloaded = request.is_ok();
             match request {
-                Ok(reply) => self.handle(reply),
+                Ok(ReloadRequest::Reload(reply)) => self.handle(reply),
+                Ok(ReloadRequest::Check(file, reply)) => {
+                    reply.send(self.caught(|reloader| reloader.configurator.check(&file).map(|()| 0)));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -182,10 +191,7 @@ impl Reloader {
     fn handle(&mut self, reply: Option<Reply>) {
         let manager = self.shared.manager();
         manager.reloading();
-        let reloaded = catch_unwind(AssertUnwindSafe(|| self.reload())).unwrap_or_else(|_| {
-            self.shared.metrics.add(Count::Panics, 1);
-            Err("an internal error, which standard error tells".into())
-        });
+        let reloaded = self.caught(Self::reload);
         match &reloaded {
             Ok(number) => {
                 self.shared.error_log.log(format_args!("configuration {number} serves from now on"))
@@ -207,6 +213,13 @@ impl Reloader {
         if let Some(reply) = reply {
             reply.send(reloaded);
         }
+    }
+
+    fn caught(&mut self, work: impl FnOnce(&mut Self) -> Result<u64, String>) -> Result<u64, String> {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+            self.shared.metrics.add(Count::Panics, 1);
+            Err("an internal error, which standard error tells".into())
+        })
     }
 
     fn reload(&mut self) -> Result<u64, String> {

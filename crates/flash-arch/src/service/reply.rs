@@ -1,5 +1,7 @@
-//! The outcome of what a server does in its own time, for the administrator who has asked for it.
+//! The outcome of what a server does in its own time, for the administrator who has asked for it, and what goes to the thread that
+//! reloads.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -14,6 +16,14 @@ pub(crate) const STOPPING: &str = "the server is stopping";
 pub(crate) struct Reply {
     sender: Option<Sender<Outcome>>,
     waker: Arc<Waker>,
+}
+
+/// What the thread that reloads is asked for.
+pub(crate) enum ReloadRequest {
+    /// Without a reply, the error log tells the outcome.
+    Reload(Option<Reply>),
+    /// Whether a reload of this file would succeed.
+    Check(PathBuf, Reply),
 }
 
 impl Reply {

@@ -22,6 +22,7 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::admin::thread::AdminThread;
 use crate::server_state::ServerState;
+use crate::service::reply::ReloadRequest;
 use crate::service::upgrade::{Asked, UpgradeQueue, Upgrades};
 
 pub(crate) struct Signals {
@@ -117,12 +118,13 @@ impl Signals {
         }
     }
 
-    /// Waits until a signal to stop comes, a needed process or thread has ended, or another server has taken this one's place.
+    /// Waits until a signal to stop comes, a needed process or thread has ended, another server has taken this one's place, or this
+    /// one has come to its end.
     ///
     /// # Errors
     /// If a needed process or thread has ended. The server then stops in order, and reports the error.
     pub(crate) fn wait_for_stop(
-        mut self,
+        &mut self,
         shared: &ServerState,
         needed: &[Child],
         upgrades: &mut Upgrades,
@@ -136,6 +138,9 @@ impl Signals {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
+            }
+            if shared.is_over() {
+                return Ok(());
             }
             if let Some(failure) = shared.failure() {
                 self.stopping();
@@ -157,21 +162,23 @@ impl Signals {
             for event in events {
                 match event {
                     SignalEvent::Stop => return Ok(()),
-                    SignalEvent::Reopen => shared.reopen_logs(),
+                    SignalEvent::Reopen => shared.reopen_logs(None),
                     SignalEvent::HangUp => {
-                        shared.reopen_logs();
+                        shared.reopen_logs(None);
                         shared.error_log.log(format_args!("{HANG_UP}"));
                         // The parent of mp reloads by itself.
                         if let Some(reloads) = shared.reloads() {
                             // If the thread that reloads has ended, it has said why.
-                            let _ = reloads.send(None);
+                            let _ = reloads.send(ReloadRequest::Reload(None));
                         }
                     }
                     SignalEvent::Upgrade if upgrades.are_possible() => {
                         upgrades.begin(&UpgradeRequest::default(), listeners(), &hot_paths, None, &log);
                     }
                     // The parent of mp asks its workers.
-                    SignalEvent::Upgrade => shared.log_metrics("serving"),
+                    SignalEvent::Upgrade => {
+                        shared.log_metrics(if shared.is_draining() { "draining" } else { "serving" })
+                    }
                 }
             }
             for Asked { request, reply } in queue.into_iter().flat_map(UpgradeQueue::take) {
@@ -179,7 +186,6 @@ impl Signals {
             }
             let leave_admin = || admin.into_iter().for_each(AdminThread::stop);
             if upgrades.turn(&shared.manager(), &log, leave_admin) {
-                self.stopping();
                 shared.succeeded();
                 return Ok(());
             }

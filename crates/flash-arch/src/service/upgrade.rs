@@ -12,9 +12,10 @@ use std::sync::Arc;
 use flash_os::channel::Channel;
 use flash_os::waker::Waker;
 use flash_process::hot_paths::{self, HOT_PATHS};
-use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader};
+use flash_process::{EarlierServers, HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader};
 
 use crate::admin::listeners::AdminListeners;
+use crate::clock;
 use crate::connections::listener::Listener;
 use crate::service::reply::Reply;
 
@@ -25,6 +26,8 @@ pub(crate) struct Upgrades {
     upgrader: Option<Upgrader>,
     /// Where administrators are answered. A successor gets it too.
     admin: AdminListeners,
+    /// A successor shows them, too.
+    earlier: EarlierServers,
     /// An upgrade whose server is not ready yet, and who gets its result.
     under_way: Option<(Upgrade, Option<Reply>)>,
 }
@@ -65,8 +68,13 @@ impl UpgradeQueue {
 }
 
 impl Upgrades {
-    pub(crate) fn new(upgrader: Option<Upgrader>, admin: AdminListeners) -> Self {
-        Self { upgrader, admin, under_way: None }
+    pub(crate) fn new(upgrader: Option<Upgrader>, admin: AdminListeners, earlier: EarlierServers) -> Self {
+        Self { upgrader, admin, earlier, under_way: None }
+    }
+
+    /// Servers whose place was taken before.
+    pub(crate) fn earlier(&self) -> &EarlierServers {
+        &self.earlier
     }
 
     /// Whether this process can be upgraded at all.
@@ -92,8 +100,11 @@ impl Upgrades {
                 // Without memory for them, the successor begins with an empty cache.
                 let hot_paths = hot_paths::write(&hot()).ok();
                 let hot = hot_paths.iter().map(|memory| (memory.as_fd(), HOT_PATHS.to_owned()));
-                let sockets: Vec<_> = listeners.map(named).chain(admin).chain(hot).collect();
-                upgrader.begin(request, &sockets).map_err(|error| error.to_string())
+                let earlier = self.earlier.with(upgrader.this(), clock::unix_ms());
+                let sockets = listeners.map(named).chain(admin).collect();
+                upgrader
+                    .begin(request, sockets, hot.chain(earlier).collect())
+                    .map_err(|error| error.to_string())
             }
         };
         match begun {

@@ -31,7 +31,7 @@ pub(crate) enum Waiting {
     Send,
     /// For a job.
     Completion,
-    /// For the client to close, after the server has shut down its side.
+    /// For the client to close, or to end its request, after its [answer](super::linger) has been sent.
     Linger,
 }
 
@@ -62,7 +62,9 @@ const CREDIT_MS: u32 = 10_000;
 const ADVANCE_MS: u16 = 6_000;
 /// The largest credit. TCP itself waits this long for a peer that does not answer.
 pub(crate) const CREDIT_MS_MAX: u32 = 15 * 60_000;
+/// How long a client may be silent after its answer, and after what it has sent since: nginx's `lingering_timeout`.
 const LINGER_MS: u64 = 2_000;
+const LINGER_ON_MS: u64 = 5_000;
 /// How long the first request of a new client may take to arrive while the server stops.
 const LAST_REQUEST_MS: u64 = 100;
 const FLUSH_LOOK_MS: u64 = 10_000;
@@ -233,6 +235,13 @@ impl Deadline {
     /// The client's socket took this many bytes, or the client sent this many bytes of a body.
     pub(crate) fn progressed(&mut self, bytes: u64) {
         self.uncounted_bytes += bytes;
+    }
+
+    /// The client goes on sending after its answer. It may do so until then.
+    pub(crate) fn linger_on(&mut self, now_ms: u64, until_ms: u64) {
+        if self.waiting == Waiting::Linger {
+            self.ms = now_ms.saturating_add(LINGER_ON_MS).min(until_ms);
+        }
     }
 
     /// What has not come in time. `unacknowledged` returns how many sent bytes the client has not acknowledged. If the

@@ -2,12 +2,17 @@
 //!
 //! A context lives for one call. It holds no state of a connection or of an exchange.
 
+use flash_http::head::RequestHead;
+
 use crate::cache::local::LocalCache;
 use crate::clock::Now;
 use crate::connection::buffer_pool::BufferPool;
+use crate::connection::transport::TransportInfo;
+use crate::record::refusal::Refusal;
 use crate::record::request_id::RequestIds;
 pub use crate::record::tally::{Tally, UpstreamError};
 use crate::server::Server;
+use crate::site::Site;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
@@ -24,6 +29,19 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Notes for the error log that a request to this site was refused, to a log-in of this name.
+    pub(crate) fn note_refusal(
+        &self,
+        refusal: Refusal,
+        (head, transport): (&RequestHead<'_>, &TransportInfo),
+        site: &Site,
+        user: Option<&[u8]>,
+    ) {
+        let client = self.server.settings.trusted_proxies.client(transport, head.fields).peer;
+        let of = (client, Some(site.counted_as));
+        self.server.refusals.note(refusal, of, (user, head.target.raw_path()), self.now.ms());
+    }
+
     /// Whether the connection goes to another thread with each job.
     pub(crate) fn goes_with_jobs(&self) -> bool {
         self.local.is_none()

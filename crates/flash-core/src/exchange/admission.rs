@@ -96,14 +96,14 @@ impl Asker<'_> {
     pub(crate) fn admit(&self, site: &Site, passed: &mut Passed, cx: &mut Context<'_>) -> Admission {
         match &site.settings.access {
             None => Admission::Admitted,
-            Some(rules) => match self.by_rules((rules, site.limit_group), passed, cx) {
+            Some(rules) => match self.by_rules((rules, site), passed, cx) {
                 // Nothing secret is asked for where others could read it.
                 Admission::Admitted if !self.asked.comes_before_log_in() => {
-                    let by_link = rules.links.as_ref().map(|links| self.by_link(links, passed, cx));
+                    let by_link = rules.links.as_ref().map(|links| self.by_link((links, site), passed, cx));
                     match (by_link, &rules.users) {
                         (Some(Err(refused)), _) => refused,
                         (_, Some(users)) if !rules.needs_no_log_in(self.client(cx).peer) => {
-                            self.by_login(users, passed, cx)
+                            self.by_login((users, site), passed, cx)
                         }
                         _ => Admission::Admitted,
                     }
@@ -115,21 +115,22 @@ impl Asker<'_> {
 
     fn by_rules(
         &self,
-        (rules, group): (&AccessRules, u32),
+        (rules, site): (&AccessRules, &Site),
         passed: &mut Passed,
         cx: &mut Context<'_>,
     ) -> Admission {
         let settings = &cx.server.settings;
         let client = self.client(cx).peer;
         if !rules.networks.allows(client) && !rules.may_log_in_instead() {
-            return self.refuse(Refusal::Network, Answer::Error(Status::FORBIDDEN), cx);
+            return self.refuse(Refusal::Network, site, Answer::Error(Status::FORBIDDEN), cx);
         }
+        let group = site.limit_group;
         if let Some(limit) = &rules.limit
             && passed.counts((group, *limit))
             && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
         {
             cx.tally.counts.add(Count::Limited, 1);
-            return self.refuse(Refusal::Limit, Answer::TooMany(seconds), cx);
+            return self.refuse(Refusal::Limit, site, Answer::TooMany(seconds), cx);
         }
         Admission::Admitted
     }
@@ -138,7 +139,7 @@ impl Asker<'_> {
     #[allow(clippy::result_large_err, reason = "a refusal does not travel far")]
     fn by_link(
         &self,
-        links: &Arc<dyn Links>,
+        (links, site): (&Arc<dyn Links>, &Site),
         passed: &mut Passed,
         cx: &Context<'_>,
     ) -> Result<(), Admission> {
@@ -160,19 +161,26 @@ impl Asker<'_> {
                     BadLink::Wrong => Refusal::WrongLink,
                     BadLink::Expired => Refusal::ExpiredLink,
                 };
-                Err(self.refuse(refusal, Answer::BadLink(bad), cx))
+                Err(self.refuse(refusal, site, Answer::BadLink(bad), cx))
             }
         }
     }
 
-    fn by_login(&self, users: &Arc<dyn Users>, passed: &Passed, cx: &mut Context<'_>) -> Admission {
+    fn by_login(
+        &self,
+        (users, site): (&Arc<dyn Users>, &Site),
+        passed: &Passed,
+        cx: &mut Context<'_>,
+    ) -> Admission {
         if passed.users.iter().any(|known| Arc::ptr_eq(known, users)) {
             return Admission::Admitted;
         }
         match self.login.filter(|(of, _)| Arc::ptr_eq(of, users)) {
             Some((_, Ok(true))) => Admission::Admitted,
-            Some((_, Ok(false))) => self.refuse(Refusal::WrongLogin, Answer::Unauthorized, cx),
-            Some((_, Err(failure))) => self.refuse(Refusal::LoginsBusy, Answer::Error(failure.status()), cx),
+            Some((_, Ok(false))) => self.refuse(Refusal::WrongLogin, site, Answer::Unauthorized, cx),
+            Some((_, Err(failure))) => {
+                self.refuse(Refusal::LoginsBusy, site, Answer::Error(failure.status()), cx)
+            }
             None => match Credentials::of(self.head.fields) {
                 // Browsers ask without a password first.
                 None => Admission::Refused(Answer::Unauthorized),
@@ -189,8 +197,10 @@ impl Asker<'_> {
         cx.server.settings.trusted_proxies.client(self.transport, self.head.fields)
     }
 
-    fn refuse(&self, refusal: Refusal, answer: Answer, cx: &Context<'_>) -> Admission {
-        cx.server.refusals.note(refusal, self.head.target.raw_path(), cx.now.ms());
+    fn refuse(&self, refusal: Refusal, site: &Site, answer: Answer, cx: &Context<'_>) -> Admission {
+        let credentials = matches!(refusal, Refusal::WrongLogin).then(|| Credentials::of(self.head.fields));
+        let user = credentials.as_ref().and_then(|credentials| Some(credentials.as_ref()?.user()));
+        cx.note_refusal(refusal, (self.head, self.transport), site, user);
         Admission::Refused(answer)
     }
 }

@@ -19,6 +19,7 @@ use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
 use crate::clients::link::BadLink;
 use crate::connection::context::Context;
+use crate::connection::transport::TransportInfo;
 use crate::file::background_work::BackgroundWork;
 use crate::file::compression::Compression;
 use crate::file::digest::{self, Digest};
@@ -151,7 +152,7 @@ impl Answering {
 // What comes back is the next step, not an error that travels far.
 #[allow(clippy::result_large_err)]
 pub(crate) fn find(
-    head: &RequestHead<'_>,
+    (head, transport): (&RequestHead<'_>, &TransportInfo),
     (host, site): (&Arc<Site>, &Arc<Site>),
     asked: Asked<'_>,
     lookup: Option<&FileLookup>,
@@ -161,7 +162,7 @@ pub(crate) fn find(
     let mut age_s = None;
     let accepts = OnceCell::new();
     let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
-    let path = looked_for(head, site, asked, body_waits, cx)?;
+    let path = looked_for((head, transport), site, asked, body_waits, cx)?;
     let of_digested = || digested((host, site), path).map_or(0, |(_, place)| place.generation.get());
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get(), of_digested));
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
@@ -278,13 +279,13 @@ fn file_of_digest(
 #[inline]
 #[allow(clippy::result_large_err)]
 fn looked_for<'a>(
-    head: &RequestHead<'_>,
+    (head, transport): (&RequestHead<'_>, &TransportInfo),
     site: &Site,
     asked: Asked<'a>,
     body_waits: bool,
     cx: &Context<'_>,
 ) -> Result<&'a [u8], Next> {
-    let note = |refusal| cx.server.refusals.note(refusal, head.target.raw_path(), cx.now.ms());
+    let note = |refusal| cx.note_refusal(refusal, (head, transport), site, None);
     Err(match asked {
         Asked::Refused(status) => {
             if status == Status::CONTENT_TOO_LARGE {

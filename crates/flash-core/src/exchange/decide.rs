@@ -119,12 +119,15 @@ impl<'s> Decision<'s> {
             answer = hand_off.answer(answer, cx);
         }
         let handed_on = hand_off.map(|hand_off| (hand_off.status, hand_off.template(&site.template)));
-        let responder = Responder::new(site, &cx.server.refusals, cx.now, sink);
+        let responder = Responder::new(site, cx.now, sink);
         let (head_only, handed_on) = (head.method == Method::Head, handed_on.as_ref());
         let wants_digest = site.settings.digests && digest::is_wanted(head.fields);
         let mut responder =
             Responder { head_only, is_private, reads_accept, wants_digest, age_s, handed_on, ..responder };
         let Response { status, head_bytes, rest } = responder.answer(head, answer);
+        if let Some(refusal) = responder.refused {
+            cx.note_refusal(refusal, (head, transport), site, None);
+        }
         cx.tally.responses += 1;
         let record = recording::record(head, (site, transport), (status, head_bytes), timing, cx);
         let record = record.by(|| terms.user_of(head));
@@ -162,7 +165,7 @@ pub(crate) fn refuse<S: ResponseSink>(
     cx: &mut Context<'_>,
 ) -> RecordBuilder {
     let site = cx.server.hosts.unnamed();
-    let response = Responder::new(site, &cx.server.refusals, cx.now, sink).error(reject.status);
+    let response = Responder::new(site, cx.now, sink).error(reject.status);
     cx.tally.responses += 1;
     let of = (cx.server.settings.log.then_some(peer), site.counted_as);
     RecordBuilder::of_refusal(of, reject, bytes, response.head_bytes, cx.now)
@@ -269,15 +272,21 @@ impl<'s> Phases<'_, 's> {
     ) -> Result<Next, Stop<'s>> {
         self.access(file, cx)?;
         let Asker { head, asked, .. } = self.asker;
-        let (next, is_fallback) =
-            match answer::find(head, (self.host, self.own), asked, lookup, body_waits, cx) {
-                Err(next) => (next, false),
-                Ok(answering) => {
-                    let answering = self.answer_access(answering, cx)?;
-                    let is_fallback = answering.is_fallback();
-                    (answer::finish(answering, head, (self.host, self.own), asked, cx), is_fallback)
-                }
-            };
+        let (next, is_fallback) = match answer::find(
+            (head, self.asker.transport),
+            (self.host, self.own),
+            asked,
+            lookup,
+            body_waits,
+            cx,
+        ) {
+            Err(next) => (next, false),
+            Ok(answering) => {
+                let answering = self.answer_access(answering, cx)?;
+                let is_fallback = answering.is_fallback();
+                (answer::finish(answering, head, (self.host, self.own), asked, cx), is_fallback)
+            }
+        };
         self.terms.reads_accept = answer::reads_accept(&next, is_fallback, head, self.own);
         Ok(next)
     }
@@ -398,7 +407,7 @@ impl<'s> Phases<'_, 's> {
         let may_be_program = site.routes.as_ref().is_some_and(|routes| routes.of(path).is_some());
         let is_file = || answering.entry().is_some_and(|entry| entry.variants().is_some());
         if is_program != may_be_program && (is_program || is_file()) {
-            cx.server.refusals.note(Refusal::Program, self.asker.head.target.raw_path(), cx.now.ms());
+            cx.note_refusal(Refusal::Program, (self.asker.head, self.asker.transport), site, None);
             return Err((Answer::Error(Status::FORBIDDEN).into(), site));
         }
         Ok(())
@@ -461,7 +470,7 @@ impl<'s> Phases<'_, 's> {
             }
         }
         if matches!(head.body, Body::Length(bytes) if bytes > settings.body_bytes_max) {
-            cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
+            cx.note_refusal(Refusal::BodyTooLarge, (head, transport), site, None);
             return Some(Answer::Error(Status::CONTENT_TOO_LARGE));
         }
         settings.deny.cover(path).then_some(Answer::Error(Status::NOT_FOUND))

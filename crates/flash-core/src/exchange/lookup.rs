@@ -130,6 +130,8 @@ impl FileLookup {
             Done::Unchecked { known, failure } => {
                 let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
                 match failure {
+                    // What is known was found in a root that is no more.
+                    Failure::RootGone => Lookup::Failed(failure),
                     _ if is_young => Lookup::Found(known),
                     Failure::DeviceDown | Failure::Broken => Lookup::Stale(known),
                     Failure::Overloaded

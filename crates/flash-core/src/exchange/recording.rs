@@ -19,7 +19,8 @@ pub(crate) fn record(
 ) -> RecordBuilder {
     let settings = &cx.server.settings;
     let is_slow = cx.now.us.saturating_sub(timing.started_us) >= SLOW_US;
-    let origin = (settings.log || is_slow).then(|| {
+    let is_noted = if settings.log { site.settings.is_logged } else { is_slow };
+    let origin = is_noted.then(|| {
         let (id, client) = (timing.id, settings.trusted_proxies.client(transport, head.fields));
         Origin {
             peer: client.peer,

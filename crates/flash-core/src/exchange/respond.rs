@@ -24,7 +24,7 @@ use crate::file::header::{HeaderBlock, HeaderTemplate};
 use crate::file::{Content, File};
 use crate::listing::{Listing, Order};
 use crate::path::SitePath;
-use crate::record::refusal::{Refusal, RefusalLog};
+use crate::record::refusal::Refusal;
 use crate::site::hosts;
 use crate::site::redirect;
 use crate::site::{INLINE_BYTES_MAX, Site};
@@ -35,7 +35,8 @@ const NO_STORE: (&[u8], &[u8]) = (b"Cache-Control", b"no-store");
 /// What a response is written with.
 pub(crate) struct Responder<'a, S> {
     pub(crate) site: &'a Site,
-    pub(crate) refusals: &'a RefusalLog,
+    /// Why the request is refused, for the error log.
+    pub(crate) refused: Option<Refusal>,
     pub(crate) now: &'a Now,
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
@@ -62,12 +63,12 @@ pub(crate) struct Response {
 
 impl<'a, S: ResponseSink> Responder<'a, S> {
     /// For a response about nothing that is there.
-    pub(crate) fn new(site: &'a Site, refusals: &'a RefusalLog, now: &'a Now, sink: &'a mut S) -> Self {
+    pub(crate) fn new(site: &'a Site, now: &'a Now, sink: &'a mut S) -> Self {
         let (head_only, is_private, reads_accept, wants_digest) = (false, false, false, false);
         let (handed_on, age_s) = (None, None);
         Self {
             site,
-            refusals,
+            refused: None,
             now,
             sink,
             head_only,
@@ -87,15 +88,15 @@ impl<'a, S: ResponseSink> Responder<'a, S> {
                 let coding = Accepts::of(head.accept_encoding).choose(self.site.settings.compress_listings);
                 self.listing(Order::of_query(head.target.query(), coding), None)
             }
-            entry::Resource::Folder => self.forbidden(head, Refusal::FolderWithoutIndex),
-            entry::Resource::Script(_) => self.forbidden(head, Refusal::Program),
-            entry::Resource::Forbidden(refusal) => self.forbidden(head, *refusal),
+            entry::Resource::Folder => self.forbidden(Refusal::FolderWithoutIndex),
+            entry::Resource::Script(_) => self.forbidden(Refusal::Program),
+            entry::Resource::Forbidden(refusal) => self.forbidden(*refusal),
             entry::Resource::Missing => self.error(Status::NOT_FOUND),
         }
     }
 
-    fn forbidden(&mut self, head: &RequestHead<'_>, refusal: Refusal) -> Response {
-        self.refusals.note(refusal, head.target.raw_path(), self.now.ms());
+    fn forbidden(&mut self, refusal: Refusal) -> Response {
+        self.refused = Some(refusal);
         self.error(Status::FORBIDDEN)
     }
 

@@ -178,7 +178,7 @@ fn go_on(running: &mut Running, cx: &mut Context<'_>) {
         other => panic!("{other:?}"),
     };
     let head_only = exchange.head_only;
-    let responder = Responder::new(&site, &cx.server.refusals, cx.now, stream);
+    let responder = Responder::new(&site, cx.now, stream);
     let mut responder = Responder { head_only, age_s, ..responder };
     match responder.answer(&head, answer).rest {
         Some(body) => exchange.state = ExchangeState::Body(body),
@@ -307,10 +307,9 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
-        let (site, refusals, now) = (world.server.hosts.unnamed(), &world.server.refusals, &world.now);
+        let (site, now) = (world.server.hosts.unnamed(), &world.now);
         let mut writer = Writer {
             site,
-            refusals,
             now,
             limits: &flash_cgi::response::Limits::default(),
             sink: stream,

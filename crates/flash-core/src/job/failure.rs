@@ -17,6 +17,8 @@ pub enum Failure {
     Broken,
     /// The file has vanished since its folder was read. Answered with 404.
     NotFound,
+    /// The folder of the site is gone, or may not be opened. Answered with 503, because search engines forget what is 404.
+    RootGone,
     /// The folder for temporary files has no space left. Answered with 507.
     Full,
 }
@@ -24,7 +26,7 @@ pub enum Failure {
 impl Failure {
     pub fn status(self) -> Status {
         match self {
-            Self::Overloaded | Self::OverBudget | Self::TimedOut | Self::DeviceDown => {
+            Self::Overloaded | Self::OverBudget | Self::TimedOut | Self::DeviceDown | Self::RootGone => {
                 Status::SERVICE_UNAVAILABLE
             }
             Self::Broken => Status::INTERNAL_SERVER_ERROR,

@@ -19,6 +19,7 @@ mod state;
 mod upstream;
 
 use crate::clients::deadline::Waiting;
+use crate::clients::linger::Linger;
 use crate::connection::context::{Context, Drain};
 use crate::connection::want::{Direction, Want};
 use crate::exchange::ExchangeState;
@@ -31,9 +32,6 @@ use crate::record::counters::Count;
 use self::framing::Sink;
 pub(crate) use self::state::Http1;
 use self::state::{Current, Phase, Why};
-
-/// How much a lingering client may still send.
-const LINGER_BYTES_MAX: usize = 1 << 20;
 
 impl Http1 {
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Want {
@@ -91,7 +89,7 @@ impl Http1 {
             }
             Phase::Closing { linger } if *linger || self.deadline.may_have_to_flush() => {
                 let why = if *linger { Why::Unread } else { Why::Unflushed };
-                self.phase = Phase::Lingering { bytes_left: LINGER_BYTES_MAX, why };
+                self.phase = Phase::Lingering { linger: Linger::begin(cx.now.ms()), why };
                 return Want::ShutdownWrite;
             }
             Phase::Detached => return Want::Detach,

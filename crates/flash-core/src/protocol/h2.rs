@@ -20,6 +20,7 @@ mod upstream;
 use flash_h2::ErrorCode;
 
 use crate::clients::deadline::Waiting;
+use crate::clients::linger::Linger;
 use crate::connection::context::Context;
 use crate::connection::want::{Interest, Want};
 use crate::exchange::body::Piece;
@@ -28,7 +29,7 @@ use crate::exchange::{Exchange, ExchangeState};
 use crate::job::{Done, Job, Load, Outcome};
 
 pub(crate) use self::state::Http2;
-use self::state::{Draining, LINGER_BYTES_MAX, Phase};
+use self::state::{Draining, Phase};
 
 /// Streams whose bodies may have a window of a file in memory at a time.
 const WINDOWS_MAX: usize = 4;
@@ -38,7 +39,7 @@ impl Http2 {
         match self.phase {
             Phase::Open => self.drain(cx),
             Phase::Closing => {}
-            Phase::Lingering { .. } => {
+            Phase::Lingering(_) => {
                 self.wait(Waiting::Linger, cx);
                 return Want::Receive;
             }
@@ -216,7 +217,7 @@ impl Http2 {
             return Want::WaitIo(Interest { client_out: true, ..Interest::default() });
         }
         self.give_back_output(cx);
-        self.phase = Phase::Lingering { bytes_left: LINGER_BYTES_MAX };
+        self.phase = Phase::Lingering(Linger::begin(cx.now.ms()));
         Want::ShutdownWrite
     }
 
@@ -247,7 +248,7 @@ impl Http2 {
     }
 
     pub(crate) fn received_end(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.phase, Phase::Closing | Phase::Lingering { .. }) || !self.is_exchanging() {
+        if matches!(self.phase, Phase::Closing | Phase::Lingering(_)) || !self.is_exchanging() {
             self.phase = Phase::Closed;
             return;
         }

@@ -228,6 +228,9 @@ counters! {
     Failed { name: "failed", metric: "flash_program_failures", section: Programs,
         help: "Processes that could not be started or ended with an error, or connections that could not be made.",
         alert: "any" }
+    Unreachable { name: "unreachable", metric: "flash_program_unreachable", kind: Kind::Gauge, section: Programs,
+        help: "Servers or applications of the route that the last attempt could not reach or start.",
+        alert: "any" }
     Refused { name: "refused", metric: "flash_program_refusals", section: Programs,
         help: "Requests that were refused, because too many waited or the program had just failed.",
         alert: "any" }

@@ -1,8 +1,5 @@
 //! Why requests are refused, for the error log. The client is not told: its page says the status alone.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -45,7 +42,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::LinkOutside,
         Self::NotTheUsers,
         Self::Permission,
@@ -71,7 +68,7 @@ impl Refusal {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    fn reason(self) -> &'static str {
+    pub(super) fn reason(self) -> &'static str {
         match self {
             Self::LinkOutside => {
                 "403: a symbolic link leads out of the folder that is served; --follow-links anywhere allows it"
@@ -104,92 +101,5 @@ impl Refusal {
                 "closed: the listener requires a header of the PROXY protocol, and --trusted-proxies does not name this peer"
             }
         }
-    }
-}
-
-/// Writes a line for a refusal, once a minute for each reason.
-pub struct RefusalLog {
-    log: Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>,
-    reasons: [Reason; Refusal::ALL.len()],
-}
-
-#[derive(Default)]
-struct Reason {
-    /// When the next line may be written, in the server's milliseconds.
-    next_ms: AtomicU64,
-    /// How many refusals got no line since the last one.
-    unsaid: AtomicU64,
-}
-
-const EVERY_MS: u64 = 60_000;
-
-impl RefusalLog {
-    pub fn new(log: impl Fn(fmt::Arguments<'_>) + Send + Sync + 'static) -> Self {
-        Self { log: Box::new(log), reasons: Default::default() }
-    }
-
-    /// Notes that a request for this path was refused.
-    pub(crate) fn note(&self, refusal: Refusal, path: &[u8], now_ms: u64) {
-        let Reason { next_ms, unsaid } = &self.reasons[refusal as usize];
-        let next = next_ms.load(Ordering::Relaxed);
-        let is_due = now_ms >= next;
-        if !is_due
-            || next_ms
-                .compare_exchange(next, now_ms + EVERY_MS, Ordering::Relaxed, Ordering::Relaxed)
-                .is_err()
-        {
-            unsaid.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let reason = refusal.reason();
-        let path = path.escape_ascii();
-        match unsaid.swap(0, Ordering::Relaxed) {
-            0 => (self.log)(format_args!("{path}: {reason}")),
-            more => (self.log)(format_args!("{path}: {reason} ({more} more of these since the last line)")),
-        }
-    }
-}
-
-impl Default for RefusalLog {
-    fn default() -> Self {
-        Self::new(|_| ())
-    }
-}
-
-impl fmt::Debug for RefusalLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RefusalLog").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    #[test]
-    fn each_reason_gets_a_line_a_minute() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let written = Arc::clone(&lines);
-        let log = RefusalLog::new(move |line| written.lock().unwrap().push(line.to_string()));
-        for (refusal, target, ms) in [
-            (Refusal::Permission, "/a", 0),
-            (Refusal::Permission, "/b", 10),
-            (Refusal::BodyTooLarge, "/c", 20),
-            (Refusal::Permission, "/d", 59_999),
-            (Refusal::Permission, "/e", 60_000),
-        ] {
-            log.note(refusal, target.as_bytes(), ms);
-        }
-        let permission = Refusal::Permission.reason();
-        assert_eq!(
-            *lines.lock().unwrap(),
-            [
-                format!("/a: {permission}"),
-                format!("/c: {}", Refusal::BodyTooLarge.reason()),
-                format!("/e: {permission} (2 more of these since the last line)"),
-            ]
-        );
     }
 }

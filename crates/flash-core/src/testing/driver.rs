@@ -17,7 +17,7 @@ use crate::connection::want::{Direction, Interest, Want};
 use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::record::Peer;
-use crate::record::refusal::RefusalLog;
+use crate::record::refusal_log::RefusalLog;
 use crate::server::{Server, Settings};
 use crate::site::hosts::Hosts;
 use crate::site::routes::Routes;

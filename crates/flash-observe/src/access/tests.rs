@@ -120,7 +120,7 @@ fn rotation_by_rename_and_reopen() {
     wait_until("the first line is written", || fs::metadata(&path).unwrap().len() > 0);
     fs::rename(&path, &rotated).unwrap();
     log.write(&[record(2)]);
-    log.reopen();
+    log.reopen(Box::new(|_| ()));
     wait_until("the path exists again", || path.exists());
     log.write(&[record(3)]);
     assert_eq!(log.close(), Closed::Flushed);
@@ -139,7 +139,7 @@ fn a_failed_reopen_is_said_and_the_old_file_stays() {
     let (log, errors) = open(&folder, &path);
     let moved = folder.path().join("moved");
     fs::rename(&inner, &moved).unwrap();
-    log.reopen();
+    log.reopen(Box::new(|_| ()));
     log.write(&[record(1)]);
     assert_eq!(log.close(), Closed::Flushed);
     assert_eq!(fs::read_to_string(moved.join("access.log")).unwrap().lines().count(), 1);

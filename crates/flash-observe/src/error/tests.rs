@@ -99,7 +99,7 @@ fn a_failed_reopen_is_said_by_the_log_itself() {
     fs::create_dir(&logs).unwrap();
     let log = ErrorLog::open(Destination::Path(logs.join("error.log")), Limits::default()).unwrap();
     fs::rename(&logs, &moved).unwrap();
-    log.reopen();
+    log.reopen(Box::new(|_| ()));
     assert_eq!(log.close(), Closed::Flushed);
     let text = fs::read_to_string(moved.join("error.log")).unwrap();
     assert!(text.contains("flash: error log: cannot reopen ") && text.contains("stays in use\n"), "{text}");

@@ -44,6 +44,23 @@ fn combined_is_apaches() {
 }
 
 #[test]
+fn vhost_combined_begins_with_the_host_and_its_port() {
+    for (host, scheme, begins) in [
+        (&b"www.example.org"[..], "http", "www.example.org:80 192.0.2.7 - - ["),
+        (b"www.example.org", "https", "www.example.org:443 192.0.2.7 - - ["),
+        (b"www.example.org:8080", "http", "www.example.org:8080 192.0.2.7 - - ["),
+        (b"[2001:db8::1]:81", "http", "[2001:db8::1]:81 192.0.2.7 - - ["),
+        (b"[2001:db8::1]", "https", "[2001:db8::1]:443 192.0.2.7 - - ["),
+        (b"", "", "-:80 192.0.2.7 - - ["),
+    ] {
+        let record = Record { host: host.into(), scheme, ..record() };
+        let got = line(&Format::VhostCombined, &record);
+        let rest = got.strip_prefix(begins).unwrap_or_else(|| panic!("{got}"));
+        assert!(line(&Format::Combined, &record).ends_with(rest), "{got}");
+    }
+}
+
+#[test]
 fn combined_says_nothing_with_a_dash() {
     let none: Box<[u8]> = Box::new([]);
     let record = Record {

@@ -39,7 +39,7 @@ pub(super) fn apache_text(text: &[u8], line: &mut Vec<u8>) {
 }
 
 /// The inside of a JSON string (RFC 8259 §7). What is not printable is escaped beyond ASCII too, since a terminal might obey it. Bytes that are not UTF-8, which JSON cannot hold, become the text `\xhh`.
-pub(super) fn json_text(text: &[u8], line: &mut Vec<u8>) {
+pub(crate) fn json_text(text: &[u8], line: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         let unusual = |c: char| !is_printable(c) || matches!(c, '"' | '\\');
         let mut rest = chunk.valid();

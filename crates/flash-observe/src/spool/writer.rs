@@ -10,20 +10,20 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::{Phase, Shared, SpoolState};
-use crate::error::line;
+use super::{OnReopened, Phase, Shared, SpoolState, Trouble};
+use crate::error_line::{LineStyle, line};
 use crate::log_sink::{LogSink, count_lines};
 
 /// What is to be done once a batch is written.
 struct Work {
-    reopen: bool,
+    reopen: Vec<OnReopened>,
     next_sink: Option<(Vec<u8>, LogSink)>,
 }
 
 impl SpoolState {
     /// Whether another file is to be written to.
     fn turns(&self) -> bool {
-        self.reopen || self.next_sink.is_some()
+        !self.reopen.is_empty() || self.next_sink.is_some()
     }
 }
 
@@ -38,8 +38,9 @@ impl Shared {
             }
             self.write(&mut sink, &batch);
             batch.clear();
-            if reopen {
-                self.reopen(&mut sink);
+            if !reopen.is_empty() {
+                let result = self.reopen(&mut sink);
+                reopen.into_iter().for_each(|done| done(result.clone()));
             }
             if self.closed_now() {
                 return;
@@ -52,7 +53,7 @@ impl Shared {
         let written = sink.write(lines);
         self.in_flight.store(0, Ordering::Relaxed);
         if let Err(error) = written {
-            if let Some(report) = &self.report {
+            if let Trouble::Told(report) = &self.trouble {
                 let (to, why) = (sink.destination(), error.why);
                 let what = format_args!("{}: cannot write to {to}: {why}", self.name);
                 self.write_trouble.log(what, report);
@@ -67,7 +68,9 @@ impl Shared {
         let mut state = self.lock();
         while state.phase == Phase::Open && !state.turns() && state.pending.is_empty() {
             // Drops that were not said because they came soon after others are said when their time comes.
-            let said_at = state.dropped_said_at.filter(|_| self.report.is_some() && state.dropped_unsaid > 0);
+            let said_at = state
+                .dropped_said_at
+                .filter(|_| matches!(self.trouble, Trouble::Told(_)) && state.dropped_unsaid > 0);
             let due = said_at.map(|at| at + self.limits.repeat_every);
             self.park(&mut state, due);
             if due.is_some_and(|due| Instant::now() >= due) {
@@ -84,10 +87,12 @@ impl Shared {
             self.park(&mut state, Some(until));
         }
         self.take_pending(&mut state, batch);
-        if self.report.is_none() && state.dropped_unsaid > 0 {
+        if let Trouble::InOwnLines(style) = &self.trouble
+            && state.dropped_unsaid > 0
+        {
             let lines = mem::take(&mut state.dropped_unsaid);
-            writeln!(batch, "flash: {}: dropped {lines} {}", self.name, self.lines_name)
-                .expect("writing to a Vec cannot fail");
+            let what = format_args!("{}: dropped {lines} {}", self.name, self.lines_name);
+            batch.extend_from_slice(line(style, what).as_bytes());
         }
         Work { reopen: mem::take(&mut state.reopen), next_sink: state.next_sink.take() }
     }
@@ -101,18 +106,20 @@ impl Shared {
         self.take_posted(state);
     }
 
-    fn reopen(&self, sink: &mut LogSink) {
-        let Err(why) = sink.reopen() else { return };
+    fn reopen(&self, sink: &mut LogSink) -> Result<(), String> {
+        let Err(why) = sink.reopen() else { return Ok(()) };
         let (name, path) = (self.name, sink.destination().to_string());
-        let what = format_args!("{name}: cannot reopen {path}: {why}; the old file stays in use");
-        match &self.report {
-            Some(report) => report(what),
+        let what = format!("{name}: cannot reopen {path}: {why}; the old file stays in use");
+        match &self.trouble {
+            Trouble::Told(report) => report(format_args!("{what}")),
             // The error log itself. Nobody looks into a file that was moved away, so standard error has the line too.
-            None => {
-                let _ = sink.write(line(true, what).as_bytes());
-                let _ = io::stderr().write_all(line(false, what).as_bytes());
+            Trouble::InOwnLines(style) => {
+                let _ = sink.write(line(style, format_args!("{what}")).as_bytes());
+                let _ =
+                    io::stderr().write_all(line(&LineStyle::default(), format_args!("{what}")).as_bytes());
             }
         }
+        Err(what)
     }
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.

@@ -44,7 +44,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 46] = [
+const IN_PLACES: [&str; 47] = [
     ROOT,
     "list",
     "list-header",
@@ -82,6 +82,7 @@ const IN_PLACES: [&str; 46] = [
     "gone",
     "methods",
     "no-header",
+    "no-access-log",
     "request-id",
     "charset",
     "strip-prefix",
@@ -94,10 +95,11 @@ const IN_PLACES: [&str; 46] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 22] = [
+const NOT_OF_FILES: [&str; 23] = [
     "files",
     "internal",
     "compress-programs",
+    "no-access-log",
     "request-id",
     "list",
     "spa",

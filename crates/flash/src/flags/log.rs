@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use flash_core::record::trace;
-use flash_observe::{Destination, Field, Format, LogDaemon, Severity};
+use flash_observe::{Destination, ErrorFormat, Field, Format, LogDaemon, Severity};
 
 /// The value of `--access-log`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,8 @@ impl From<TraceContext> for trace::TraceContext {
 pub(crate) enum LogFormat {
     /// Apache's combined format, which every log analyser reads
     Combined,
+    /// The same behind the host and its port, as Apache's vhost_combined
+    VhostCombined,
     /// One JSON object a line
     Json,
     /// Status, request, size and time, for a person
@@ -85,8 +87,27 @@ impl From<LogFormat> for Format {
     fn from(format: LogFormat) -> Format {
         match format {
             LogFormat::Combined => Format::Combined,
+            LogFormat::VhostCombined => Format::VhostCombined,
             LogFormat::Json => Format::json(),
             LogFormat::Short => Format::Short,
+        }
+    }
+}
+
+/// The value of `--error-log-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ErrorLogFormat {
+    /// For people, and for fail2ban
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl From<ErrorLogFormat> for ErrorFormat {
+    fn from(format: ErrorLogFormat) -> ErrorFormat {
+        match format {
+            ErrorLogFormat::Text => ErrorFormat::Text,
+            ErrorLogFormat::Json => ErrorFormat::Json,
         }
     }
 }

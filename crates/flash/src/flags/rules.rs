@@ -71,6 +71,10 @@ pub(crate) struct Rules {
     #[arg(long, help_heading = HEADING)]
     pub request_id: bool,
 
+    /// Write no line of the access log for requests here, such as those of health checks. The slowest requests leave them out, too
+    #[arg(long, help_heading = HEADING)]
+    pub no_access_log: bool,
+
     /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
     #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]
     pub no_header: Vec<String>,

@@ -23,8 +23,8 @@ use super::denial::Denial;
 use super::field::{CacheControl, FileType};
 use super::value::{Switch, count};
 use super::{
-    Acme, ErrorLogTo, Experiments, Field, Https, Listen, ListenAddress, LogField, LogFormat, LogTo, Programs,
-    Rules, Tls, TraceContext, duration, field, listen, name, size, usual_listen,
+    Acme, ErrorLogFormat, ErrorLogTo, Experiments, Field, Https, Listen, ListenAddress, LogField, LogFormat,
+    LogTo, Programs, Rules, Tls, TraceContext, duration, field, listen, name, size, usual_listen,
 };
 
 #[derive(Debug, Args)]
@@ -207,6 +207,10 @@ pub(crate) struct Serve {
         value_parser = OsStringValueParser::new().try_map(ErrorLogTo::parse), help_heading = LOGS)]
     pub error_log: Option<ErrorLogTo>,
 
+    /// The format of the error log (docs/logs.md)
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", help_heading = LOGS)]
+    pub error_log_format: ErrorLogFormat,
+
     /// Say at the start which system calls are missing here, and what that costs. Log every counter at the end, too
     /// (docs/counters.md)
     #[arg(long, help_heading = LOGS)]
@@ -317,6 +321,10 @@ pub(crate) struct Serve {
     /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits without limit
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
+
+    /// The same after an upgrade, in the server whose place was taken. 0 waits without limit
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse, help_heading = LIMITS)]
+    pub upgrade_drain: Duration,
 
     /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,7 +95,11 @@ impl Certificates {
             });
             let Some(endpoint) = endpoint else { continue };
             let certificates = endpoint.certificates();
-            next.remarks.extend(problems(&certificates, sites[number].1));
+            // Sites may share a certificate.
+            let problems = problems(&certificates, sites[number].1);
+            next.remarks.extend(
+                problems.into_iter().filter(|problem| !next.remarks.contains(problem)).collect::<Vec<_>>(),
+            );
             next.remarks.extend(certificates.iter().filter(|of| of.is_stand_in()).map(|of| {
                 let (hosts, authority) = (of.names().join(", "), &flags.acme.acme_directory);
                 let fault = of.fault().map(|fault| format!("; {fault}")).unwrap_or_default();
@@ -120,7 +124,7 @@ impl Certificates {
             return files(site, &mut self.local, &mut self.remarks);
         };
         if self.board.is_none() {
-            let why = "only a restart lets a server ask an authority that asked none at its start";
+            let why = "only `flash upgrade` or a restart lets a server ask an authority that asked none at its start";
             return Err(Failure::Run(why.into()));
         }
         Ok(vec![acme::files(server, hosts)])
@@ -485,11 +489,4 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
         },
     };
     Err(Failure::Usage(format!("{wrong} (see flash serve --help)")))
-}
-
-pub(super) fn say(remarks: &[String]) {
-    for remark in remarks {
-        // With standard error closed there is nobody who waits for this line.
-        let _ = writeln!(io::stderr(), "flash: {remark}");
-    }
 }

@@ -53,21 +53,21 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
         ("threads-max", shares::check_counts(flags)),
     ];
     let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
-    let of_sites = match Dir::new(&flags.dir) {
-        Ok(dir) => match access::successes() {
-            Ok(successes) => {
-                let runnable = Runnable::new();
-                let read = (open, None);
-                site_plan::all(flags, &dir.real_path, &successes, runnable, read).err().unwrap_or_default()
-            }
-            Err(failure) => vec![fault("auth", failure)],
-        },
+    let (dir, of_dir) = match Dir::new(&flags.dir) {
+        Ok(dir) => (dir.real_path, None),
         Err(error) => {
             let failure = cannot(format_args!("serve {}", flags.dir.display()), &error);
-            vec![fault("root", failure)]
+            (flags.dir.clone(), Some(fault("root", failure)))
         }
     };
-    unsupported::check(flags).chain(of_server).chain(of_sites).collect()
+    let of_sites = match access::successes() {
+        Ok(successes) => {
+            let read = (open, None);
+            site_plan::all(flags, &dir, &successes, Runnable::new(), read).err().unwrap_or_default()
+        }
+        Err(failure) => vec![fault("auth", failure)],
+    };
+    unsupported::check(flags).chain(of_server).chain(of_dir).chain(of_sites).collect()
 }
 
 fn fault(key: &'static str, failure: Failure) -> Fault {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts, SiteOpeners};
 use flash_core::cache::PathCache;
-use flash_core::record::refusal::RefusalLog;
+use flash_core::record::refusal_log::RefusalLog;
 use flash_core::server::Server;
 use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::upstream::Upstreams;
@@ -35,6 +35,7 @@ use super::response_budgets::ResponseBudgets;
 use super::site_plan::OfSites;
 use crate::failure::{Failure, cannot};
 use crate::flags;
+use crate::start_folder::absolute;
 
 pub(super) struct Configured {
     pub(super) plan: Plan,
@@ -154,6 +155,7 @@ impl Configurator for Configured {
         let Self { plan, dir, logs, privileges, .. } = self;
         let (limits, helper_kind) = (Limits::default(), privileges.helper_kind());
         let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
+        let error_log = error_log.with_format(plan.flags.error_log_format.into());
         let access_log = match logs.access(&helper_kind)? {
             Some(to) => Some(AccessLog::start(to, logs.format.clone(), limits, error_log.clone())?),
             None => None,
@@ -194,8 +196,13 @@ impl Configurator for Configured {
             hosts,
             paths,
             refusals: {
-                let error_log = error_log.clone();
-                RefusalLog::new(move |line| error_log.log(line)).into()
+                let (error_log, memory) = (error_log.clone(), Arc::clone(&self.metrics_memory));
+                // 0 stands for all that are not counted apart.
+                let name = move |site: u32| memory.names.name(site).filter(|_| site > 0);
+                RefusalLog::new(move |refused| {
+                    error_log.refused(refused, refused.site.and_then(&name).as_deref());
+                })
+                .into()
             },
         };
         let verbose = plan.flags.verbose;
@@ -227,6 +234,11 @@ impl Configurator for Configured {
         Ok(next)
     }
 
+    fn check(&self, file: &Path) -> Result<(), String> {
+        let is_own = self.plan.flags.config.as_deref().map(absolute).is_some_and(|own| own == file);
+        if is_own { self.read_again(&self.open_named()).map(drop) } else { Ok(()) }
+    }
+
     fn rehearse(&self) -> Result<(), String> {
         let Prepared { plan, dir, .. } = self.prepare_for_processes()?;
         let opened = dir.open().and_then(|root| plan.disk(0, &dir, root, 0));
@@ -244,7 +256,7 @@ impl Configurator for Configured {
     fn log(&self, lines: &str) {
         let log =
             self.logs.error(&HelperKind::Threads).and_then(|sink| ErrorLog::start(sink, Limits::default()));
-        if let Ok(log) = log {
+        if let Ok(log) = log.map(|log| log.with_format(self.plan.flags.error_log_format.into())) {
             lines.lines().filter(|line| !line.is_empty()).for_each(|line| log.log(format_args!("{line}")));
             log.close();
         }

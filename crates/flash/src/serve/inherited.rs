@@ -4,13 +4,14 @@
 //! the same with and without them.
 
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use flash_arch::Listener;
 use flash_os::activation;
 use flash_process::hot_paths::{self, HOT_PATHS};
-use flash_process::{HotPath, Predecessor, predecessor};
+use flash_process::{EarlierServer, EarlierServers, HotPath, Predecessor, predecessor};
 
 use crate::failure::Failure;
 use crate::flags::ListenAddress;
@@ -19,9 +20,18 @@ use crate::flags::ListenAddress;
 #[derive(Default)]
 pub(super) struct Inherited(Vec<Listener>);
 
+/// What a server to be replaced passes on besides sockets.
+#[derive(Default)]
+pub(super) struct Legacy {
+    /// What it is asked for most often.
+    pub(super) hot_paths: Vec<HotPath>,
+    /// It, and those whose place it and others have taken.
+    pub(super) earlier_servers: EarlierServers,
+}
+
 impl Inherited {
-    /// Takes the sockets from the environment. In an upgrade there is a server to be replaced, too, and what it is asked for most often.
-    pub(super) fn take() -> Result<(Self, Option<Predecessor>, Vec<HotPath>), Failure> {
+    /// Takes the sockets from the environment. In an upgrade there is a server to be replaced, too, and what else it passes on.
+    pub(super) fn take() -> Result<(Self, Option<Predecessor>, Legacy), Failure> {
         let cannot = |error: io::Error| Failure::Run(error.to_string());
         let mut passed = activation::take_sockets().map_err(cannot)?;
         let predecessor = match passed.iter().rev().map(|passed| &*passed.name).take(2).collect::<Vec<_>>()[..]
@@ -33,8 +43,7 @@ impl Inherited {
             _ => None,
         };
         let predecessor = predecessor.transpose().map_err(cannot)?;
-        let memory = passed.iter().position(|passed| predecessor.is_some() && passed.name == HOT_PATHS);
-        let hot_paths = memory.map(|at| hot_paths::read(&passed.remove(at).socket)).unwrap_or_default();
+        let legacy = if predecessor.is_some() { Legacy::take(&mut passed) } else { Legacy::default() };
         let listener = |passed: activation::Passed| {
             let listener = Listener::inherited(passed.socket).map_err(|error| {
                 let name = passed.name.escape_debug();
@@ -45,7 +54,7 @@ impl Inherited {
             Ok::<_, Failure>(if is_own { listener.taken_over() } else { listener })
         };
         let all = passed.into_iter().map(listener).collect::<Result<_, _>>()?;
-        Ok((Self(all), predecessor, hot_paths))
+        Ok((Self(all), predecessor, legacy))
     }
 
     /// The socket for this place, if there is one.
@@ -87,6 +96,21 @@ impl Inherited {
             "the inherited socket `{name}` listens at {place}, and no listen does: add `{place}` to listen, or take the socket out of \
              its unit"
         )))
+    }
+}
+
+impl Legacy {
+    /// Takes it out of what was passed on.
+    fn take(passed: &mut Vec<activation::Passed>) -> Self {
+        let (mut hot_paths, mut earlier) = (Vec::new(), Vec::new());
+        for activation::Passed { socket, name } in mem::take(passed) {
+            match EarlierServer::passed(&name, socket) {
+                Ok(server) => earlier.push(server),
+                Err(memory) if name == HOT_PATHS => hot_paths = hot_paths::read(&memory),
+                Err(socket) => passed.push(activation::Passed { socket, name }),
+            }
+        }
+        Self { hot_paths, earlier_servers: EarlierServers::new(earlier) }
     }
 }
 

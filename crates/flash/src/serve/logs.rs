@@ -174,7 +174,7 @@ fn access_log(flags: &flags::Serve, is_preview: bool) -> Result<(Option<Destinat
     let fields = flags.log_fields.iter().map(|field| field.0).collect::<Arc<[_]>>();
     let format = match flags.log_format {
         Some(LogFormat::Json) | None if !fields.is_empty() => Some(Format::Json(fields)),
-        Some(LogFormat::Combined | LogFormat::Short) if !fields.is_empty() => {
+        Some(LogFormat::Combined | LogFormat::VhostCombined | LogFormat::Short) if !fields.is_empty() => {
             return Err(Failure::Usage("--log-fields needs --log-format json".into()));
         }
         format => format.map(Format::from),

@@ -29,7 +29,7 @@ use super::site_plan::{self, SitePlans};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
-/// For `--drain 0`: a century.
+/// For `--drain 0` and `--upgrade-drain 0`: a century.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(super) struct Plan {
@@ -140,11 +140,12 @@ impl Plan {
             Arch::Mp { .. } => self.table.limit.saturating_sub(self.table.own).max(1),
             _ => self.connections,
         };
-        let drain = if self.flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { self.flags.drain };
+        let or_as_long = |time: Duration| if time.is_zero() { AS_LONG_AS_IT_TAKES } else { time };
+        let (drain, upgrade_drain) = (or_as_long(self.flags.drain), or_as_long(self.flags.upgrade_drain));
         let connections_max = room.min(self.flags.connections_max.unwrap_or(usize::MAX));
         // The other half is for those who have shown that they speak TLS.
         let handshakes_max = self.flags.handshakes_max.unwrap_or((connections_max / 2).max(1));
-        Limits { connections_max, handshakes_max, drain }
+        Limits { connections_max, handshakes_max, drain, upgrade_drain }
     }
 
     pub(super) fn settings(&self, log: bool) -> Settings {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flash_process::{Predecessor, ServiceManager};
 
-use super::certificates::{self, Certificates};
+use super::certificates::Certificates;
 use super::programs::Programs;
 
 pub(super) struct Ready {
@@ -21,7 +21,8 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    pub(super) fn tell(self) {
+    /// `log` takes the lines for an error log that is not on the terminal.
+    pub(super) fn tell(self, log: &dyn Fn(&str)) {
         let mut terminal = io::stderr();
         if let Some(Err(error)) = self.predecessor.map(|predecessor| predecessor.ready()) {
             // Nothing has begun here that has to end in order.
@@ -30,11 +31,11 @@ impl Ready {
         }
         self.manager.ready(format_args!("{}", self.line));
         // With standard error closed there is nobody who waits for these lines.
-        let _ = terminal.write_all(format!("flash: {}\n", self.line).as_bytes());
-        certificates::say(&self.certificates.remarks);
         let refusals = self.programs.iter().flat_map(|programs| programs.refusals());
-        for warning in self.warnings.into_iter().chain(refusals) {
-            let _ = writeln!(terminal, "flash: {warning}");
+        let remarks = self.certificates.remarks.iter().cloned();
+        for line in [self.line].into_iter().chain(remarks).chain(self.warnings).chain(refusals) {
+            let _ = terminal.write_all(format!("flash: {line}\n").as_bytes());
+            log(&line);
         }
     }
 }

@@ -304,6 +304,7 @@ impl<'s> Planner<'s> {
             own_missing_page: !pages.has_missing(),
             compress_programs: flags.compress_programs,
             request_id: flags.rules.request_id,
+            is_logged: !flags.rules.no_access_log,
             internal: flags.rules.internal,
             files: private_roots(flags),
         };

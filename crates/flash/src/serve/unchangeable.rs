@@ -41,6 +41,7 @@ settings! {
     "digest-store" = flags.digest_store,
     "zero-copy" = flags.zero_copy,
     "verbose" = flags.verbose,
+    "error-log-format" = flags.error_log_format,
     "connections-per-client" = flags.connections_per_client,
     "tls-renewal" = flags.tls_renewal,
     // The process that asks the authority keeps what it began with.
@@ -88,7 +89,9 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     let in_sandbox = has_processes && privileges::sandbox(present) != Sandbox::Off;
     let changed = |of: fn(&Serve) -> Settings, when: &'static str| {
         let settings = of(present).into_iter().zip(of(next)).filter(|(present, next)| present != next);
-        let why = move |key: &str| Failure::Run(format!("only a restart changes `{key}`{when}"));
+        // An upgrade keeps the user of the start.
+        let by = |key: &str| if key == "user" { "a restart" } else { "`flash upgrade` or a restart" };
+        let why = move |key: &str| Failure::Run(format!("only {} changes `{key}`{when}", by(key)));
         settings.map(move |((key, _), _)| Fault { key, site: None, failure: why(key) }).collect::<Vec<_>>()
     };
     let mut all = changed(of_server, "");

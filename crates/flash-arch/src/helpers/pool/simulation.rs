@@ -25,7 +25,7 @@ use crate::testing::{self, Random, each_seed};
 #[test]
 fn every_waiter_gets_one_result_and_the_breaker_opens_as_specified() {
     let folder = TempDir::new().unwrap();
-    let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
+    let limits = Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() };
     let shared = testing::shared(folder.path(), limits, DEADLINE_US / 1000);
     each_seed(1..40, |seed| Simulation::new(seed, &shared).run(2_000));
 }

@@ -43,7 +43,7 @@ impl Bench {
 
     fn with_deadline(helpers_max: usize, queue_max: usize, disk_deadline_ms: u64) -> Self {
         let folder = TempDir::new().unwrap();
-        let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 1, handshakes_max: 100, ..Limits::default() };
         let shared = testing::shared(folder.path(), limits, disk_deadline_ms);
         let limits = HelperLimits { helpers_max, queue_max };
         let pool =

@@ -119,7 +119,7 @@ impl Server {
     fn start(way: Way) -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("hot.txt"), "hot").unwrap();
-        let limits = Limits { connections_max: 100, handshakes_max: 100, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 100, handshakes_max: 100, ..Limits::default() };
         let upstreams = ScriptedUpstreams::default();
         let fates = Arc::clone(&upstreams.fates);
         let mut parts = testing::parts(folder.path(), 10_000);

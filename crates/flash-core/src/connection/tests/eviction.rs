@@ -44,6 +44,17 @@ fn a_client_is_idle_between_two_requests_and_unfinished_before_its_first_and_wit
 }
 
 #[test]
+fn a_client_that_goes_on_sending_after_its_answer_is_idle() {
+    let mut world = world();
+    let mut client = world.connect();
+    world.receive(&mut client, b"POST /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n");
+    let at_ms = world.now.ms();
+    assert_eq!(evictable(&world, &client), Some(Idle(at_ms)));
+    world.receive(&mut client, b"a part of the body");
+    assert!(matches!(evictable(&world, &client), Some(Idle(since)) if since > at_ms));
+}
+
+#[test]
 fn a_header_of_the_proxy_protocol_that_is_not_complete_is_unfinished() {
     let mut world = world();
     let mut client = world.connect();

@@ -7,7 +7,7 @@ use crate::clients::forwarded::{ForwardedField, TrustedProxies};
 use crate::clients::proxy_header::HEADER_BYTES_MAX;
 use crate::connection::transport::TransportInfo;
 use crate::record::Peer;
-use crate::record::refusal::RefusalLog;
+use crate::record::refusal_log::RefusalLog;
 
 const HEADER: &str = "PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\n";
 const PROXY: &str = "192.0.2.200:5000";
@@ -25,7 +25,8 @@ impl Proxied {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&lines);
         world.server.refusals =
-            RefusalLog::new(move |line| written.lock().unwrap().push(line.to_string())).into();
+            RefusalLog::new(move |refused| written.lock().unwrap().push(refused.text(None).to_string()))
+                .into();
         Self { world, lines }
     }
 
@@ -81,7 +82,9 @@ fn without_the_header_there_is_no_response() {
         let mut client = proxied.connect();
         assert_eq!(proxied.world.receive(&mut client, wrong.as_bytes()), Waits::Closed, "{wrong}");
         assert_eq!((&client.got[..], proxied.peers().len()), (&b""[..], 0));
-        assert!(proxied.said()[0].starts_with("192.0.2.200: closed: the connection did not begin with"));
+        assert!(
+            proxied.said()[0].starts_with("client 192.0.2.200: closed: the connection did not begin with")
+        );
     }
 }
 

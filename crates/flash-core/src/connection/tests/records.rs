@@ -198,6 +198,21 @@ fn without_a_log_there_are_no_records() {
     assert_eq!(statuses, [200, 200, 400], "metrics count them all the same");
 }
 
+/// Nor has one that is slow, which the log would have otherwise.
+#[test]
+fn a_site_without_lines_in_the_log_has_no_records() {
+    let mut world = World { jobs: Jobs::Later, ..world() };
+    world.rules().is_logged = false;
+    let mut client = world.connect();
+    world.receive(&mut client, get("/small.txt").as_bytes());
+    world.now.advance(world.now.us + 5_000);
+    let (id, job) = client.pending.take().expect("a job is pending");
+    let done = world.disk.help(&job);
+    world.finish(&mut client, id, done);
+    assert_eq!(log(&world), []);
+    assert_eq!(world.tally.ended.len(), 1, "metrics count it all the same");
+}
+
 #[test]
 fn without_a_log_slow_requests_have_records() {
     for (ms, expected) in [(0, 0), (1, 1)] {

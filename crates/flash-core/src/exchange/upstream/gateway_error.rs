@@ -33,7 +33,7 @@ impl GatewayError {
                 Some("cannot have its request's body: the folder for temporary files takes too long")
             }
             Failure::Full => Some("cannot have its request's body: the folder for temporary files is full"),
-            Failure::Broken | Failure::NotFound => {
+            Failure::Broken | Failure::NotFound | Failure::RootGone => {
                 Some("cannot have its request's body: the folder for temporary files fails")
             }
         };

@@ -117,10 +117,6 @@ impl Request {
         parsed.expect("the head was parsed when it came")
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
     /// Its program has done something wrong.
     pub(crate) fn complain(&self, reason: &'static str, cx: &mut Context<'_>) {
         cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });

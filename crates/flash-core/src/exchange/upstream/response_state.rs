@@ -16,7 +16,6 @@ use crate::exchange::hand_off::{self, HandOff};
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
 use crate::file::header;
-use crate::record::refusal::RefusalLog;
 use crate::record::request_id;
 use crate::server::Server;
 use crate::site::Site;
@@ -24,7 +23,6 @@ use crate::site::Site;
 /// What a response is written with.
 pub(crate) struct Writer<'a, S> {
     pub(crate) site: &'a Site,
-    pub(crate) refusals: &'a RefusalLog,
     pub(crate) now: &'a Now,
     pub(crate) limits: &'a Limits,
     pub(crate) sink: &'a mut S,
@@ -51,10 +49,10 @@ impl<'a, S> Writer<'a, S> {
         sink: &'a mut S,
         cx: &Context<'c>,
     ) -> Self {
-        let Server { settings, refusals, .. } = cx.server;
+        let Server { settings, .. } = cx.server;
         let (limits, accepts, upgrades) = (&settings.program_head, request.accepts, request.upgrades);
         let (now, head, rate, persists) = (cx.now, None, None, None);
-        Self { site, refusals, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
+        Self { site, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
     }
 }
 
@@ -432,8 +430,8 @@ impl<S: ResponseSink> Writer<'_, S> {
 
     /// RFC 3875 §6.2.3: Flash writes the document.
     fn page(&mut self, head: &response::Head<'_>) {
-        let (site, refusals, now, head_only) = (self.site, self.refusals, self.now, self.head_only);
-        let mut responder = Responder { head_only, ..Responder::new(site, refusals, now, self.sink) };
+        let (site, now, head_only) = (self.site, self.now, self.head_only);
+        let mut responder = Responder { head_only, ..Responder::new(site, now, self.sink) };
         // The page has a type of its own.
         let is_sent = |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type") && lets_pass(site, name);
         let fields = head.fields().filter(|(name, _)| is_sent(name));

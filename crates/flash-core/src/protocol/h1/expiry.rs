@@ -4,7 +4,7 @@ use flash_http::head::Reject;
 use flash_http::status::Status;
 
 use super::persistence::Persistence;
-use super::state::{Http1, Phase, Why};
+use super::state::{Http1, Phase};
 use crate::clients::deadline::{Expired, Waiting};
 use crate::connection::context::Context;
 use crate::connection::evictable::Evictable;
@@ -39,13 +39,14 @@ impl Http1 {
         unacknowledged: impl FnOnce() -> u64,
     ) -> Option<Evictable> {
         let is_reading = matches!(self.phase, Phase::ReadRequest) && self.output.is_none();
-        let is_flushing = matches!(self.phase, Phase::Lingering { why: Why::Unflushed, .. });
+        // Its answer has been sent.
+        let is_lingering = matches!(self.phase, Phase::Lingering { .. });
         let silent_since_ms = || self.deadline.silent_since_ms(settings);
         match () {
             () if is_reading && self.deadline.is_for(Waiting::Head) => {
                 Some(Evictable::Unfinished(silent_since_ms()))
             }
-            () if self.is_idle() || is_flushing => Some(Evictable::Idle(silent_since_ms())),
+            () if self.is_idle() || is_lingering => Some(Evictable::Idle(silent_since_ms())),
             () => self.deadline.behind(now_ms, settings, unacknowledged),
         }
     }

@@ -33,9 +33,11 @@ impl Http1 {
             match body.read(piece, body_bytes_max, |data| upstream.put_body(data)) {
                 Ok(taken) => used += taken,
                 Err(reject) => {
-                    if reject.status == Status::CONTENT_TOO_LARGE {
-                        let name = upstream.request.name();
-                        cx.server.refusals.note(Refusal::BodyTooLarge, name.as_bytes(), cx.now.ms());
+                    if reject.status == Status::CONTENT_TOO_LARGE
+                        && let Some(upstream) = exchange.upstream()
+                    {
+                        let of = (&*upstream.request.parse(), &self.transport);
+                        cx.note_refusal(Refusal::BodyTooLarge, of, &exchange.site, None);
                     }
                     return self.give_up(GatewayError { status: reject.status, reason: None }, cx);
                 }

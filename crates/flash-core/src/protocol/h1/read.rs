@@ -43,9 +43,10 @@ impl Http1 {
                     self.resume(cx);
                 }
             }
-            Phase::Lingering { bytes_left, .. } => {
-                *bytes_left = bytes_left.saturating_sub(bytes.len());
-                if *bytes_left == 0 {
+            Phase::Lingering { linger, .. } => {
+                linger.dropped(bytes.len());
+                self.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                if linger.is_over(cx.now.ms()) {
                     self.phase = Phase::Closed;
                 }
             }
@@ -115,8 +116,7 @@ impl Http1 {
             Dropped::Refused(reject) => {
                 let head = body.take_head();
                 if reject.status == Status::CONTENT_TOO_LARGE {
-                    let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-                    cx.server.refusals.note(Refusal::BodyTooLarge, target, cx.now.ms());
+                    self.note_too_large(&head, cx);
                 }
                 self.refuse(reject, &head, cx);
             }
@@ -128,6 +128,14 @@ impl Http1 {
                     self.keep(&bytes[used..], cx);
                 }
             }
+        }
+    }
+
+    /// A body was too large, of the request with this head.
+    fn note_too_large(&self, head: &[u8], cx: &Context<'_>) {
+        if let Ok(Parsed::Complete { head, .. }) = head::parse(head, &head::Limits::NONE) {
+            let site = cx.server.hosts.find(head.host).unwrap_or_else(|| cx.server.hosts.unnamed());
+            cx.note_refusal(Refusal::BodyTooLarge, (&head, &self.transport), site, None);
         }
     }
 

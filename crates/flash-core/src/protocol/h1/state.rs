@@ -10,6 +10,7 @@ use super::framing::Framing;
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use crate::clients::deadline::{Deadline, Waiting};
+use crate::clients::linger::Linger;
 use crate::clients::pace::Pace;
 use crate::clock::Now;
 use crate::connection::context::Context;
@@ -62,7 +63,7 @@ pub(super) enum Phase {
     },
     /// RFC 9112 §9.6: if the server closed with bytes unread, the kernel would reset the connection, and drop the response.
     Lingering {
-        bytes_left: usize,
+        linger: Linger,
         why: Why,
     },
     Closed,

@@ -88,7 +88,8 @@ impl Http2 {
         }
         // A client is not late with what it may not send, or what is not read because it takes no responses.
         let may_send = self.input.is_empty() && !self.session.is_withholding();
-        let of_body = if may_send { Waiting::Body } else { Waiting::Nothing };
+        let (of_body, of_rest) =
+            if may_send { (Waiting::Body, Waiting::Linger) } else { (Waiting::Nothing, Waiting::Nothing) };
         for stream in self.session.streams_mut().iter_mut() {
             let is_stalled = stream.is_stalled();
             let has_ended = stream.has_ended();
@@ -106,7 +107,7 @@ impl Http2 {
                 {
                     of_body
                 }
-                None if state.is_sent => of_body,
+                None if state.is_sent => of_rest,
                 _ => Waiting::Nothing,
             };
             state.deadline.wait(waiting, now_ms, settings);
@@ -193,7 +194,7 @@ impl Http2 {
             (Waiting::Body, Some(ExchangeState::Upstream(_))) => {
                 self.give_up(id, GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
             }
-            (Waiting::Body, None) => self.reset(id, ErrorCode::NO_ERROR, cx),
+            (Waiting::Linger, None) => self.reset(id, ErrorCode::NO_ERROR, cx),
             (Waiting::Completion, _) => self.reset(id, ErrorCode::INTERNAL_ERROR, cx),
             _ => {}
         }

@@ -17,11 +17,15 @@ impl Http2 {
         let body = &mut state.body;
         let Some(exchange) = &mut state.exchange else { return };
         let body_bytes_max = exchange.terms.body_bytes_max;
-        let Some(upstream) = exchange.upstream_mut() else { return };
-        if body.length == RequestBodyLength::Unknown && body.received > body_bytes_max {
-            cx.server.refusals.note(Refusal::BodyTooLarge, upstream.request.name().as_bytes(), cx.now.ms());
+        if body.length == RequestBodyLength::Unknown
+            && body.received > body_bytes_max
+            && let Some(upstream) = exchange.upstream()
+        {
+            let of = (&*upstream.request.parse(), &self.transport);
+            cx.note_refusal(Refusal::BodyTooLarge, of, &exchange.site, None);
             return self.give_up(id, GatewayError { status: Status::CONTENT_TOO_LARGE, reason: None }, cx);
         }
+        let Some(upstream) = exchange.upstream_mut() else { return };
         if body.has_ended {
             upstream.body_arrived(body.waiting.len());
         }

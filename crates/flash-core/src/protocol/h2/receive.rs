@@ -21,9 +21,10 @@ impl Http2 {
                 self.input.extend_from_slice(bytes);
                 self.read_on(cx);
             }
-            Phase::Lingering { bytes_left } => {
-                *bytes_left = bytes_left.saturating_sub(bytes.len());
-                if *bytes_left == 0 {
+            Phase::Lingering(linger) => {
+                linger.dropped(bytes.len());
+                self.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                if linger.is_over(cx.now.ms()) {
                     self.phase = Phase::Closed;
                 }
             }
@@ -124,6 +125,10 @@ impl Http2 {
                 self.feed(id, cx);
             }
             _ => {
+                if let Some(linger) = &mut state.linger {
+                    linger.dropped(bytes.len());
+                    state.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                }
                 let is_over = state.is_sent && state.exchange.is_none();
                 self.session.consumed(id, bytes.len());
                 if is_over {

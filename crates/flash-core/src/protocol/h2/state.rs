@@ -9,6 +9,7 @@ use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
 
 use super::pieces::Pieces;
 use crate::clients::deadline::{Deadline, Waiting};
+use crate::clients::linger::Linger;
 use crate::clients::pace::Pace;
 use crate::clock::Now;
 use crate::connection::context::Context;
@@ -60,9 +61,7 @@ pub(super) enum Phase {
     /// The output holds the last bytes.
     Closing,
     /// The client may still be sending, see [`h1`](crate::protocol::h1).
-    Lingering {
-        bytes_left: usize,
-    },
+    Lingering(Linger),
     Closed,
     /// The client was too slow.
     CutOff,
@@ -104,6 +103,8 @@ pub(super) struct StreamState {
     pub(super) deadline: Deadline,
     /// How fast the client gets the response, if there is a limit.
     pub(super) pace: Option<Box<Pace>>,
+    /// The response is sent, and the rest of the request is dropped.
+    pub(super) linger: Option<Linger>,
 }
 
 /// A request's body, as far as it has arrived.
@@ -118,21 +119,10 @@ pub(super) struct RequestBody {
     pub(super) waiting: Vec<u8>,
 }
 
-/// How much of a request's body is dropped. A client that sends more is told to stop.
-const DROPPED_BYTES_MAX: u64 = 1 << 20;
-/// How much a lingering client may still send.
-pub(super) const LINGER_BYTES_MAX: usize = 1 << 20;
 /// RFC 9113 §6.5.2 recommends at least 100.
 const STREAMS_MAX: u32 = 128;
 /// Crumbs of cookies are fields too, until they are put together.
 const CRUMBS_PER_FIELD: usize = 4;
-
-impl RequestBody {
-    /// Whether the rest is so little that dropping it is better than a reset.
-    fn is_worth_dropping(&self) -> bool {
-        self.received + self.left.unwrap_or(0) <= DROPPED_BYTES_MAX
-    }
-}
 
 impl StreamState {
     pub(super) fn new(head: Box<[u8]>, body: RequestBody) -> Self {
@@ -146,6 +136,7 @@ impl StreamState {
             body,
             deadline: Deadline::default(),
             pace: None,
+            linger: None,
         }
     }
 
@@ -308,13 +299,13 @@ impl Http2 {
         }
     }
 
-    /// The response of a stream is complete. If its request is not, the stream stays until the client has sent the rest, which
-    /// is dropped. A client that sends too much is told to stop (RFC 9113 §8.1).
+    /// The response of a stream is complete. If its request is not, the stream and its window stay open for a while: a client may read
+    /// the response only after it has sent the rest, which is dropped. Then the client is told to stop (RFC 9113 §8.1).
     pub(super) fn finish(&mut self, id: u32, has_ended: bool, cx: &mut Context<'_>) {
         if !has_ended
             && !self.client.has_ended
             && let Some(stream) = self.session.streams_mut().get_mut(id)
-            && stream.user.body.is_worth_dropping()
+            && !stream.user.linger.get_or_insert_with(|| Linger::begin(cx.now.ms())).is_over(cx.now.ms())
         {
             let state = &mut stream.user;
             (state.is_sent, state.exchange) = (true, None);

@@ -88,7 +88,7 @@ impl Runnable {
 fn number<T: PartialEq>(all: &mut Vec<T>, one: T, is_fixed: bool, what: &str) -> Result<u16, Failure> {
     let known = all.iter().position(|known| *known == one);
     if known.is_none() && is_fixed {
-        return Err(Failure::Run(format!("only a restart lets the server run {what}")));
+        return Err(Failure::Run(format!("only `flash upgrade` or a restart lets the server run {what}")));
     }
     let place = known.unwrap_or(all.len());
     let number = u16::try_from(place).map_err(|_| {

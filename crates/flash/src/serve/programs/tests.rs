@@ -118,10 +118,14 @@ fn sites_share_folders_and_commands_and_a_reload_adds_none() {
     let refused = |words: &[&str], again: &mut Runnable| {
         prepare_with(words, again).err().expect("it is new").to_string()
     };
-    assert_eq!(refused(&["--app", "/a=sh -c y"], &mut again), "only a restart lets the server run sh -c y");
+    assert_eq!(
+        refused(&["--app", "/a=sh -c y"], &mut again),
+        "only `flash upgrade` or a restart lets the server run sh -c y"
+    );
     let third = TempDir::new().unwrap();
     let third = format!("/cgi={}", third.path().canonicalize().unwrap().display());
-    let expected = third.replace("/cgi=", "only a restart lets the server run the programs in ");
+    let expected =
+        third.replace("/cgi=", "only `flash upgrade` or a restart lets the server run the programs in ");
     assert_eq!(refused(&["--cgi", &third], &mut again), expected);
 }
 

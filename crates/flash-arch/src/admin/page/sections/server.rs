@@ -58,9 +58,17 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     ];
     let missing = snapshot.missing_calls.iter();
     let missing = missing.map(|call| ("Missing call", Cell::new(format!("{}: {}", call.name, call.instead))));
+    let earlier = snapshot.earlier_servers.iter().map(|server| {
+        let for_s = snapshot.taken_unix_ms.saturating_sub(server.since_unix_ms) / 1000;
+        let (pid, since) = (server.pid, number::duration(for_s));
+        ("Earlier server", Cell::new(format!("process {pid} finishes its requests ({since})")))
+    });
+    let faults = snapshot.faults().into_iter().map(|fault| ("Fault", Cell::sick(fault)));
     let failures = snapshot.renewal_failures.iter();
     let failures = failures.map(|of| ("Not renewed", Cell::sick(format!("{}: {}", of.host, of.why))));
-    let parts = vec![Part::Pairs(pairs.into_iter().flatten().chain(missing).chain(failures).collect())];
+    let parts = vec![Part::Pairs(
+        pairs.into_iter().flatten().chain(faults).chain(earlier).chain(missing).chain(failures).collect(),
+    )];
     Section { id: "summary", title: "Summary", parts }
 }
 

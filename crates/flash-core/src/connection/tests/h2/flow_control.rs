@@ -132,3 +132,36 @@ fn the_rest_of_a_body_is_dropped_once_its_response_is_complete() {
         assert!(client.connection().is_idle());
     }
 }
+
+/// Clients take a reset for a failure, and read the response only after they have sent everything (RFC 9113 §8.1).
+#[test]
+fn the_window_of_an_answered_upload_stays_open_for_half_a_minute() {
+    let mut world = world();
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    client.send(&mut world, &H2Client::request(1, "POST", "/small.txt", &[], 0));
+    assert_eq!(client.answer(1).status(), "405");
+    let (mut sent, rest) = (0, text(1 << 20));
+    for second in 0..30 {
+        assert!(!client.connection().is_idle(), "after {second} s");
+        sent += client.upload(&mut world, 1, rest, rest.len() - 1);
+        client.pass_ms(&mut world, 1_000);
+    }
+    assert!(client.connection().is_idle(), "it is told to stop, by a reset that is no error");
+    assert!(sent > 29 << 19, "{sent}");
+    assert!(client.goaways.is_empty());
+}
+
+#[test]
+fn a_client_that_goes_silent_within_an_answered_upload_is_told_to_stop() {
+    let mut world = world();
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    client.send(&mut world, &H2Client::request(1, "POST", "/small.txt", &[], 0));
+    client.pass_ms(&mut world, 1_999);
+    client.upload(&mut world, 1, text(100), 10);
+    client.pass_ms(&mut world, 4_999);
+    assert!(!client.connection().is_idle());
+    client.pass_ms(&mut world, 1);
+    assert!(client.connection().is_idle(), "it is told to stop");
+    client.get(&mut world, 3, "/small.txt");
+    assert_eq!(client.answer(3).body, text(100));
+}
