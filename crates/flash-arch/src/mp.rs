@@ -98,6 +98,8 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
             match event {
                 SignalEvent::Stop => break 'serving None,
                 SignalEvent::Reopen => supervisor.signal(|_| Signal::USR1),
+                // A replaced server reads no configuration that its successor has.
+                SignalEvent::HangUp if succession.is_some() => supervisor.signal(|_| Signal::USR1),
                 SignalEvent::HangUp => {
                     // One of them logs it.
                     supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 });
@@ -150,7 +152,14 @@ pub(crate) fn serve(processes: usize, processes_max: usize, startup: Startup<'_>
         child::log(format_args!("{}", lost.farewell()));
     }
     upgrades.abandon();
-    let drain = if is_over { Duration::ZERO } else { generations.present.limits.drain };
+    let left = succession
+        .and_then(|succession| succession.give_up)
+        .map(|at| at.saturating_duration_since(Instant::now()));
+    let drain = match is_over {
+        true => Duration::ZERO,
+        // A stop never moves the end away.
+        false => generations.present.limits.drain.min(left.unwrap_or(Duration::MAX)),
+    };
     end(&mut generations, supervisor, &mut admin, drain);
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }

@@ -308,7 +308,8 @@ impl ServerState {
             self.manager().stopping();
         }
         let give_up_ms = server_us(Instant::now()) / 1000 + self.drain_time().as_millis() as u64;
-        self.give_up_ms.store(give_up_ms, Ordering::Relaxed);
+        // A stop brings the end of a replaced server nearer, and never moves it away.
+        self.give_up_ms.fetch_min(give_up_ms, Ordering::Relaxed);
         // A loop that sees this sees a successor and the time, too.
         self.draining.store(true, Ordering::Release);
         self.refuse_upgrades();

@@ -62,16 +62,18 @@ impl CircuitBreaker {
         if self.open_until_ms.load(Ordering::Relaxed) == 0 {
             return false;
         }
+        let mut unreachable = self.unreachable();
         self.failures.store(0, Ordering::Relaxed);
-        drop(self.unreachable().take());
+        *unreachable = None;
         self.open_until_ms.swap(0, Ordering::Relaxed) != 0
     }
 
     /// An attempt failed. Returns for how long the breaker is open.
     pub(crate) fn failed(&self, now: Instant) -> Duration {
+        // What is counted and when it opens change together.
+        let mut unreachable = self.unreachable();
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
-        let count = || Counted::one(&self.counter, ProgramCount::Unreachable);
-        self.unreachable().get_or_insert_with(count);
+        unreachable.get_or_insert_with(|| Counted::one(&self.counter, ProgramCount::Unreachable));
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(16)).min(BACKOFF_MAX);
         self.open_until_ms.store(self.ms(now) + pause.as_millis() as u64, Ordering::Relaxed);
         pause

@@ -20,6 +20,8 @@ use crate::flags::{AdminAt, Administered, Upgrade};
 
 /// More than any server says.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// How long a server may take for what waits for its disk.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How long the place of the upgrader may take to come.
 const PLACE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -63,7 +65,7 @@ pub(crate) fn warn_of_reload(file: &Path) {
     let Ok(absolute) = path::absolute(file) else { return };
     if let Ok(Answer { status: 422, text }) = post(&to, &format!("/check?file={}", encoded(&absolute))) {
         // Nobody is left to tell if standard error is gone.
-        let _ = write!(io::stderr(), "warning: the server that runs would refuse to reload this:\n{text}");
+        let _ = write!(io::stderr(), "warning: the running server would refuse this reload:\n{text}");
     }
 }
 
@@ -197,6 +199,10 @@ fn request_head(method: &str, path: &str) -> String {
 
 fn exchange(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
     let mut stream = connect(socket)?;
+    // A log's disk that hangs keeps no logrotate waiting, and a server that is busy no check.
+    if path.starts_with("/reopen") || path.starts_with("/check") {
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    }
     stream.write_all(request_head(method, path).as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;

@@ -115,7 +115,7 @@ fn flash_check_says_what_the_running_server_would_refuse() {
         setup.write("path-cache = 7\n");
         let (code, said) = setup.flash("check");
         assert_eq!(code, Some(0), "{arch}: {said}");
-        assert!(said.contains("the server that runs would refuse to reload this"), "{arch}: {said}");
+        assert!(said.contains("the running server would refuse this reload"), "{arch}: {said}");
         assert!(said.contains("`flash upgrade` or a restart changes `path-cache`"), "{arch}: {said}");
         assert_eq!(setup.in_use(), [1], "{arch}: nothing has changed");
         // Another file is no business of this server's.

@@ -290,6 +290,7 @@ impl Generations {
             listener.close();
             self.handed_over.extend(listener.own_name().map(Path::to_owned));
         }
+        self.rehearsal = None;
         self.begin(shared, (Vec::new(), limits), true, supervisor);
         Ok(())
     }

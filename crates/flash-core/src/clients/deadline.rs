@@ -54,6 +54,8 @@ pub(crate) struct Deadline {
     /// This part of the credit is an advance on the next bytes.
     advance_ms: u16,
     waiting: Waiting,
+    /// The client has gone on sending after its answer.
+    lingers_on: bool,
 }
 
 /// The credit of a client that has moved no byte yet.
@@ -79,6 +81,7 @@ impl Default for Deadline {
             credit_ms: CREDIT_MS,
             advance_ms: ADVANCE_MS,
             waiting: Waiting::Nothing,
+            lingers_on: false,
         }
     }
 }
@@ -126,6 +129,7 @@ impl Deadline {
             credit_ms: u32::from_ne_bytes(*credit_ms),
             advance_ms: u16::from_ne_bytes(*advance_ms),
             waiting,
+            lingers_on: false,
         })
     }
 
@@ -143,7 +147,7 @@ impl Deadline {
         let waited_ms = match self.waiting {
             Waiting::Head => settings.head_timeout_ms,
             Waiting::Flush => self.flush_ms(settings),
-            Waiting::Linger => LINGER_MS,
+            Waiting::Linger => self.linger_ms(),
             Waiting::LastRequest => LAST_REQUEST_MS,
             _ => settings.idle_timeout_ms,
         };
@@ -160,7 +164,7 @@ impl Deadline {
     ) -> Option<Evictable> {
         let waited_ms = match self.waiting {
             Waiting::Body | Waiting::Send => self.credit_ms.into(),
-            Waiting::Linger => LINGER_MS,
+            Waiting::Linger => self.linger_ms(),
             _ => return None,
         };
         let since_ms = self.ms.saturating_sub(waited_ms);
@@ -214,7 +218,7 @@ impl Deadline {
             }
             _ => {}
         }
-        self.waiting = waiting;
+        (self.waiting, self.lingers_on) = (waiting, false);
         let after_ms = match waiting {
             Waiting::Nothing => u64::MAX,
             Waiting::Idle if self.may_have_to_flush() => {
@@ -237,11 +241,17 @@ impl Deadline {
         self.uncounted_bytes += bytes;
     }
 
-    /// The client goes on sending after its answer. It may do so until then.
-    pub(crate) fn linger_on(&mut self, now_ms: u64, until_ms: u64) {
-        if self.waiting == Waiting::Linger {
+    /// The client goes on sending after its answer: this many bytes. It may do so until then.
+    pub(crate) fn linger_on(&mut self, bytes: usize, now_ms: u64, until_ms: u64) {
+        if self.waiting == Waiting::Linger && bytes > 0 {
+            self.lingers_on = true;
             self.ms = now_ms.saturating_add(LINGER_ON_MS).min(until_ms);
         }
+    }
+
+    /// The length of the present wait after an answer, at most.
+    fn linger_ms(&self) -> u64 {
+        if self.lingers_on { LINGER_ON_MS } else { LINGER_MS }
     }
 
     /// What has not come in time. `unacknowledged` returns how many sent bytes the client has not acknowledged. If the
@@ -261,7 +271,7 @@ impl Deadline {
             }
             Waiting::Send | Waiting::Body => self.credit_ms.into(),
             Waiting::Flush => self.flush_ms(settings),
-            Waiting::Linger => LINGER_MS,
+            Waiting::Linger => self.linger_ms(),
         };
         let since_ms = self.ms.saturating_sub(waited_ms);
         let unacknowledged = unacknowledged();
@@ -281,6 +291,7 @@ impl Deadline {
             _ if self.credit_ms == 0 => return Some(Expired::TooSlow),
             _ => {}
         }
+        self.lingers_on = false;
         let after_ms = match self.waiting {
             Waiting::Flush => self.flush_ms(settings),
             Waiting::Linger => LINGER_MS,

@@ -23,8 +23,8 @@ pub struct Refused<'a> {
     pub unsaid: u64,
 }
 
-/// Writes lines for refusals. Each cause has a line for each client of a site every ten seconds, and a log-in that fails has its own.
-/// Whatever clients do, a cause has no more than [`LINES_MAX`] in a second.
+/// Writes lines for refusals. Each cause has a line for each client of a site every ten seconds, and failed log-ins have five in a
+/// second. Whatever clients do, a cause has no more than [`LINES_MAX`] in a second, in each process.
 pub struct RefusalLog {
     log: Box<dyn Fn(&Refused<'_>) + Send + Sync>,
     hasher: RandomState,
@@ -42,6 +42,10 @@ struct Cause {
 }
 
 const EVERY_MS: u64 = 10_000;
+/// Of a client's failed log-ins.
+const LOGIN_EVERY_MS: u64 = 200;
+/// A longer path is cut.
+const PATH_MAX: usize = 256;
 const LINES_MAX: u64 = 50;
 /// Clients beyond these take each other's places, and have more lines.
 const CLIENTS_MAX: usize = 4096;
@@ -67,9 +71,13 @@ impl RefusalLog {
         now_ms: u64,
     ) {
         let cause = &self.causes[refusal as usize];
-        // Each attempt counts for what keeps guessers out.
-        let is_due = refusal == Refusal::WrongLogin || self.is_due(refusal, client, site, now_ms);
-        if !is_due || !cause.has_room(now_ms / 1000) {
+        // Attempts count for what keeps guessers out.
+        let every_ms = if refusal == Refusal::WrongLogin { LOGIN_EVERY_MS } else { EVERY_MS };
+        let second = now_ms / 1000;
+        let is_said = !cause.is_full(second)
+            && self.is_due(refusal, (client, site), every_ms, now_ms)
+            && cause.has_room(second);
+        if !is_said {
             cause.unsaid.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -77,7 +85,13 @@ impl RefusalLog {
         (self.log)(&Refused { client, site, user, path, reason: refusal.reason(), unsaid });
     }
 
-    fn is_due(&self, refusal: Refusal, client: Peer, site: Option<u32>, now_ms: u64) -> bool {
+    fn is_due(
+        &self,
+        refusal: Refusal,
+        (client, site): (Peer, Option<u32>),
+        every_ms: u64,
+        now_ms: u64,
+    ) -> bool {
         let address = match client {
             Peer::Inet(address) => Some(address.ip()),
             Peer::Unix => None,
@@ -87,12 +101,18 @@ impl RefusalLog {
         let which = hash >> TIME_BITS << TIME_BITS;
         let before = place.load(Ordering::Relaxed);
         let is_waiting = before >> TIME_BITS << TIME_BITS == which && now_ms < before ^ which;
-        let next = which | (now_ms + EVERY_MS);
+        let next = which | (now_ms + every_ms);
         !is_waiting && place.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
 impl Cause {
+    /// Whether all lines of this second are written.
+    fn is_full(&self, second: u64) -> bool {
+        let before = self.in_second.load(Ordering::Relaxed);
+        before >> 8 == second && before & 0xff >= LINES_MAX
+    }
+
     /// Whether another line may be written in this second.
     fn has_room(&self, second: u64) -> bool {
         let next = |before: u64| match before >> 8 == second {
@@ -125,7 +145,8 @@ impl fmt::Display for RefusedText<'_> {
         self.site.iter().try_for_each(|site| write!(f, ", site {site}"))?;
         user.iter().try_for_each(|user| write!(f, ", user \"{}\"", user.escape_ascii()))?;
         if !path.is_empty() {
-            write!(f, ", {}", path.escape_ascii())?;
+            let (shown, rest) = path.split_at(path.len().min(PATH_MAX));
+            write!(f, ", {}{}", shown.escape_ascii(), if rest.is_empty() { "" } else { "…" })?;
         }
         write!(f, ": {reason}")?;
         match unsaid {
@@ -202,8 +223,8 @@ mod tests {
     #[test]
     fn each_log_in_that_fails_has_a_line_in_which_nothing_can_be_forged() {
         let (log, lines) = log();
-        for user in [&b"bob"[..], b"x\", client 192.0.2.9\n"] {
-            log.note(Refusal::WrongLogin, (client(1), Some(1)), (Some(user), b"/a, client 192.0.2.8"), 0);
+        for (user, at_ms) in [(&b"bob"[..], 0), (b"too soon", 100), (b"x\", client 192.0.2.9\n", 300)] {
+            log.note(Refusal::WrongLogin, (client(1), Some(1)), (Some(user), b"/a, client 192.0.2.8"), at_ms);
         }
         let lines = lines.lock().unwrap();
         assert!(

@@ -4,7 +4,7 @@ use flash_http::head::Reject;
 use flash_http::status::Status;
 
 use super::persistence::Persistence;
-use super::state::{Http1, Phase};
+use super::state::{Http1, Phase, Why};
 use crate::clients::deadline::{Expired, Waiting};
 use crate::connection::context::Context;
 use crate::connection::evictable::Evictable;
@@ -65,7 +65,11 @@ impl Http1 {
         }
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let waiting = match self.deadline.expired(now_ms, settings, unacknowledged) {
-            None => return,
+            // Whoever still reads has its credit, and whoever only sends has had its time.
+            None => match self.phase {
+                Phase::Lingering { linger, why: Why::Unread } if linger.is_over(now_ms) => Waiting::Linger,
+                _ => return,
+            },
             Some(Expired::Late(waiting)) => waiting,
             Some(Expired::TooSlow) => return self.cut_off(cx),
         };

@@ -45,7 +45,7 @@ impl Http1 {
             }
             Phase::Lingering { linger, .. } => {
                 linger.dropped(bytes.len());
-                self.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                self.deadline.linger_on(bytes.len(), cx.now.ms(), linger.until_ms());
                 if linger.is_over(cx.now.ms()) {
                     self.phase = Phase::Closed;
                 }

@@ -23,7 +23,7 @@ impl Http2 {
             }
             Phase::Lingering(linger) => {
                 linger.dropped(bytes.len());
-                self.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                self.deadline.linger_on(bytes.len(), cx.now.ms(), linger.until_ms());
                 if linger.is_over(cx.now.ms()) {
                     self.phase = Phase::Closed;
                 }
@@ -127,7 +127,7 @@ impl Http2 {
             _ => {
                 if let Some(linger) = &mut state.linger {
                     linger.dropped(bytes.len());
-                    state.deadline.linger_on(cx.now.ms(), linger.until_ms());
+                    state.deadline.linger_on(bytes.len(), cx.now.ms(), linger.until_ms());
                 }
                 let is_over = state.is_sent && state.exchange.is_none();
                 self.session.consumed(id, bytes.len());
