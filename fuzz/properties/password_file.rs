@@ -64,8 +64,11 @@ fn secrets(text: &[u8]) -> impl Iterator<Item = &str> {
         let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         lines.filter_map(move |line| line.split(|byte| *byte == b':').nth(number))
     };
-    let is_in_name =
-        move |hash: &[u8]| fields(0).any(|name| name.windows(hash.len()).any(|part| part == hash));
+    // Errors have names, with escapes for some of their bytes.
+    let has = |text: &[u8], hash: &[u8]| text.windows(hash.len()).any(|part| part == hash);
+    let is_in_name = move |hash: &[u8]| {
+        fields(0).any(|name| has(name, hash) || has(name.escape_ascii().to_string().as_bytes(), hash))
+    };
     let hashes = fields(1).filter(move |hash| hash.len() >= 20 && !is_in_name(hash));
     hashes.filter_map(|hash| std::str::from_utf8(hash).ok())
 }
