@@ -53,11 +53,15 @@ fn reaches_other_folders(text: &str) -> bool {
 }
 
 fn check_settings(settings: &[Setting], keys: &Keys, stands: Stands) {
-    let mut names = HashSet::new();
+    let (mut names, mut with_values) = (HashSet::new(), HashSet::new());
     for setting in settings {
         let key = keys.get(&setting.key).expect("a setting has a known key");
         assert!(key.name == setting.key && names.insert(&setting.key) && key.stands >= stands);
-        assert!(!key.conflicts.iter().any(|other| names.contains(other)));
+        // What takes a key back, or has no value that is right, stands beside others.
+        if !setting.values.is_empty() {
+            with_values.insert(&setting.key);
+            assert!(!key.conflicts.iter().any(|other| with_values.contains(other)));
+        }
         let texts = || setting.values.iter().filter_map(|value| value.text.as_deref());
         assert!(texts().all(|text| (key.validate)(text).is_ok()));
     }
