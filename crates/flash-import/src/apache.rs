@@ -12,7 +12,7 @@ mod sections;
 mod server;
 mod site;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::directive::{Directive, Include};
@@ -22,7 +22,7 @@ use crate::hosts::{self, Block};
 use crate::note::{Concerns, Error, Note, Of, Paths, Source};
 use crate::scope::{Context, Scope};
 use crate::{Imported, include};
-use sections::{Htaccess, Sections};
+use sections::{Htaccess, OwnFile};
 
 /// The name of the files that folders have.
 const HTACCESS: &str = ".htaccess";
@@ -53,15 +53,18 @@ const MERGED: [&str; 13] = [
 /// The first error of its syntax, with file and line.
 pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported, Error> {
     let mut tree = read::file(path, text, include)?;
-    if path.file_name().is_some_and(|name| name == HTACCESS) {
-        tree = vec![host_of(path, tree)];
-    }
     let context = Context::default();
     everywhere(&context);
+    let mut htaccess = Htaccess::new();
+    if path.file_name().is_some_and(|name| name == HTACCESS) {
+        let (folder, lines) = (folder_of(path), std::mem::take(&mut tree));
+        tree.push(host_of(path, &folder));
+        htaccess.insert(folder, OwnFile { lines, refusal: Vec::new() });
+    }
     let types = types(&tree, include);
-    let htaccess = htaccess(&context, &tree, include);
+    find_htaccess(&context, &tree, include, &mut htaccess);
     let flash = flash(&context, &tree, &htaccess, &types);
-    let files = htaccess.values().flatten();
+    let files = htaccess.values().flat_map(|own| &own.lines);
     let all: Vec<&Directive> = tree.iter().chain(files).collect();
     Ok(Imported::new(&flash, context, &all, server::needs_nothing, server::advice))
 }
@@ -76,10 +79,9 @@ pub fn import_file(path: &Path) -> Result<Imported, String> {
     import(path, &text, &include::files).map_err(|error| error.to_string())
 }
 
-/// An `.htaccess` file as the virtual host of its folder, with PHP as a fresh installation has it.
-fn host_of(path: &Path, tree: Vec<Directive>) -> Directive {
+/// A virtual host for a folder with an `.htaccess` file, with PHP as a fresh installation has it.
+fn host_of(path: &Path, folder: &str) -> Directive {
     let source = Source { file: path.into(), line: 1, text: HTACCESS.into() };
-    let folder = path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
     let directive = |name: &str, words: &[&str], block| Directive {
         name: name.into(),
         words: words.iter().map(|word| (*word).to_owned()).collect(),
@@ -88,11 +90,17 @@ fn host_of(path: &Path, tree: Vec<Directive>) -> Directive {
     };
     let php = directive("sethandler", &["proxy:unix:/run/php/php-fpm.sock|fcgi://localhost"], None);
     let block = vec![
-        directive("documentroot", &[&folder], None),
-        directive("directory", &[&folder], Some(tree)),
+        directive("documentroot", &[folder], None),
+        directive("directory", &[folder], Some(vec![directive("allowoverride", &["All"], None)])),
         directive("filesmatch", &["\\.php$"], Some(vec![php])),
     ];
     directive("virtualhost", &["*:80"], Some(block))
+}
+
+/// Where a file lies, without a slash at the end.
+fn folder_of(path: &Path) -> String {
+    let folder = path.parent().map(|of| of.to_string_lossy().into_owned()).unwrap_or_default();
+    sections::plain_folder(&folder).to_owned()
 }
 
 /// What is different in every site.
@@ -130,42 +138,39 @@ fn types(tree: &[Directive], include: Include<'_>) -> BTreeMap<String, String> {
     types
 }
 
-/// The `.htaccess` files in and above all folders that the configuration names. One that Apache would refuse closes its folder, as
-/// its 500 does.
-fn htaccess(context: &Context, tree: &[Directive], include: Include<'_>) -> Htaccess {
+/// Adds the `.htaccess` files in, above and below all folders that the configuration names.
+fn find_htaccess(context: &Context, tree: &[Directive], include: Include<'_>, found: &mut Htaccess) {
     let named = tree.iter().rfind(|of| of.name == "accessfilename").map(|of| of.words.clone());
     let names = named.unwrap_or_else(|| vec![HTACCESS.into()]);
-    let nothing = Htaccess::new();
-    let mut found = Htaccess::new();
-    for servers in servers(tree) {
-        let sections = Sections { servers, htaccess: &nothing };
-        let lines =
-            |name: &'static str| sections.servers.iter().copied().flatten().filter(move |of| of.name == name);
-        let roots = lines("documentroot").filter_map(|of| of.words.first());
-        let folders = roots
-            .chain(["alias", "scriptalias"].into_iter().flat_map(lines).filter_map(|of| of.words.get(1)));
-        let folders: Vec<&str> = folders.map(|folder| sections::plain_folder(folder)).collect();
-        for name in &names {
-            for folder in &folders {
-                let above = sections::above(folder).into_iter().map(|folder| Path::new(folder).join(name));
-                for path in above.chain([Path::new(folder).join("**").join(name)]) {
-                    // What nobody may read is read by nobody.
-                    for (path, text) in include(&path).unwrap_or_default() {
-                        let folder =
-                            path.parent().map(|of| of.to_string_lossy().into_owned()).unwrap_or_default();
-                        found
-                            .entry(sections::plain_folder(&folder).into())
-                            .or_insert_with(|| own(context, &path, &text));
+    let lines = |name: &'static str| {
+        servers(tree).into_iter().flatten().flatten().filter(move |of| of.name == name).collect::<Vec<_>>()
+    };
+    let roots = lines("documentroot").into_iter().filter_map(|of| of.words.first());
+    let aliases = lines("alias").into_iter().chain(lines("scriptalias")).filter_map(|of| of.words.get(1));
+    let folders: BTreeSet<&str> = roots.chain(aliases).map(|folder| sections::plain_folder(folder)).collect();
+    for (folder, name) in folders.iter().flat_map(|folder| names.iter().map(move |name| (*folder, name))) {
+        let above = sections::above(folder).into_iter().map(|folder| Path::new(folder).join(name));
+        for path in above.chain([Path::new(folder).join("**").join(name)]) {
+            match include(&path) {
+                Ok(files) => {
+                    for (path, text) in files {
+                        found.entry(folder_of(&path)).or_insert_with(|| own(context, &path, &text));
                     }
                 }
+                // A pattern finds none, if there is none. What cannot be read may guard something.
+                Err(why) if path.exists() || path.ends_with(Path::new("**").join(name)) => {
+                    let at = if path.exists() { folder_of(&path) } else { folder.to_owned() };
+                    let error = Error { file: path.into(), line: 1, why };
+                    found.entry(at).or_insert_with(|| OwnFile::closed(context, error));
+                }
+                Err(_) => {}
             }
         }
     }
-    found
 }
 
 /// The lines of an `.htaccess` file.
-fn own(context: &Context, path: &Path, text: &str) -> Vec<Directive> {
+fn own(context: &Context, path: &Path, text: &str) -> OwnFile {
     const OF_SERVERS: [&str; 9] = [
         "include",
         "includeoptional",
@@ -177,29 +182,36 @@ fn own(context: &Context, path: &Path, text: &str) -> Vec<Directive> {
         "directory",
         "virtualhost",
     ];
+    let error = |line, why: String| Error { file: path.into(), line, why };
     let nothing = |_: &Path| Err("a folder's file includes no others".to_owned());
-    let read = read::file(path, text, &nothing).and_then(|own| {
-        match own.iter().find(|of| OF_SERVERS.contains(&&*of.name)) {
-            Some(of) => Err(Error {
-                file: path.into(),
-                line: of.source.line,
-                why: format!("{} does not stand in such a file", of.name),
-            }),
-            None => Ok(own),
+    let read = read::file(path, text, &nothing).and_then(|lines| {
+        match lines.iter().find(|of| OF_SERVERS.contains(&&*of.name)) {
+            Some(of) => Err(error(of.source.line, format!("{} does not stand in such a file", of.name))),
+            None => Ok(lines),
         }
     });
-    read.unwrap_or_else(|error| {
-        let source = Source { file: error.file, line: error.line, text: HTACCESS.into() };
-        let text = format!("{}: nobody gets in below the folder, as with Apache", error.why);
+    match read {
+        Ok(lines) => {
+            OwnFile { lines, refusal: refusal(Source { file: path.into(), line: 1, text: HTACCESS.into() }) }
+        }
+        Err(error) => OwnFile::closed(context, error),
+    }
+}
+
+impl OwnFile {
+    /// That of a folder that nobody gets into, as with Apache, whose answer is 500 or 403.
+    fn closed(context: &Context, Error { file, line, why }: Error) -> Self {
+        let source = Source { file, line, text: HTACCESS.into() };
+        let text = format!("{why}: nobody gets in below the folder");
         let concerns = Concerns { paths: Paths::None, ..Concerns::nothing() };
         context.note(Note { source: Some(source.clone()), is_left: true, text, concerns });
-        vec![Directive {
-            name: "require".into(),
-            words: ["all", "denied"].map(Into::into).into(),
-            block: None,
-            source,
-        }]
-    })
+        Self { lines: refusal(source.clone()), refusal: refusal(source) }
+    }
+}
+
+fn refusal(source: Source) -> Vec<Directive> {
+    let words = ["all", "denied"].map(Into::into).into();
+    vec![Directive { name: "require".into(), words, block: None, source }]
 }
 
 /// The blocks of each server: those of all, and its own.

@@ -16,6 +16,7 @@ pub(crate) fn files(pattern: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         return Ok(vec![(pattern.to_owned(), read(pattern)?)]);
     }
     let found = glob::glob(&text).map_err(|error| format!("{text}: {error}"))?;
-    let files = found.filter_map(Result::ok).filter(|path| path.is_file());
+    let files = found.collect::<Result<Vec<_>, _>>().map_err(|error| format!("{text}: {error}"))?;
+    let files = files.into_iter().filter(|path| path.is_file());
     files.map(|path| read(&path).map(|text| (path, text))).collect()
 }

@@ -1,5 +1,7 @@
 //! Who gets what: `Require`, the older `Order`, `Allow` and `Deny`, and log-ins.
 
+use std::collections::BTreeSet;
+
 use super::at::At;
 use crate::directive::Directive;
 use crate::flash::{EVERYBODY, Settings, Value, forbid, set};
@@ -30,6 +32,17 @@ pub(super) fn guards(block: &[Directive]) -> bool {
         [&REQUIRE[..], &OLD, &GUARDS, &OF_TLS].iter().any(|names| names.contains(&&*of.name))
     };
     block.iter().any(|of| is_guard(of) || guards(of.block.as_deref().unwrap_or_default()))
+}
+
+/// The words of `AllowOverride` that the guards of an `.htaccess` file need.
+pub(super) fn classes(block: &[Directive]) -> BTreeSet<&'static str> {
+    let class = |of: &Directive| match &*of.name {
+        name if OLD.contains(&name) => Some("limit"),
+        name if REQUIRE.contains(&name) || GUARDS.contains(&name) || name == "satisfy" => Some("authconfig"),
+        _ => None,
+    };
+    let inner = |of: &Directive| classes(of.block.as_deref().unwrap_or_default());
+    block.iter().flat_map(|of| inner(of).into_iter().chain(class(of))).collect()
 }
 
 /// Adds who may come in. Where a rule is not taken, nobody may.

@@ -32,8 +32,9 @@ impl<'t> Closed<'t> {
                 false => closed.close(scope, of, folder),
             }
         }
-        let all = [&sections.servers[..], &sections.htaccess.values().map(Vec::as_slice).collect::<Vec<_>>()]
-            .concat();
+        let all =
+            [&sections.servers[..], &sections.htaccess.values().map(|own| &*own.lines).collect::<Vec<_>>()]
+                .concat();
         let of_root = sections.levels(Spot { folder: Some(root), url: "", name: None });
         for of in files(&of_root).filter(|of| !covered(of).is_all) {
             closed.close(scope, of, String::new());

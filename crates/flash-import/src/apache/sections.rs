@@ -8,7 +8,14 @@ use crate::flash::is_below;
 use crate::pattern::{self, Shape};
 
 /// The `.htaccess` files by their folders.
-pub(super) type Htaccess = BTreeMap<String, Vec<Directive>>;
+pub(super) type Htaccess = BTreeMap<String, OwnFile>;
+
+/// A folder's own file.
+pub(super) struct OwnFile {
+    pub(super) lines: Vec<Directive>,
+    /// What holds in its place where Apache answers 500: the folder is closed.
+    pub(super) refusal: Vec<Directive>,
+}
 
 /// A server's directives, those of all servers first.
 pub(super) struct Sections<'t> {
@@ -91,6 +98,19 @@ fn name_of(name: &str) -> Option<Shape> {
     }
 }
 
+impl OwnFile {
+    /// Its lines, as far as it may say something where these words of `AllowOverride` hold.
+    fn as_allowed(&self, overrides: &BTreeSet<String>) -> Option<&[Directive]> {
+        let may = |word: &str| overrides.contains("all") || overrides.contains(word);
+        let is_refused = access::classes(&self.lines).into_iter().any(|class| !may(class));
+        match (overrides.is_empty(), is_refused) {
+            (true, _) => None,
+            (false, true) => Some(&self.refusal),
+            (false, false) => Some(&self.lines),
+        }
+    }
+}
+
 impl<'t> Sections<'t> {
     /// All sections of these names, in order.
     pub(super) fn all(
@@ -110,7 +130,8 @@ impl<'t> Sections<'t> {
             });
             folders.map(move |folder| (folder, of))
         });
-        let files = self.htaccess.iter().filter_map(|(folder, own)| Some((folder.clone(), own.first()?)));
+        let files =
+            self.htaccess.iter().filter_map(|(folder, own)| Some((folder.clone(), own.lines.first()?)));
         files.chain(sections).collect()
     }
 
@@ -120,9 +141,8 @@ impl<'t> Sections<'t> {
         for folder in spot.folder.map(above).into_iter().flatten() {
             let sections = self.all(&["directory", "directorymatch"]).filter(|of| is_of_folder(of, folder));
             levels.extend(sections.filter_map(|of| of.block.as_deref()));
-            if may_override(&levels) {
-                levels.extend(self.htaccess.get(folder).map(Vec::as_slice));
-            }
+            let own = self.htaccess.get(folder);
+            levels.extend(own.and_then(|own| own.as_allowed(&overrides(&levels))));
         }
         if let Some(name) = spot.name {
             let files: Vec<&[Directive]> = files(&levels)
@@ -215,14 +235,10 @@ pub(super) fn within<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
 }
 
 /// What `.htaccess` files may say here, in small letters.
-pub(super) fn overrides(levels: &[&[Directive]]) -> BTreeSet<String> {
+fn overrides(levels: &[&[Directive]]) -> BTreeSet<String> {
     let last = levels.iter().copied().flatten().rfind(|of| of.name == "allowoverride");
     let words = last.iter().flat_map(|of| of.words.iter().map(|word| word.to_ascii_lowercase()));
     words.filter(|word| word != "none").collect()
-}
-
-fn may_override(levels: &[&[Directive]]) -> bool {
-    !overrides(levels).is_empty()
 }
 
 #[cfg(test)]

@@ -125,6 +125,10 @@ fn folders_have_files_of_their_own() {
     let closed = "deny = [\"0.0.0.0/0\", \"::/0\"";
     assert!(import("All", "Require all denied").text.contains(closed));
     assert!(!import("None", "Require all denied").text.contains(closed), "Apache does not read it");
+    // What its folder may not say is 500 with Apache, and opens nothing here.
+    assert!(import("FileInfo", "Require all granted").text.contains(closed));
+    assert!(import("AuthConfig", "Order deny,allow\nAllow from all").text.contains(closed));
+    assert!(!import("AuthConfig", "Require all granted").text.contains(closed));
     for wrong in ["Include /etc/shadow", "ScriptAlias /x /usr/bin", "<Broken"] {
         let imported = import("All", wrong);
         assert!(imported.text.contains(closed), "{wrong}: {}", imported.text);
@@ -133,6 +137,30 @@ fn folders_have_files_of_their_own() {
             "{wrong}"
         );
     }
+}
+
+/// One that cannot be read may guard something.
+#[test]
+fn what_cannot_be_read_is_closed() {
+    let text = "Listen 80\nDocumentRoot /srv/a\n<Directory /srv/a>\nAllowOverride All\nRequire all granted\n</Directory>";
+    let include = |path: &Path| match path.ends_with("**/.htaccess") {
+        true => Err("cannot read /srv/a/data/.htaccess: Permission denied (os error 13)".to_owned()),
+        false => Ok(Vec::new()),
+    };
+    let imported = import(Path::new("/etc/apache2.conf"), text, &include).expect("its syntax is right");
+    assert!(imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\""), "{}", imported.text);
+    assert!(imported.notes.iter().any(|note| note.is_left && note.text.contains("Permission denied")));
+    // Below a file that is imported alone, too.
+    let below = |path: &Path| {
+        let own = path
+            .ends_with("**/.htaccess")
+            .then(|| ("/srv/www/data/.htaccess".into(), "Require all denied".to_owned()));
+        Ok(own.into_iter().collect())
+    };
+    let text = import(Path::new("/srv/www/.htaccess"), "Options -Indexes", &below)
+        .expect("its syntax is right")
+        .text;
+    assert!(text.contains("\"/data\"") && text.contains("deny = [\"0.0.0.0/0\""), "{text}");
 }
 
 /// A folder that its parent closes is open where its own section says so.
