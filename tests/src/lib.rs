@@ -12,6 +12,7 @@ pub mod site;
 pub mod systemd;
 pub mod terminal;
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,16 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Tests each of them beside the others: most of what a test does is waiting.
+pub fn beside<T: Copy + Send + Display>(each: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    thread::scope(|scope| {
+        for one in each {
+            let (test, thread) = (&test, thread::Builder::new().name(one.to_string()));
+            thread.spawn_scoped(scope, move || test(one)).expect("a thread starts");
+        }
+    });
 }
 
 /// Tells others to stop once it is dropped, in a test that fails too.

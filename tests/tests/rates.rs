@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use client::Authority;
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, need, program, site};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, beside, need, program, site};
 use tempfile::TempDir;
 
 const RATE: u64 = 2 << 20;
@@ -27,7 +27,6 @@ const ATTEMPTS: usize = 8;
 /// A folder with files of a whole, a fifth and a sixteenth of the bytes.
 struct Made {
     folder: TempDir,
-    config: PathBuf,
 }
 
 impl Made {
@@ -42,8 +41,11 @@ impl Made {
         for parts in [1, 5, 16] {
             site::write(&root.join(format!("{parts}.bin")), &site::pattern((BYTES / parts) as usize));
         }
-        let config = folder.path().join("flash.toml");
-        Self { folder, config }
+        Self { folder }
+    }
+
+    fn config(&self, arch: &str) -> PathBuf {
+        self.folder.path().join(format!("{arch}.toml"))
     }
 
     fn configure(&self, arch: &str, of_server: &str, of_site: &str) -> Server {
@@ -51,8 +53,8 @@ impl Made {
             "listen = '127.0.0.1:0'\nadmin = 'off'\n{}{of_server}\n[site.'*']\nroot = 'root'\n{of_site}\n",
             arch_settings(arch)
         );
-        fs::write(&self.config, text).expect("the file is written");
-        Server::start_configured(&self.config, &[])
+        fs::write(self.config(arch), text).expect("the file is written");
+        Server::start_configured(&self.config(arch), &[])
     }
 }
 
@@ -87,14 +89,14 @@ fn curl(server: &Server, scheme: &str, version: &str, parts: u64) -> Command {
 
 fn paced_in_all(scheme: &str, version: &str, of_server: &str) {
     let made = Made::new();
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let server = made.configure(arch, of_server, "rate = '2M/s burst 512K'");
         for parts in [1, 5, 16] {
             let what = format!("{arch}: {scheme} {version}, {parts} at a time");
             assert_paced(&what, BYTES, BURST, || curl(&server, scheme, version, parts));
         }
         server.stop();
-    }
+    });
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn programs_and_links_say_another_rate() {
     let says = format!("#!/bin/sh\nprintf 'X-Accel-Limit-Rate: {RATE}\\n\\n'\nhead -c {BYTES} /dev/zero\n");
     fs::write(&script, says).expect("a script");
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is this test's");
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         // In a sandbox a server connects to nobody.
         let sandbox = if arch == PROCESSES { "sandbox = 'off'\n" } else { "" };
         let rules = "cgi = { '/cgi' = 'programs' }\nrate = '200M/s burst 100M'\n'/16.bin' = { rate = '64K/s' }\n\
@@ -171,7 +173,7 @@ fn programs_and_links_say_another_rate() {
         let url = format!("http://{}/1.bin", server.address);
         let mut sign = Command::new(program());
         sign.args(["sign", &url, "--expires", "1h", "--rate", "2M/s burst 512K", "--config"])
-            .arg(&made.config);
+            .arg(made.config(arch));
         let link = String::from_utf8(sign.output().expect("flash runs").stdout).expect("a link");
         let target = link.trim_end().strip_prefix(&format!("http://{}", server.address)).expect("its URL");
         assert_paced(&format!("{arch}: a link"), BYTES, BURST, || get(target));
@@ -180,7 +182,7 @@ fn programs_and_links_say_another_rate() {
         assert!(get("/5.bin").status().expect("curl runs").success(), "{arch}");
         assert!(begun.elapsed() < Duration::from_secs_f64(BYTES as f64 / 5.0 / RATE as f64), "{arch}");
         server.stop();
-    }
+    });
 }
 
 #[test]
@@ -194,11 +196,12 @@ fn wrong_rates_are_errors_with_their_lines() {
         ("'/a' = { rate-total = '2M/s' }", "`rate-total` holds for a whole site"),
         ("rate-total = '0M/s'", "a rate has 1 byte per second at least"),
     ] {
-        fs::write(&made.config, format!("[site.'*']\nroot = 'root'\n{rules}\n")).unwrap();
-        let output = Command::new(program()).args(["check", "--config"]).arg(&made.config).output().unwrap();
+        let config = made.config("wrong");
+        fs::write(&config, format!("[site.'*']\nroot = 'root'\n{rules}\n")).unwrap();
+        let output = Command::new(program()).args(["check", "--config"]).arg(&config).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            output.status.code() == Some(2) && said.contains(why) && said.contains("flash.toml:3:"),
+            output.status.code() == Some(2) && said.contains(why) && said.contains("wrong.toml:3:"),
             "{rules}: {said}"
         );
     }

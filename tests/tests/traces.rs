@@ -2,13 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, beside, need, program, scripts, site};
 use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -86,7 +88,7 @@ const WAYS: [(&str, &[&str]); 4] = [
 fn programs_and_the_log_are_told_of_the_clients_trace() {
     let field = format!("TraceParent: {}", parent(TRACE, CALLER, "01"));
     let more = ["-H", &field, "-H", "tracestate: a=1", "-H", "Tracestate: b=2"];
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let told = Told::start(arch, &[]);
         for (path, way) in WAYS {
             let text = told.ask(path, &[way, &more[..]].concat());
@@ -101,13 +103,13 @@ fn programs_and_the_log_are_told_of_the_clients_trace() {
             assert_eq!(record.get("parent_span_id"), None, "{arch}: Flash has no span");
         }
         told.server.stop();
-    }
+    });
 }
 
 #[test]
 fn flash_has_a_span_of_its_own_if_it_is_asked_to() {
     let field = format!("traceparent: {}", parent(TRACE, CALLER, "00"));
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let told = Told::start(arch, &["--trace-context", "participate"]);
         let mut spans = Vec::new();
         for (path, way) in WAYS {
@@ -131,14 +133,14 @@ fn flash_has_a_span_of_its_own_if_it_is_asked_to() {
         assert_eq!(variable(&told.ask("/cgi/env", &[]), "HTTP_TRACEPARENT"), None, "{arch}");
         assert_eq!(told.records(5)[4].get("trace_id"), None, "{arch}");
         told.server.stop();
-    }
+    });
 }
 
 #[test]
 fn an_invalid_trace_is_forgotten() {
     let valid = parent(TRACE, CALLER, "01");
     let (capitals, zero) = (valid.to_uppercase(), parent(&"0".repeat(32), CALLER, "01"));
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         for (policy, begins) in [("pass-through", false), ("participate", false), ("always", true)] {
             let told = Told::start(arch, &["--trace-context", policy]);
             let mut count = 0;
@@ -164,7 +166,7 @@ fn an_invalid_trace_is_forgotten() {
             }
             told.server.stop();
         }
-    }
+    });
 }
 
 /// The response's field of that name, where curl shows heads.
@@ -184,7 +186,7 @@ fn logged(record: &Value) -> &str {
 
 #[test]
 fn clients_programs_and_the_log_see_the_same_id() {
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let told = Told::start(arch, &["--request-id"]);
         let mut seen = Vec::new();
         for (path, has_variable) in [
@@ -214,12 +216,12 @@ fn clients_programs_and_the_log_see_the_same_id() {
         seen.sort();
         assert_eq!(records, seen, "{arch}");
         told.server.stop();
-    }
+    });
 }
 
 #[test]
 fn a_trusted_proxy_brings_the_id_and_others_do_not() {
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let told = Told::start(arch, &["--request-id", "--trusted-proxies", "127.0.0.1"]);
         let (long, longer) = ("a".repeat(128), "a".repeat(129));
         let mut count = 0;
@@ -242,13 +244,13 @@ fn a_trusted_proxy_brings_the_id_and_others_do_not() {
             }
         }
         told.server.stop();
-    }
+    });
 }
 
 #[test]
 fn ids_differ_across_workers_and_restarts_and_are_not_told_unasked() {
-    let mut all = std::collections::HashSet::new();
-    for arch in ARCHITECTURES {
+    let all = Mutex::new(HashSet::new());
+    beside(ARCHITECTURES, |arch| {
         for _ in 0..2 {
             let told = Told::start(arch, &[]);
             for _ in 0..30 {
@@ -258,19 +260,19 @@ fn ids_differ_across_workers_and_restarts_and_are_not_told_unasked() {
             let text = told.ask("/cgi/env", &["-H", "X-Request-Id: mine"]);
             assert_eq!(variable(&text, "HTTP_X_REQUEST_ID"), Some("mine"), "{arch}: a field like any other");
             for record in told.records(31) {
-                assert!(all.insert(logged(&record).to_owned()), "{arch}: {record}");
+                assert!(all.lock().unwrap().insert(logged(&record).to_owned()), "{arch}: {record}");
             }
             told.server.stop();
         }
-    }
-    assert_eq!(all.len(), 31 * 2 * ARCHITECTURES.len());
+    });
+    assert_eq!(all.into_inner().unwrap().len(), 31 * 2 * ARCHITECTURES.len());
 }
 
 #[test]
 fn the_log_has_the_fields_that_were_asked_for_in_their_order() {
     let valid = parent(TRACE, CALLER, "01");
     let fields = "protocol,status,trace_id,method,target,scheme,client,user,cut,tls_version";
-    for arch in ARCHITECTURES {
+    beside(ARCHITECTURES, |arch| {
         let told = Told::start(arch, &["--log-fields", fields]);
         let traced = format!("traceparent: {valid}");
         told.ask("/a.txt?b", &["-H", &traced]);
@@ -288,7 +290,7 @@ fn the_log_has_the_fields_that_were_asked_for_in_their_order() {
         );
         assert_eq!(log, expected, "{arch}");
         told.server.stop();
-    }
+    });
 }
 
 #[test]
