@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -55,6 +55,16 @@ pub fn beside<T: Copy + Send + Display>(each: impl IntoIterator<Item = T>, test:
             thread.spawn_scoped(scope, move || test(one)).expect("a thread starts");
         }
     });
+}
+
+/// Addresses that are this test's alone, for servers that have to be told theirs: one host of the loopback network, and ports that
+/// the kernel gives to nobody. (A port that the kernel has named may be gone before its server has it, or answer as long as a
+/// child of another thread has not become its program.)
+pub fn own_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let host = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
+    let host = Ipv4Addr::from_bits(0x7f00_0000 | (host % 0x00ff_fffd + 2));
+    std::array::from_fn(|at| SocketAddr::from((host, 20_080 + at as u16)))
 }
 
 /// Tells others to stop once it is dropped, in a test that fails too.

@@ -1,7 +1,7 @@
 //! nginx and Apache with Flash's modules: built once, configured for a test, and ended with it.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{PATIENCE, connect, read_all, reply};
+use crate::{PATIENCE, connect, own_addresses, read_all, reply};
 
 /// A server that a module is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl Kind {
     /// Serves a folder, with more directives.
     pub fn start(self, root: &Path, helper: &Path, words: &str) -> Peer {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let ports = [free(), free()];
-        let text = self.configuration(folder.path(), root, helper, words, ports);
+        let [with, without] = own_addresses();
+        let text = self.configuration(folder.path(), root, helper, words, [with, without]);
         let file = folder.path().join("server.conf");
         fs::write(&file, text).expect("a configuration");
         let mut command = match self {
@@ -80,7 +80,6 @@ impl Kind {
         // Apache ends its whole process group.
         let child =
             command.process_group(0).stdin(Stdio::null()).stderr(log).spawn().expect("the server starts");
-        let [with, without] = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let mut peer = Peer { kind: self, child, with, without, _folder: folder };
         let give_up = Instant::now() + PATIENCE;
         while TcpStream::connect(peer.without).is_err() {
@@ -98,7 +97,7 @@ impl Kind {
         root: &Path,
         helper: &Path,
         words: &str,
-        [with, without]: [u16; 2],
+        [with, without]: [SocketAddr; 2],
     ) -> String {
         let (work, root, helper) = (work.display(), root.display(), helper.display());
         let module = self.module();
@@ -110,8 +109,8 @@ impl Kind {
                  types {{ text/html html; text/plain txt; }}\n  default_type application/octet-stream;\n\
                  client_body_temp_path {work}/b;\n  proxy_temp_path {work}/p;\n  fastcgi_temp_path {work}/f;\n\
                  uwsgi_temp_path {work}/u;\n  scgi_temp_path {work}/s;\n  root {root};\n  error_page 404 /404.html;\n\
-                 server {{ listen 127.0.0.1:{with}; flash_static unix:{helper}; {words} }}\n\
-                 server {{ listen 127.0.0.1:{without}; gzip_static on; }}\n}}\n"
+                 server {{ listen {with}; flash_static unix:{helper}; {words} }}\n\
+                 server {{ listen {without}; gzip_static on; }}\n}}\n"
             ),
             Self::Apache(mpm) => {
                 let load =
@@ -127,13 +126,13 @@ impl Kind {
                         .concat();
                 format!(
                     "ServerRoot {work}\nPidFile {work}/pid\nServerName localhost\nErrorLog {work}/error.log\n\
-                     Listen 127.0.0.1:{with}\nListen 127.0.0.1:{without}\n{modules}\
+                     Listen {with}\nListen {without}\n{modules}\
                      LoadModule flash_module {module}\nTypesConfig /dev/null\nAddType text/html html\n\
                      AddType text/plain txt\nUser www-data\nGroup www-data\nDocumentRoot {root}\n\
                      ErrorDocument 404 /404.html\n{spare}<Directory {root}>\n  AllowOverride None\n  Require all granted\n\
                      </Directory>\n<Directory {root}/denied>\n  Require all denied\n</Directory>\n\
-                     <VirtualHost 127.0.0.1:{with}>\n  FlashHelper unix:{helper}\n  {words}\n</VirtualHost>\n\
-                     <VirtualHost 127.0.0.1:{without}>\n</VirtualHost>\n"
+                     <VirtualHost {with}>\n  FlashHelper unix:{helper}\n  {words}\n</VirtualHost>\n\
+                     <VirtualHost {without}>\n</VirtualHost>\n"
                 )
             }
         }
@@ -210,8 +209,4 @@ pub fn whole(bytes: &[u8], method: &str) -> Option<reply::Reply> {
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
     let is_whole = method == "HEAD" || head.contains("chunked") || bytes.len() - end >= length;
     is_whole.then(|| reply::all(bytes, |_| method == "HEAD").remove(0))
-}
-
-fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port()
 }

@@ -8,14 +8,14 @@ mod client;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use client::Authority;
-use flash_tests::{Server, program, site};
+use flash_tests::{Server, own_addresses, program, site};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -50,7 +50,7 @@ fn it_answers_with_the_rights_of_the_user() {
 }
 
 const CONFIG: &str = "
-listen = ['127.0.0.1:HTTP', 'https://127.0.0.1:HTTPS']
+listen = ['HTTP', 'https://HTTPS']
 target-bytes-max = '90'
 tls = { certificate = 'all.pem', key = 'all-key.pem' }
 index = ['index.html', 'start.html']
@@ -116,8 +116,8 @@ fn made() -> Made {
         site::write(&file, format!("of {name}").as_bytes());
     }
     site::write(&folder.path().join("a/large.bin"), &vec![b'x'; 3 << 20]);
-    let [http, https] = free_ports();
-    let config = CONFIG.replace("HTTPS", &https.to_string()).replace("HTTP", &http.to_string());
+    let [http, https] = own_addresses();
+    let config = CONFIG.replace("HTTPS", &https.to_string()).replace("'HTTP'", &format!("'{http}'"));
     let path = folder.path().join("flash.toml");
     fs::write(&path, config).expect("the file is written");
     let authority = Authority::new();
@@ -133,15 +133,9 @@ const NAME: &str = "a.example";
 struct Made {
     folder: TempDir,
     path: PathBuf,
-    /// The port with TLS.
-    https: u16,
+    /// The listener with TLS.
+    https: SocketAddr,
     trust: Arc<ClientConfig>,
-}
-
-/// Two ports that nobody listens at.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("it is bound").port())
 }
 
 /// A whole answer, over TLS or not.
@@ -149,8 +143,7 @@ fn answer(made: &Made, server: &Server, is_https: bool, request: &[u8]) -> Vec<u
     if !is_https {
         return server.raw(request);
     }
-    let at = SocketAddr::from(([127, 0, 0, 1], made.https));
-    let mut stream = client::stream_at(at, &made.trust, NAME);
+    let mut stream = client::stream_at(made.https, &made.trust, NAME);
     stream.write_all(request).expect("the server takes the request");
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("a close_notify comes before the end");

@@ -116,7 +116,7 @@ fn a_process_that_is_killed_before_it_has_the_certificate_leaves_it_to_the_next_
 
 /// An authority with too many clients: each gets 429.
 fn limited_authority(folder: &tempfile::TempDir) -> u16 {
-    let [_, certificate, key] = server_certificate(folder);
+    let [_, certificate, key] = server_certificate(folder, "localhost");
     let chain = vec![CertificateDer::from_pem_file(certificate).expect("a certificate")];
     let key = PrivateKeyDer::from_pem_file(key).expect("a key");
     let builder = ServerConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()));

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use flash_tests::{connect, go_tool, need, wait_for};
+use flash_tests::{connect, go_tool, need, own_addresses, wait_for};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -18,7 +18,7 @@ pub(crate) struct Pebble {
     programs: Vec<Child>,
     pub(crate) folder: TempDir,
     pub(crate) directory: String,
-    management_port: u16,
+    management: SocketAddr,
     dns_management: SocketAddr,
     /// Where it asks servers.
     pub(crate) http_port: u16,
@@ -34,14 +34,8 @@ impl Drop for Pebble {
     }
 }
 
-/// Ports that are free on all addresses of this machine. All are taken before one is given back, so that no two are the same.
-fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port"));
-    listeners.each_ref().map(|listener| listener.local_addr().expect("its address").port())
-}
-
 /// The certificate of an authority's own server: an authority of the tests has issued it.
-pub(crate) fn server_certificate(folder: &TempDir) -> [PathBuf; 3] {
+pub(crate) fn server_certificate(folder: &TempDir, host: &str) -> [PathBuf; 3] {
     let [root, certificate, key] =
         ["ca.pem", "server.pem", "server-key.pem"].map(|name| folder.path().join(name));
     let root_key = KeyPair::generate().expect("a key");
@@ -52,7 +46,7 @@ pub(crate) fn server_certificate(folder: &TempDir) -> [PathBuf; 3] {
     fs::write(&root, params.self_signed(&root_key).expect("a certificate").pem()).expect("a file");
     let issuer = Issuer::new(params, root_key);
     let own_key = KeyPair::generate().expect("a key");
-    let own = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let own = CertificateParams::new(vec![host.to_owned()]).expect("a name");
     fs::write(&certificate, own.signed_by(&own_key, &issuer).expect("a certificate").pem()).expect("a file");
     fs::write(&key, own_key.serialize_pem()).expect("a file");
     [root, certificate, key]
@@ -66,13 +60,13 @@ impl Pebble {
     /// `environment` says how it fails, and `change` changes its configuration.
     pub(crate) fn start_with(environment: &[(&str, &str)], change: impl FnOnce(&mut Value)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let [_, certificate, key] = server_certificate(&folder);
-        let [port, management_port, http_port, tls_port, dns_port, dns_management] = free_ports();
+        let [address, management, http, tls, dns_server, dns_management] = own_addresses();
+        let [_, certificate, key] = server_certificate(&folder, &address.ip().to_string());
         let mut config = json!({
-            "listenAddress": format!("127.0.0.1:{port}"),
-            "managementListenAddress": format!("127.0.0.1:{management_port}"),
+            "listenAddress": address,
+            "managementListenAddress": management,
             "certificate": certificate, "privateKey": key,
-            "httpPort": http_port, "tlsPort": tls_port,
+            "httpPort": http.port(), "tlsPort": tls.port(),
             "ocspResponderURL": "", "externalAccountBindingRequired": false,
             "retryAfter": { "authz": 1, "order": 1 },
             "profiles": { "default": { "description": "usual", "validityPeriod": 7_776_000 } },
@@ -83,10 +77,10 @@ impl Pebble {
         let log = fs::File::create(folder.path().join("log")).expect("a log");
         let mut dns = Command::new(go_tool("pebble-challtestsrv"));
         dns.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""]);
-        dns.args(["-dnsserver", &format!("127.0.0.1:{dns_port}")]);
-        dns.args(["-management", &format!("127.0.0.1:{dns_management}")]);
+        dns.args(["-dnsserver", &dns_server.to_string()]);
+        dns.args(["-management", &dns_management.to_string()]);
         let mut pebble = Command::new(go_tool("pebble"));
-        pebble.arg("-config").arg(&file).args(["-dnsserver", &format!("127.0.0.1:{dns_port}")]);
+        pebble.arg("-config").arg(&file).args(["-dnsserver", &dns_server.to_string()]);
         pebble
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_WFE_NONCEREJECT", "0")
@@ -96,18 +90,17 @@ impl Pebble {
             program.stdin(Stdio::null()).stderr(log.try_clone().expect("a descriptor"));
             program.spawn().expect("it starts")
         });
-        let dns_management = SocketAddr::from((Ipv4Addr::LOCALHOST, dns_management));
-        for port in [port, management_port, dns_management.port()] {
-            wait_for("Pebble", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        for address in [address, management, dns_management] {
+            wait_for("Pebble", || TcpStream::connect(address).is_ok());
         }
         Self {
             programs: programs.into(),
             folder,
-            directory: format!("https://localhost:{port}/dir"),
-            management_port,
+            directory: format!("https://{address}/dir"),
+            management,
             dns_management,
-            http_port,
-            tls_port,
+            http_port: http.port(),
+            tls_port: tls.port(),
         }
     }
 
@@ -161,7 +154,7 @@ impl Pebble {
     }
 
     fn curl(&self, path: &str, words: &[&str]) -> Vec<u8> {
-        let url = format!("https://localhost:{}/{path}", self.management_port);
+        let url = format!("https://{}/{path}", self.management);
         let mut curl = Command::new(need("curl", "curl"));
         let output =
             curl.args(["-sSf", "--cacert"]).arg(self.ca()).arg(url).args(words).output().expect("curl runs");

@@ -2,15 +2,14 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use flash_import::{Imported, apache, nginx};
-use flash_tests::{Server, wait_for};
+use flash_tests::{Server, own_addresses, wait_for};
 use tempfile::TempDir;
 
 use crate::requests;
@@ -233,20 +232,19 @@ impl Both {
         write(&work.join("srv/users"), "");
         // Its processes may run as another user.
         set_mode(work, 0o755);
-        let address = own_address();
-        let [plain, tls, plain_of_flash, tls_of_flash] = [(); 4].map(|()| free(address));
+        let [plain, tls, plain_of_flash, tls_of_flash] = own_addresses();
         // What a snippet of Debian includes.
         fs::copy("/etc/nginx/fastcgi.conf", work.join("fastcgi.conf")).expect("the file is Debian's");
         write_certificate(work);
-        let conf = adapted(text, work, &php.socket, (address, [plain, tls]))
+        let conf = adapted(text, work, &php.socket, [plain, tls])
             .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()));
         let path = work.join("foreign.conf");
         fs::write(&path, foreign.whole(&conf, work)).expect("the configuration");
         let imported = foreign.import(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
         let of_flash = imported
             .file()
-            .replace(&format!("{address}:{plain}"), &format!("{address}:{plain_of_flash}"))
-            .replace(&format!("{address}:{tls}"), &format!("{address}:{tls_of_flash}"));
+            .replace(&plain.to_string(), &plain_of_flash.to_string())
+            .replace(&tls.to_string(), &tls_of_flash.to_string());
         let file = work.join("flash.toml");
         fs::write(&file, of_flash).expect("the file is written");
         let check = Command::new(flash_tests::program())
@@ -267,15 +265,21 @@ impl Both {
             .spawn()
             .expect("it starts");
         let mut child = Process(child);
-        let of_foreign = SocketAddr::from((address, plain));
         wait_for(foreign.name(), || {
             let ended = child.0.try_wait().expect("it is a child");
             assert!(ended.is_none(), "{name}: {}", fs::read_to_string(&log).unwrap_or_default());
-            TcpStream::connect(of_foreign).is_ok()
+            TcpStream::connect(plain).is_ok()
         });
         let server = Server::start_configured(&file, &["--admin", "off"]);
-        let flash = SocketAddr::from((address, plain_of_flash));
-        Ok(Self { conf, folder, imported, _child: child, foreign: of_foreign, flash, _server: server })
+        Ok(Self {
+            conf,
+            folder,
+            imported,
+            _child: child,
+            foreign: plain,
+            flash: plain_of_flash,
+            _server: server,
+        })
     }
 }
 
@@ -298,7 +302,7 @@ impl Drop for Process {
 }
 
 /// With folders, sockets and ports of this test.
-fn adapted(text: &str, work: &Path, php: &Path, (address, [plain, tls]): (Ipv4Addr, [u16; 2])) -> String {
+fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [SocketAddr; 2]) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("listen [::]"));
     let one_space = |line: &str| match line.trim_start().starts_with("listen ") {
         true => line.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -306,12 +310,12 @@ fn adapted(text: &str, work: &Path, php: &Path, (address, [plain, tls]): (Ipv4Ad
     };
     let text: String = lines.map(|line| format!("{}\n", one_space(line))).collect();
     let srv = format!("{}/srv", work.display());
-    text.replace("listen 80", &format!("listen {address}:{plain}"))
-        .replace("listen 443", &format!("listen {address}:{tls}"))
-        .replace("Listen 80", &format!("Listen {address}:{plain}"))
-        .replace("Listen 443", &format!("Listen {address}:{tls}"))
-        .replace("*:80>", &format!("*:{plain}>"))
-        .replace("*:443>", &format!("*:{tls}>"))
+    text.replace("listen 80", &format!("listen {plain}"))
+        .replace("listen 443", &format!("listen {tls}"))
+        .replace("Listen 80", &format!("Listen {plain}"))
+        .replace("Listen 443", &format!("Listen {tls}"))
+        .replace("*:80>", &format!("*:{}>", plain.port()))
+        .replace("*:443>", &format!("*:{}>", tls.port()))
         .replace(" /srv", &format!(" {srv}"))
         .replace("\"/srv", &format!("\"{srv}"))
         .replace("localhost/srv", &format!("localhost{srv}"))
@@ -347,15 +351,4 @@ pub(crate) fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>
         let _ = stream.read_to_end(&mut bytes);
     }
     Ok(bytes)
-}
-
-/// An address of the loopback for one pair of servers: no other test takes a port of it before they do.
-fn own_address() -> Ipv4Addr {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let number = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
-    Ipv4Addr::from_bits(0x7f00_0000 | (number % 0x00ff_fffd + 2))
-}
-
-fn free(address: Ipv4Addr) -> u16 {
-    TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr()).expect("a port").port()
 }

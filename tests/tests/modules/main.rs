@@ -20,7 +20,7 @@ use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
-use flash_tests::{need, site};
+use flash_tests::{need, own_addresses, site};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -428,7 +428,8 @@ fn a_daemon_that_is_killed_under_load_gives_no_wrong_byte() {
 fn apache_refuses_htaccess_files_at_its_start() {
     for kind in kinds().filter(|kind| *kind == Kind::Apache("event")) {
         let (root, work) = (make_site(), folder());
-        let text = kind.configuration(work.path(), root.path(), &work.path().join("h.sock"), "", [1, 2]);
+        let text =
+            kind.configuration(work.path(), root.path(), &work.path().join("h.sock"), "", own_addresses());
         let file = work.path().join("server.conf");
         fs::write(&file, text.replace("AllowOverride None", "AllowOverride All")).unwrap();
         let mut command = Command::new("apache2");

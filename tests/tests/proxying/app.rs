@@ -2,59 +2,62 @@
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use flash_tests::{need, wait_for};
+use flash_tests::{need, own_addresses, wait_for};
 
 pub(crate) struct App {
     child: RefCell<Child>,
-    port: u16,
+    address: SocketAddr,
     is_php: bool,
 }
 
 impl App {
     pub(crate) fn node() -> Self {
-        let (child, port) = node(0, None);
-        Self { child: child.into(), port, is_php: false }
+        Self::of_node(None)
     }
 
     /// With the files of a certificate and its key.
     pub(crate) fn node_with_tls(files: &(String, String)) -> Self {
-        let (child, port) = node(0, Some(files));
-        Self { child: child.into(), port, is_php: false }
+        Self::of_node(Some(files))
+    }
+
+    fn of_node(files: Option<&(String, String)>) -> Self {
+        let (child, port) = node(0, files);
+        Self { child: child.into(), address: (Ipv4Addr::LOCALHOST, port).into(), is_php: false }
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// PHP's own server, for files in this folder.
     pub(crate) fn php(folder: &Path) -> Self {
-        let port = free_port();
+        let [address] = own_addresses();
         let mut php = Command::new(need("php", "php-cli"));
-        php.args(["-S", &format!("127.0.0.1:{port}"), "-t"]).arg(folder);
-        Self::listening(&mut php, port, true)
+        php.args(["-S", &address.to_string(), "-t"]).arg(folder);
+        Self::listening(&mut php, address, true)
     }
 
     /// Python's.
     pub(crate) fn python(folder: &Path) -> Self {
-        let port = free_port();
+        let [address] = own_addresses();
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
         let mut python = Command::new(need("python3", "python3"));
-        python.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]).current_dir(folder);
-        Self::listening(&mut python, port, false)
+        python.args(["-m", "http.server", "--bind", &host, &port]).current_dir(folder);
+        Self::listening(&mut python, address, false)
     }
 
-    fn listening(command: &mut Command, port: u16, is_php: bool) -> Self {
+    fn listening(command: &mut Command, address: SocketAddr, is_php: bool) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
         wait_for("the application listens", || TcpStream::connect(address).is_ok());
-        Self { child: child.into(), port, is_php }
+        Self { child: child.into(), address, is_php }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}", self.address)
     }
 
     pub(crate) fn is_php(&self) -> bool {
@@ -65,7 +68,8 @@ impl App {
     pub(crate) fn connections(&self) -> usize {
         let all = std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default()
             + &std::fs::read_to_string("/proc/net/tcp").expect("there is a table");
-        let local = format!(":{:04X}", self.port);
+        let SocketAddr::V4(address) = self.address else { unreachable!("it has one of version 4") };
+        let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
         let is_ours = |line: &&str| {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             words.len() > 3 && words[1].ends_with(&local) && words[3] == "01"
@@ -82,7 +86,7 @@ impl App {
 
     /// Starts it at the same port.
     pub(crate) fn start_again(&self) {
-        *self.child.borrow_mut() = node(self.port, None).0;
+        *self.child.borrow_mut() = node(self.port(), None).0;
     }
 }
 
@@ -106,8 +110,4 @@ fn node(port: u16, tls: Option<&(String, String)>) -> (Child, u16) {
     let said = child.stdout.take().expect("it is piped");
     BufReader::new(said).read_line(&mut line).expect("it says its port");
     (child, line.trim().parse().expect("a port"))
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }

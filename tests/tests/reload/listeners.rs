@@ -4,14 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use flash_tests::{connect, read_all, reply, wait_for};
+use flash_tests::{connect, own_addresses, read_all, reply, wait_for};
 
 use crate::setup::{Setup, without_sandbox};
-
-/// An address that nobody listens at.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
-}
 
 const GET: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -26,7 +21,7 @@ fn ask(stream: &mut (impl Read + Write)) -> Vec<u8> {
 #[test]
 fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
     for arch in without_sandbox() {
-        let (first, second) = (free(), free());
+        let [first, second] = own_addresses();
         let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
         let mut kept = connect(first);
         assert!(ask(&mut kept).ends_with(b"old"), "{arch}");
@@ -61,7 +56,7 @@ fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
 #[test]
 fn a_listener_that_took_the_place_of_another_is_closed_when_it_is_dropped() {
     for arch in without_sandbox() {
-        let [first, second, third] = [free(), free(), free()];
+        let [first, second, third] = own_addresses();
         let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
         for (dropped, next) in [(first, second), (second, third)] {
             assert!(ask(&mut connect(dropped)).ends_with(b"old"), "{arch}");
@@ -81,7 +76,8 @@ fn a_listener_for_ipv6_alone_stays_what_it_is() {
         return;
     }
     for arch in without_sandbox() {
-        let port = free().port();
+        let taken = TcpListener::bind("[::]:0").and_then(|listener| listener.local_addr());
+        let port = taken.expect("a free port").port();
         let both = format!("listen = ['127.0.0.1:{port}', '[::]:{port}']\n");
         let setup = Setup::start(arch, &both);
         setup.write(&format!("listen = '[::]:{port}'\n"));
