@@ -112,11 +112,15 @@ impl Disk {
                 Ok(FolderRead::Names { names, open, next })
             }
             Part::Details(names) => {
-                let look = |(name, _)| {
+                let (until, mut all) = (Instant::now() + self.list_step, Vec::new());
+                for (name, _) in names.iter() {
                     let seen = look(root, below, name, blocking)?;
-                    Ok(seen.map(|seen| self.with_digest_of(&site.settings, seen)))
-                };
-                names.iter().map(look).collect::<Result<_, _>>().map(FolderRead::Details)
+                    all.push(seen.map(|seen| self.with_digest_of(&site.settings, seen)));
+                    if Instant::now() >= until {
+                        break;
+                    }
+                }
+                Ok(FolderRead::Details(all))
             }
             Part::Text(name) => {
                 let by_path = SitePath::of_decoded(name);

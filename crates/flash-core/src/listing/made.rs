@@ -295,8 +295,8 @@ impl Listing {
             },
         };
         if making.entered < making.read.len() {
-            self.enter(making.read.iter().skip(making.entered).take(LOOKS), names, maker)?;
-            making.entered += LOOKS;
+            making.entered +=
+                self.enter(making.read.iter().skip(making.entered).take(LOOKS), names, maker)?;
             self.has_progressed();
             return Ok(None);
         }
@@ -312,43 +312,45 @@ impl Listing {
         }
     }
 
-    /// Enters names that were read, with details if the order needs them.
+    /// Enters names that were read, with details if the order needs them. Returns how many: as far as details are known.
     fn enter<'a>(
         &self,
         batch: impl Iterator<Item = (&'a [u8], Kind)> + Clone,
         names: &mut Names,
         maker: &mut dyn Maker,
-    ) -> Result<(), Step> {
+    ) -> Result<usize, Step> {
         let room = NAMES_MAX - names.len();
-        batch.clone().skip(room).for_each(|_| names.leave_out());
-        let batch = batch.take(room);
+        let (all, batch) = (batch.clone(), batch.take(room));
         let is_unclear = |kind: Kind| kind == Kind::Unclear || self.order.by != Column::Name;
         let mut unclear = Batch::default();
         for (name, kind) in batch.clone().filter(|(_, kind)| is_unclear(*kind)) {
             unclear.push(name, kind);
         }
         let mut seen = self.look(unclear, maker)?.into_iter();
-        for (name, kind) in batch {
-            let name = match is_unclear(kind).then(|| seen.next().flatten()) {
+        for (entered, (name, kind)) in batch.enumerate() {
+            let name = match is_unclear(kind).then(|| seen.next()) {
                 None => Name { name, details: None, folder: kind == Kind::Folder },
-                Some(Some(seen)) => Name { name, details: Some(seen.details()), folder: seen.folder },
+                Some(Some(Some(seen))) => Name { name, details: Some(seen.details()), folder: seen.folder },
                 // The name has vanished, or leads to nothing that would be served.
-                Some(None) => continue,
+                Some(Some(None)) => continue,
+                Some(None) => return Ok(entered),
             };
             while names.push(name) == Err(OverBudget) {
                 make_room(maker)?;
             }
         }
-        Ok(())
+        all.clone().skip(room).for_each(|_| names.leave_out());
+        Ok(all.count())
     }
 
+    /// The details of names from the first on: of one at least, and of as many as a short step has time for.
     pub(super) fn look(&self, names: Batch, maker: &mut dyn Maker) -> Result<Vec<Option<Seen>>, Step> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let count = names.len();
         match self.ask(Part::Details(names), maker)? {
-            FolderRead::Details(seen) if seen.len() == count => Ok(seen),
+            FolderRead::Details(seen) if (1..=count).contains(&seen.len()) => Ok(seen),
             _ => Err(Step::Failed(Failure::Broken)),
         }
     }

@@ -98,20 +98,17 @@ impl Listing {
     ) -> Result<Vec<Option<Seen>>, Step> {
         let names = ready.rows(number).map(|row| ready.names.get(row));
         let is_unknown = |name: &Name<'_>| self.looks_at_all(maker) || name.details.is_none();
-        let unknown: Vec<_> = names.filter(is_unknown).skip(seen.len()).collect();
-        let mut unknown = unknown.into_iter().peekable();
-        while unknown.peek().is_some() {
+        let unknown: Vec<_> = names.filter(is_unknown).collect();
+        while seen.len() < unknown.len() {
             let mut batch = Batch::default();
-            for name in unknown.by_ref().take(LOOKS) {
+            for name in unknown[seen.len()..].iter().take(LOOKS) {
                 batch.push(name.name, if name.folder { Kind::Folder } else { Kind::File });
             }
-            let looked = self.look(batch, maker);
-            let is_over = maker.is_over() && unknown.peek().is_some();
-            match looked {
+            match self.look(batch, maker) {
                 Ok(looked) => seen.extend(looked),
                 Err(step) => return Err(self.left(ready, number, seen, step)),
             }
-            if is_over {
+            if maker.is_over() && seen.len() < unknown.len() {
                 return Err(self.left(ready, number, seen, Step::Unready));
             }
         }

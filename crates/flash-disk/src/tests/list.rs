@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use flash_core::job::{List, Listed};
-use flash_core::listing::{Column, Listing, Order};
+use flash_core::listing::{Batch, Column, Folder as FolderJob, FolderRead, Kind, Listing, Order, Part};
 
 use super::*;
 
@@ -97,6 +97,30 @@ fn a_large_folder_has_several_pages() {
             assert_eq!(all, names);
         }
     }
+}
+
+/// Each look may take long: a client waits for a step until the disk's deadline.
+#[test]
+fn a_step_has_one_look_if_there_is_no_time_for_more() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let folder = Folder::new();
+    for name in NAMES {
+        folder.put(name, "x");
+    }
+    let mut disk = folder.disk();
+    let looked = |disk: &Disk| {
+        let mut names = Batch::default();
+        NAMES.iter().for_each(|name| names.push(name.as_bytes(), Kind::File));
+        let part = Part::Details(names);
+        let job = FolderJob { site: SiteId(0), path: path("/"), part, root: None };
+        match disk.run(&Job::Folder(Box::new(job))).done {
+            Done::Folder(FolderRead::Details(seen)) => seen.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(looked(&disk), 3);
+    disk.list_step = Duration::ZERO;
+    assert_eq!(looked(&disk), 1);
 }
 
 #[test]

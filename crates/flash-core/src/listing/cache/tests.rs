@@ -25,6 +25,7 @@ struct Helper {
     steps_are_short: bool,
     /// After this many parts, the next part leads to another device.
     parts_left: usize,
+    looks_max: usize,
     /// How many parts of the folder were read.
     parts: usize,
     kept: usize,
@@ -68,7 +69,7 @@ impl Maker for AtWork<'_> {
             Part::Details(names) => {
                 let stamp = Stamp { size: helper.size, ..Stamp::default() };
                 let seen = |(_, kind)| Some(Seen { stamp, folder: kind == Kind::Folder, digest: None });
-                FolderRead::Details(names.iter().map(seen).collect())
+                FolderRead::Details(names.iter().take(helper.looks_max).map(seen).collect())
             }
             Part::Text(name) => FolderRead::Text(Some(Bytes::from([b"text of ", &*name].concat()))),
         }))
@@ -107,6 +108,7 @@ impl Bench {
             size: 1,
             steps_are_short: false,
             parts_left: usize::MAX,
+            looks_max: usize::MAX,
             parts: 0,
             kept: 0,
             has_texts: false,
@@ -292,6 +294,19 @@ fn pages_that_find_no_room_are_written_for_each_reader() {
     assert!(listing.page_now(0).is_none() && other.page_now(0).is_some());
     drop(listing);
     assert_eq!(bench.cache.get_now(&at(0), 0).map(|_| ()), None, "it had to go");
+}
+
+#[test]
+fn a_step_that_had_no_time_for_all_looks_leaves_them_to_the_next_one() {
+    for list in [at(0), by_size(0)] {
+        let mut bench = Bench::new(600);
+        let expected = bench.pages(&list).1;
+        for looks_max in [1, 5] {
+            bench.cache = ListingCache::new(KEEP_MS, BUDGET);
+            (bench.helper.steps_are_short, bench.helper.looks_max) = (true, looks_max);
+            assert_eq!(bench.pages(&list).1, expected, "{looks_max}");
+        }
+    }
 }
 
 #[test]
