@@ -36,7 +36,9 @@ fn programs() -> TempDir {
 /// A server that needs helper processes for each file, and a fork helper.
 fn server(site: &Path, programs: &Path) -> Server {
     let cgi = format!("/cgi={}", programs.display());
-    Server::start(PROCESSES, site, &["--path-cache", "0", "--helpers-max", "4", "--cgi", &cgi])
+    // What has begun may come to its end, on a busy machine as well.
+    let flags = ["--path-cache", "0", "--helpers-max", "4", "--drain", "120s", "--cgi", &cgi];
+    Server::start(PROCESSES, site, &flags)
 }
 
 fn send(stream: &mut TcpStream, path: &str) {

@@ -23,7 +23,8 @@ fn forgotten_nonces_and_slow_looks_delay_a_certificate_and_no_more() {
     let site = Site::new("mt", 30);
     let server = site.start(&pebble, &["slow.example", "also.example"]);
     site.wait_for_certificate(&pebble, "also.example");
-    assert!(!server.stop().contains("no certificate was issued"));
+    let said = server.stop();
+    assert!(!said.contains("no certificate was issued"), "{said}\n{}", pebble.log());
 }
 
 #[test]

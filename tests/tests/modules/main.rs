@@ -20,7 +20,7 @@ use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
-use flash_tests::{need, own_addresses, site};
+use flash_tests::{PATIENCE, need, own_addresses, site, wait_for};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -307,33 +307,30 @@ fn a_hung_disk_costs_cold_requests_one_deadline_and_hot_ones_nothing() {
     for kind in kinds() {
         let Some((image, root)) = slow_site("") else { return };
         let beside = folder();
-        let daemon = daemon(&root, &beside, &["--disk-deadline", "1s"]);
-        let words = if matches!(kind, Kind::Nginx(_)) { "flash_deadline 1s;" } else { "FlashDeadline 1" };
+        let daemon = daemon(&root, &beside, &["--disk-deadline", "6s"]);
+        let words = if matches!(kind, Kind::Nginx(_)) { "flash_deadline 6s;" } else { "FlashDeadline 6" };
         let peer = kind.start(root.path(), &daemon.socket, words);
         assert_eq!(peer.get("/a.txt").status, 200);
         image.disk().rule("hang").unwrap();
         let asked = Instant::now();
-        let (hot, cold_statuses) = thread::scope(|scope| {
+        let (hot, colds) = thread::scope(|scope| {
             let ask_cold = |n| {
                 let peer = &peer;
-                scope.spawn(move || peer.get(&cold(n)).status)
+                scope.spawn(move || (peer.get(&cold(n)).status, asked.elapsed()))
             };
             let waiting: Vec<_> = (0..5).map(ask_cold).collect();
-            let ask_hot = |_| {
-                let begun = Instant::now();
-                (peer.get("/a.txt").status, begun.elapsed())
-            };
+            let ask_hot = |_| (peer.get("/a.txt").status, asked.elapsed());
             let hot: Vec<(u16, Duration)> = (0..20).map(ask_hot).collect();
-            (hot, waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<u16>>())
+            (hot, waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>())
         });
-        let took = asked.elapsed();
         // Before anything can fail: what hangs could not be ended.
         image.disk().clear();
-        let slow = |(status, took): &(u16, Duration)| *status != 200 || *took > Duration::from_millis(500);
-        assert!(!hot.iter().any(slow), "{kind:?}: {hot:?}");
-        assert_eq!(cold_statuses, [503; 5], "{kind:?}");
-        assert!(took < Duration::from_secs(4), "{kind:?}: {took:?}");
-        let give_up = Instant::now() + Duration::from_secs(10);
+        let first = colds.iter().map(|(_, at)| *at).min().expect("five were asked");
+        assert!(hot.iter().all(|(status, at)| *status == 200 && *at < first), "{kind:?}: {hot:?}, {colds:?}");
+        // One deadline, and not one after the other.
+        let right = |(status, at): &(u16, Duration)| *status == 503 && *at < Duration::from_secs(2 * 6);
+        assert!(colds.iter().all(right), "{kind:?}: {colds:?}");
+        let give_up = Instant::now() + PATIENCE;
         // A response whose head was sent before the disk failed again is cut.
         while ask(peer.with, "GET", &cold(7), "").is_none_or(|reply| reply.status != 200) {
             assert!(Instant::now() < give_up, "{kind:?} never recovers: {}", peer.said());
@@ -405,19 +402,22 @@ fn a_daemon_that_is_killed_under_load_gives_no_wrong_byte() {
                 });
             }
             let mut running = first;
+            let more = || {
+                let before = whole.load(Ordering::Relaxed);
+                wait_for("a whole response", || whole.load(Ordering::Relaxed) > before);
+            };
             for _ in 0..2 {
-                thread::sleep(Duration::from_millis(250));
+                more();
                 running.kill();
                 thread::sleep(Duration::from_millis(100));
                 // Nothing that was read stays in memory.
                 (0..20).for_each(|n| flash_rig::drop_pages(&root.path().join(n.to_string())).unwrap());
                 running = daemon(&root, &beside, &[]);
             }
-            thread::sleep(Duration::from_millis(400));
+            more();
             ends.store(true, Ordering::Relaxed);
         });
         drop(image);
-        assert!(whole.into_inner() > 0, "{kind:?}: {}", peer.said());
         if fallback {
             assert_eq!(refused.into_inner(), 0, "{kind:?}: {}", peer.said());
         }
