@@ -198,6 +198,13 @@ impl Deadline {
         }
     }
 
+    /// A job begins, which a thread may do at once, without a wait: the client has asked, and is not late.
+    pub(crate) fn job_begins(&mut self, now_ms: u64, settings: &Settings) {
+        if !matches!(self.waiting, Waiting::Send | Waiting::Linger) {
+            self.wait(Waiting::Completion, now_ms, settings);
+        }
+    }
+
     /// A job ended. The next job gets a deadline of its own, unless this job made no progress.
     pub(crate) fn job_ended(&mut self, stands_still: bool) {
         if !stands_still && self.waiting == Waiting::Completion {

@@ -51,6 +51,7 @@ impl Http1 {
             return Want::Pause;
         }
         if let Some((id, job)) = self.job(cx) {
+            self.deadline.job_begins(cx.now.ms(), &cx.server.settings);
             return Want::Job(id, job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
@@ -179,6 +180,10 @@ impl Http1 {
                 ExchangeState::Body(body) if body.awaits_job() => return,
                 ExchangeState::Body(body) => {
                     let more = body.next(&mut Sink { output, framing, request_id: None });
+                    if output.is_empty() && more {
+                        // The client has taken all that there was.
+                        self.deadline.wait(Waiting::Nothing, cx.now.ms(), &cx.server.settings);
+                    }
                     if more || !output.is_empty() {
                         return;
                     }

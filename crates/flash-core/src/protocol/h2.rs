@@ -60,6 +60,8 @@ impl Http2 {
             return Want::Send;
         }
         if let Some((id, job)) = self.job(cx) {
+            // A thread that does its jobs itself does not ask what to wait for.
+            self.set_deadlines(cx);
             return Want::Job(id, job);
         }
         if let Some(id) = self.unchecked() {

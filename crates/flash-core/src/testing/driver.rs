@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) ids: crate::record::request_id::RequestIds,
     pub(crate) drain: Drain,
     pub(crate) jobs: Jobs,
+    /// How long the driver is busy with a job that it does itself. Then it looks at the deadline.
+    pub(crate) busy_ms: u64,
     /// What carries the bytes of the next clients.
     pub(crate) transport: TransportInfo,
     /// How programs behave. If `None`, a program starts only when the test says so.
@@ -130,6 +132,7 @@ impl World {
             ids: crate::record::request_id::RequestIds::new([1, 2]),
             drain: Drain::No,
             jobs: Jobs::AtOnceOrLater,
+            busy_ms: 0,
             transport: TransportInfo::plain(PEER),
             manner: None,
         }
@@ -419,8 +422,16 @@ impl World {
             None => client.pending = Some((id, job)),
             Some(done) => {
                 self.server.cache_result(&job, &done);
+                self.now.advance(self.now.us + self.busy_ms * 1000);
                 self.with(client, |connection, cx| connection.completed(id, done.into(), cx));
+                self.was_busy(client);
             }
+        }
+    }
+
+    pub(crate) fn was_busy(&mut self, client: &mut Client) {
+        if self.busy_ms > 0 && client.connection.deadline_ms() <= self.now.ms() {
+            self.with(client, |connection, cx| connection.expire(cx, || 0));
         }
     }
 

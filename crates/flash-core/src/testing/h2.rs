@@ -248,7 +248,9 @@ impl H2Client {
                         None => self.jobs.push((id, job)),
                         Some(done) => {
                             world.server.cache_result(&job, &done);
+                            world.now.advance(world.now.us + world.busy_ms * 1000);
                             self.with(world, |connection, cx| connection.completed(id, done.into(), cx));
+                            world.was_busy(&mut self.client);
                         }
                     }
                 }

@@ -93,6 +93,7 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
         }
         (_, Done::Folder(FolderRead::Details(seen))) => {
             message.u8(DETAILS);
+            message.u32(seen.len() as u32);
             seen.iter().for_each(|seen| write_seen(seen.as_ref(), message));
         }
         (_, Done::Folder(FolderRead::Text(text))) => {
@@ -505,11 +506,15 @@ fn write_seen(seen: Option<&Seen>, message: &mut Writer) {
 
 fn read_details(
     (disk, folder): (&Disk, &Folder),
-    count: usize,
+    asked: usize,
     kind: u8,
     message: &mut Reader<'_>,
 ) -> Option<FolderRead> {
     if kind != DETAILS {
+        return None;
+    }
+    let count = message.u32()? as usize;
+    if count > asked {
         return None;
     }
     let site = disk.root_in(folder.root.as_ref());

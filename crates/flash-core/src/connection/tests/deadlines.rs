@@ -40,6 +40,22 @@ fn each_head_has_its_own_time() {
     assert_eq!(statuses(&client.got), [200; 3]);
 }
 
+/// A thread that does its jobs itself never waits for one.
+#[test]
+fn while_a_listing_is_made_no_client_is_late() {
+    let mut world = world();
+    (world.disk.short_steps, world.jobs, world.busy_ms) = (true, Jobs::AtOnce, 9_000);
+    let mut client = world.connect();
+    for _ in 0..2 {
+        client.got.clear();
+        world.receive(&mut client, get("/folder/").as_bytes());
+        assert_eq!(reply(&client.got).status, 200);
+        // What was made is too old by then.
+        world.now.advance(world.now.us + 50_000_000);
+    }
+    assert!(world.disk.done["list"] > 2 * 7, "each took a minute: {:?}", world.disk.done);
+}
+
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let mut world = world();

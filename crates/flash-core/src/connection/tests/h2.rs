@@ -84,6 +84,15 @@ fn a_listing_takes_as_many_jobs_as_it_needs() {
 }
 
 #[test]
+fn while_a_listing_is_made_no_client_is_late() {
+    let mut world = world();
+    (world.disk.short_steps, world.jobs, world.busy_ms) = (true, Jobs::AtOnce, 9_000);
+    let listing = ask(&mut world, "GET", "/folder/", &[]);
+    assert_eq!((listing.status(), listing.has_ended), ("200", true), "{listing:?}");
+    assert!(world.disk.done["list"] > 7, "it took a minute: {:?}", world.disk.done);
+}
+
+#[test]
 fn the_preface_may_come_in_pieces_and_http_1_is_not_taken_for_it() {
     let mut world = world();
     let bytes = [
