@@ -21,8 +21,9 @@ const RATE: u64 = 2 << 20;
 const BURST: u64 = 512 << 10;
 /// What a client gets in a test.
 const BYTES: u64 = 6 << 20;
-/// How often a machine that is busy with other tests may spoil a measurement.
-const ATTEMPTS: usize = 8;
+/// How much longer than its rate wants a client may take on a machine that is busy with other tests, and how often even more.
+const BUSY: f64 = 1.5;
+const ATTEMPTS: usize = 4;
 
 /// A folder with files of a whole, a fifth and a sixteenth of the bytes.
 struct Made {
@@ -58,7 +59,7 @@ impl Made {
     }
 }
 
-/// Times the command until it takes as long as the rate wants it to.
+/// Times the command until it takes about as long as the rate wants it to. It is never faster.
 #[track_caller]
 fn assert_paced(what: &str, bytes: u64, burst: u64, mut run: impl FnMut() -> Command) {
     let expected = (bytes - burst) as f64 / RATE as f64;
@@ -71,7 +72,7 @@ fn assert_paced(what: &str, bytes: u64, burst: u64, mut run: impl FnMut() -> Com
         let seconds = begun.elapsed().as_secs_f64();
         assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(seconds > expected * 0.95, "{what}: {seconds:.3} s, not {expected:.3} s");
-        if seconds < expected * 1.05 {
+        if seconds < expected * BUSY {
             return;
         }
         took.push(seconds);

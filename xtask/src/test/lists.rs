@@ -60,13 +60,24 @@ pub(super) const LONG: [&str; 8] = [
 pub(super) const SHORT: [(&str, &str); 2] =
     [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_REQUESTS", "4000")];
 
-/// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
-/// kernel's caches. The others mostly wait.
-pub(super) const ALONE: [&str; 18] = [
-    "-p flash-arch --lib",
+/// Programs of tests that take longest, so that they begin.
+pub(super) const FIRST: [&str; 10] = [
+    "-p flash-tests --test acme",
+    "-p flash-why --test causes",
+    "-p flash-tests --test upgrade",
+    "-p flash-tests --test tls",
+    "-p flash-tests --test programs",
+    "-p flash-acme --lib",
+    "-p flash-tests --test rates",
+    "-p flash-tests --test deploys",
+    "-p flash-tests --test refused_calls",
+    "-p flash-tests --test listings",
+];
+
+/// Programs of tests that run alone: they measure, or change the machine, such as by emptying the kernel's caches. The others
+/// mostly wait.
+pub(super) const ALONE: [&str; 10] = [
     "-p flash-lab --test run",
-    "-p flash-load --test faults",
-    "-p flash-load --test client_options",
     "-p flash-load --test truth",
     "-p flash-rig --test machine",
     "-p flash-rig --test servers",
@@ -74,11 +85,6 @@ pub(super) const ALONE: [&str; 18] = [
     "-p flash-slowdisk --test image",
     "-p flash-tests --test blocks",
     "-p flash-tests --test fairness",
-    "-p flash-tests --test freshness",
-    "-p flash-tests --test helpers",
     "-p flash-tests --test proof",
-    "-p flash-tests --test sick_mounts",
     "-p flash-tests --test small_machine",
-    "-p flash-tests --test survival",
-    "-p flash-why --test causes",
 ];

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::lists::{ALONE, Extent, SHORT};
+use super::lists::{ALONE, Extent, FIRST, SHORT};
 use super::outcome;
 use super::programs::Program;
 use crate::cargo;
 use crate::summary::{Failure, Summary};
 
 /// So many programs of the others run beside each other, and so many tests in each that is end to end. They mostly wait.
-const BESIDE: usize = 3;
+const BESIDE: usize = 5;
 const TESTS_BESIDE: &str = "4";
 
 /// A program of tests that has not ended by then hangs.
@@ -52,8 +52,8 @@ impl Runner {
     pub(super) fn all(&self, programs: Vec<Program>) -> Result<Vec<Run>> {
         let (alone, mut others): (Vec<_>, Vec<_>) =
             programs.into_iter().partition(|program| ALONE.contains(&&*program.name));
-        // End-to-end tests take longest, and so begin.
-        others.sort_by_key(|program| !program.is_end_to_end());
+        let place = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+        others.sort_by_key(|program| (place(&program.name), !program.is_end_to_end()));
         let mut runs = self.beside(&others)?;
         for program in alone {
             runs.push(self.tell(self.run(&program, &[])?));
