@@ -12,7 +12,6 @@ pub mod site;
 pub mod systemd;
 pub mod terminal;
 
-use std::fmt::Display;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
@@ -47,12 +46,12 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Tests each of them beside the others: most of what a test does is waiting.
-pub fn beside<T: Copy + Send + Display>(each: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+/// Tests each architecture beside the others: most of what a test does is waiting.
+pub fn each(test: impl Fn(&'static str) + Sync) {
     thread::scope(|scope| {
-        for one in each {
-            let (test, thread) = (&test, thread::Builder::new().name(one.to_string()));
-            thread.spawn_scoped(scope, move || test(one)).expect("a thread starts");
+        for arch in ARCHITECTURES {
+            let (test, thread) = (&test, thread::Builder::new().name(arch.into()));
+            thread.spawn_scoped(scope, move || test(arch)).expect("a thread starts");
         }
     });
 }

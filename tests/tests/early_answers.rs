@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use flash_tests::{ARCHITECTURES, Server, beside, need, site, wait_for};
+use flash_tests::{Server, each, need, site, wait_for};
 use tempfile::TempDir;
 
 const BODY_BYTES: usize = 45_000_000;
@@ -85,7 +85,7 @@ impl Drop for Proxy {
 
 #[test]
 fn nginx_passes_the_answer_on() {
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let setup = Setup::new(arch);
         let (own, socket, server) = (setup.path(""), setup.path("proxy.sock"), setup.server.address);
         let _nginx = Proxy::start(
@@ -129,7 +129,7 @@ fn haproxy_passes_the_answer_on() {
 
 #[test]
 fn curl_shows_the_answer_over_each_version_of_http() {
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let setup = Setup::new(arch);
         let urls = setup.urls();
         for (url, version, shown) in [
@@ -169,7 +169,7 @@ for http2 in (False, True):
     with httpx.Client(http1=not http2, http2=http2, timeout=60) as client:
         print(client.request('GET', f'http://{sys.argv[1]}/', content=body).status_code)
 ";
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let setup = Setup::new(arch);
         let output = Command::new("/usr/bin/python3")
             .args(["-c", SEND, &setup.server.address.to_string(), &setup.path("body")])

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, beside, need, wait_for};
+use flash_tests::{ARCHITECTURES, Server, each, need, wait_for};
 use tempfile::TempDir;
 
 /// Longer than any answer may be old.
@@ -79,7 +79,7 @@ fn sends_whole(server: &Server, name: &str, letter: u8, fields: &[(&str, &str)])
 
 #[test]
 fn a_file_that_changes_and_keeps_time_and_size_gets_another_tag() {
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         for (kind, seconds) in TREES {
             let folder = tree(seconds);
             let server = start(arch, folder.path(), &[]);
@@ -119,7 +119,7 @@ fn a_file_that_changes_and_keeps_time_and_size_gets_another_tag() {
 #[test]
 fn a_large_file_has_no_validator_until_it_was_read_once() {
     let (name, size) = LARGE;
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         for (kind, seconds) in TREES {
             let folder = tree(seconds);
             let server = start(arch, folder.path(), &[]);

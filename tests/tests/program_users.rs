@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flash_tests::family::{self, Process};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, beside, program, read_all, scripts, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, each, program, read_all, scripts, site, wait_for};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
@@ -206,7 +206,7 @@ fn another_users_programs_outlive_their_fork_helper_and_end_with_the_server() {
     }
     let (site, folder) = (site_of_all(), folder());
     let cgi = format!("/cgi={}", folder.path().display());
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let flags = ["--user", "nobody", "--cgi-user", CGI_USER, "--cgi", &cgi, "--processes", "2"];
         let mut server = Server::start(arch, site.path(), &flags);
         let mut client = server.connect();

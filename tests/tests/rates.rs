@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use client::Authority;
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, beside, need, program, site};
+use flash_tests::{PROCESSES, Server, arch_settings, each, need, program, site};
 use tempfile::TempDir;
 
 const RATE: u64 = 2 << 20;
@@ -90,7 +90,7 @@ fn curl(server: &Server, scheme: &str, version: &str, parts: u64) -> Command {
 
 fn paced_in_all(scheme: &str, version: &str, of_server: &str) {
     let made = Made::new();
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let server = made.configure(arch, of_server, "rate = '2M/s burst 512K'");
         for parts in [1, 5, 16] {
             let what = format!("{arch}: {scheme} {version}, {parts} at a time");
@@ -159,7 +159,7 @@ fn programs_and_links_say_another_rate() {
     let says = format!("#!/bin/sh\nprintf 'X-Accel-Limit-Rate: {RATE}\\n\\n'\nhead -c {BYTES} /dev/zero\n");
     fs::write(&script, says).expect("a script");
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is this test's");
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         // In a sandbox a server connects to nobody.
         let sandbox = if arch == PROCESSES { "sandbox = 'off'\n" } else { "" };
         let rules = "cgi = { '/cgi' = 'programs' }\nrate = '200M/s burst 100M'\n'/16.bin' = { rate = '64K/s' }\n\

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, beside, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, each, need, program, scripts, site};
 use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -88,7 +88,7 @@ const WAYS: [(&str, &[&str]); 4] = [
 fn programs_and_the_log_are_told_of_the_clients_trace() {
     let field = format!("TraceParent: {}", parent(TRACE, CALLER, "01"));
     let more = ["-H", &field, "-H", "tracestate: a=1", "-H", "Tracestate: b=2"];
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let told = Told::start(arch, &[]);
         for (path, way) in WAYS {
             let text = told.ask(path, &[way, &more[..]].concat());
@@ -109,7 +109,7 @@ fn programs_and_the_log_are_told_of_the_clients_trace() {
 #[test]
 fn flash_has_a_span_of_its_own_if_it_is_asked_to() {
     let field = format!("traceparent: {}", parent(TRACE, CALLER, "00"));
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let told = Told::start(arch, &["--trace-context", "participate"]);
         let mut spans = Vec::new();
         for (path, way) in WAYS {
@@ -140,7 +140,7 @@ fn flash_has_a_span_of_its_own_if_it_is_asked_to() {
 fn an_invalid_trace_is_forgotten() {
     let valid = parent(TRACE, CALLER, "01");
     let (capitals, zero) = (valid.to_uppercase(), parent(&"0".repeat(32), CALLER, "01"));
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         for (policy, begins) in [("pass-through", false), ("participate", false), ("always", true)] {
             let told = Told::start(arch, &["--trace-context", policy]);
             let mut count = 0;
@@ -186,7 +186,7 @@ fn logged(record: &Value) -> &str {
 
 #[test]
 fn clients_programs_and_the_log_see_the_same_id() {
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let told = Told::start(arch, &["--request-id"]);
         let mut seen = Vec::new();
         for (path, has_variable) in [
@@ -221,7 +221,7 @@ fn clients_programs_and_the_log_see_the_same_id() {
 
 #[test]
 fn a_trusted_proxy_brings_the_id_and_others_do_not() {
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let told = Told::start(arch, &["--request-id", "--trusted-proxies", "127.0.0.1"]);
         let (long, longer) = ("a".repeat(128), "a".repeat(129));
         let mut count = 0;
@@ -250,7 +250,7 @@ fn a_trusted_proxy_brings_the_id_and_others_do_not() {
 #[test]
 fn ids_differ_across_workers_and_restarts_and_are_not_told_unasked() {
     let all = Mutex::new(HashSet::new());
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         for _ in 0..2 {
             let told = Told::start(arch, &[]);
             for _ in 0..30 {
@@ -272,7 +272,7 @@ fn ids_differ_across_workers_and_restarts_and_are_not_told_unasked() {
 fn the_log_has_the_fields_that_were_asked_for_in_their_order() {
     let valid = parent(TRACE, CALLER, "01");
     let fields = "protocol,status,trace_id,method,target,scheme,client,user,cut,tls_version";
-    beside(ARCHITECTURES, |arch| {
+    each(|arch| {
         let told = Told::start(arch, &["--log-fields", fields]);
         let traced = format!("traceparent: {valid}");
         told.ask("/a.txt?b", &["-H", &traced]);

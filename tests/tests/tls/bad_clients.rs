@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{read_all, reply, site};
+use flash_tests::{each, read_all, reply, site};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
+use crate::CLOSE;
 use crate::client::{Secured, Stream};
-use crate::{CLOSE, each};
 
 /// The bytes of a ClientHello, and the client that goes on behind it.
 fn hello(secured: &Secured) -> (Vec<u8>, ClientConnection) {

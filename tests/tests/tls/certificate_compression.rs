@@ -5,14 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use flash_tests::{PATIENCE, Server, connect, site};
+use flash_tests::{PATIENCE, Server, connect, each, site};
 use rustls::client::Resumption;
 use rustls::compress::{BROTLI_DECOMPRESSOR, CertDecompressor, ZLIB_DECOMPRESSOR};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use crate::client::Authority;
-use crate::each;
 
 /// A socket, and how many bytes it has received.
 struct Counted(TcpStream, usize);

@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use flash_tests::{Server, arch_settings, need, program, reply, site, wait_for};
+use flash_tests::{Server, arch_settings, each, need, program, reply, site, wait_for};
 use rcgen::{CustomExtension, date_time_ymd};
 
+use crate::CLOSE;
 use crate::client::{Authority, Secured, ask};
-use crate::{CLOSE, each};
 
 /// Two sites with certificates of their own, and one that shares the first one's.
 fn sites(authority: &Authority, folder: &str, before: &str) -> String {

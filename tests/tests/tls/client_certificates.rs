@@ -6,15 +6,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use flash_tests::{PATIENCE, Server, arch_settings, need, program, reply, scripts, site};
+use flash_tests::{PATIENCE, Server, arch_settings, each, need, program, reply, scripts, site};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, SerialNumber};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, HandshakeKind, version};
 
+use crate::CLOSE;
 use crate::client::{Authority, Secured, ask};
 use crate::real_clients::run;
-use crate::{CLOSE, each};
 
 /// A certificate for a client, and its key.
 pub(crate) fn issue(authority: &Authority) -> (String, String) {

@@ -4,12 +4,11 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use flash_tests::{Server, h2spec, need, site};
+use flash_tests::{Server, each, h2spec, need, site};
 use rcgen::CrlDistributionPoint;
 use serde_json::Value;
 
 use crate::client::{Authority, Secured};
-use crate::each;
 use crate::real_clients::run;
 
 /// RFC 9113 and RFC 7541. With ALPN even a bad preface is a fault of HTTP/2.

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, connect, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, connect, each, scripts, site};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use tempfile::TempDir;
 
 use crate::CLOSE;
 use crate::client::{Authority, Secured, ask};
-use crate::each;
 
 /// A program that notes that it runs, and says what it knows of early data.
 fn scripts() -> TempDir {

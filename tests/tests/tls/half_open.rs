@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, admin, connect, read_all, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, admin, connect, each, read_all, site};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use crate::client::{Secured, Stream, stream};
-use crate::each;
 
 const HALF_OPEN: usize = 1_000;
 /// Half of the places may be theirs, and 100 have waited for the server when others came.

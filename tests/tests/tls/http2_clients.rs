@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
-use flash_tests::{PATIENCE, Server, need, site};
+use flash_tests::{PATIENCE, Server, each, need, site};
 use tempfile::TempDir;
 
 use crate::client::Secured;
-use crate::each;
 use crate::real_clients::run;
 
 const IMAGES: usize = 200;

@@ -21,23 +21,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use client::{Secured, ask, stream};
-use flash_tests::{ARCHITECTURES, Server, reply, site};
+use flash_tests::{Server, each, reply, site};
 use rustls::HandshakeKind;
 
 const CLOSE: &str = "Host: localhost\r\nConnection: close\r\n\r\n";
-
-/// Starts a server for each architecture at once, and calls `test` with each.
-fn each(test: impl Fn(&str) + Sync) {
-    thread::scope(|scope| {
-        for arch in ARCHITECTURES {
-            let test = &test;
-            thread::Builder::new()
-                .name(arch.into())
-                .spawn_scoped(scope, move || test(arch))
-                .expect("a thread");
-        }
-    });
-}
 
 #[test]
 fn the_same_bytes_as_without_tls() {

@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{need, reply, scripts, site};
+use flash_tests::{each, need, reply, scripts, site};
 
+use crate::CLOSE;
 use crate::client::Secured;
 use crate::real_clients::curl;
-use crate::{CLOSE, each};
 
 fn start(arch: &str, site: &std::path::Path, scripts: &std::path::Path) -> Secured {
     let cgi = format!("/cgi={}", scripts.display());

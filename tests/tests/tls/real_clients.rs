@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use flash_tests::{need, site};
+use flash_tests::{each, need, site};
 
 use crate::client::Secured;
-use crate::each;
 
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command

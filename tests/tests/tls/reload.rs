@@ -8,13 +8,13 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, program, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, each, program, site};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::CLOSE;
 use crate::client::{Authority, stream};
-use crate::{CLOSE, each};
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("the mode is set");

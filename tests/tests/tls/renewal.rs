@@ -6,15 +6,15 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{Server, site, wait_for};
+use flash_tests::{Server, each, site, wait_for};
 use rcgen::{CertificateParams, CustomExtension, date_time_ymd};
 use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::CLOSE;
 use crate::client::{Authority, ask, stream};
 use crate::client_certificates::{client, issue};
-use crate::{CLOSE, each};
 
 /// Each process of mp looks for itself, and says what it has found.
 const RENEWAL: [&str; 6] = ["--processes", "1", "--processes-max", "1", "--tls-renewal", "50ms"];
