@@ -53,8 +53,8 @@ const MERGED: [&str; 13] = [
 /// The first error of its syntax, with file and line.
 pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported, Error> {
     let mut tree = read::file(path, text, include)?;
-    let context = Context::default();
-    everywhere(&context);
+    let pages = "pages for errors that no ErrorDocument names are Flash's own";
+    let context = Context::new(pages, ("paths are in their canonical form", Of::Everything));
     let mut htaccess = Htaccess::new();
     if path.file_name().is_some_and(|name| name == HTACCESS) {
         let (folder, lines) = (folder_of(path), std::mem::take(&mut tree));
@@ -75,8 +75,7 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
 /// As [`import`], or the file cannot be read.
 pub fn import_file(path: &Path) -> Result<Imported, String> {
     let path = &std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let text = include::read(path)?;
-    import(path, &text, &include::files).map_err(|error| error.to_string())
+    include::import(path, import)
 }
 
 /// A virtual host for a folder with an `.htaccess` file, with PHP as a fresh installation has it.
@@ -101,27 +100,6 @@ fn host_of(path: &Path, folder: &str) -> Directive {
 fn folder_of(path: &Path) -> String {
     let folder = path.parent().map(|of| of.to_string_lossy().into_owned()).unwrap_or_default();
     sections::plain_folder(&folder).to_owned()
-}
-
-/// What is different in every site.
-fn everywhere(context: &Context) {
-    for (text, paths, of) in [
-        ("pages for errors that no ErrorDocument names are Flash's own", Paths::None, Of::Everything),
-        (
-            "files have no other methods than GET and HEAD: 405 comes before 404",
-            Paths::OtherMethods,
-            Of::Everything,
-        ),
-        ("paths are in their canonical form", Paths::Uncanonical, Of::Everything),
-        (
-            "names that begin with a dot are 404: dotfiles = true serves them",
-            Paths::Has("/.".into()),
-            Of::Everything,
-        ),
-    ] {
-        let concerns = Concerns { hosts: Vec::new(), paths, of };
-        context.note(Note { source: None, is_left: false, text: text.into(), concerns });
-    }
 }
 
 /// The types of `TypesConfig` and `AddType`.

@@ -15,6 +15,7 @@ pub mod note;
 mod pattern;
 mod scope;
 mod target;
+mod tls;
 
 use std::fmt::Write;
 

@@ -23,7 +23,7 @@ use crate::directive::{Directive, Include};
 use crate::flash::Flash;
 use crate::flash::finish::finish;
 use crate::hosts::{self, Block};
-use crate::note::{Concerns, Error, Note, Of, Paths};
+use crate::note::{Error, Of, Paths};
 use crate::scope::{Context, Scope};
 use crate::{Imported, include};
 use answer::Server;
@@ -35,8 +35,9 @@ use programs::Upstreams;
 /// The first error of its syntax, with file and line.
 pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported, Error> {
     let tree = read::file(path, text, include)?;
-    let context = Context::default();
-    everywhere(&context);
+    let pages = "pages for errors that no error_page names are Flash's own, and fields of add_header stand in them, too";
+    let paths = "redirections have paths in their canonical form, encoded anew";
+    let context = Context::new(pages, (paths, Of::Location));
     let flash = flash(&context, &tree);
     Ok(Imported::new(
         &flash,
@@ -52,33 +53,7 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
 /// # Errors
 /// As [`import`], or the file cannot be read.
 pub fn import_file(path: &Path) -> Result<Imported, String> {
-    let text = include::read(path)?;
-    import(path, &text, &include::files).map_err(|error| error.to_string())
-}
-
-/// What is different in every site.
-fn everywhere(context: &Context) {
-    for (text, paths, of) in [
-        (
-            "pages for errors that no error_page names are Flash's own, and fields of add_header stand in them, too",
-            Paths::None,
-            Of::Everything,
-        ),
-        (
-            "files have no other methods than GET and HEAD: 405 comes before 404",
-            Paths::OtherMethods,
-            Of::Everything,
-        ),
-        ("redirections have paths in their canonical form, encoded anew", Paths::Uncanonical, Of::Location),
-        (
-            "names that begin with a dot are 404: dotfiles = true serves them",
-            Paths::Has("/.".into()),
-            Of::Everything,
-        ),
-    ] {
-        let concerns = Concerns { hosts: Vec::new(), paths, of };
-        context.note(Note { source: None, is_left: false, text: text.into(), concerns });
-    }
+    include::import(path, import)
 }
 
 fn flash(context: &Context, tree: &[Directive]) -> Flash {

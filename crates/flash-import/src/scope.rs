@@ -26,6 +26,23 @@ pub(crate) struct Scope<'t> {
 }
 
 impl Context {
+    /// With what is different in every site: pages for errors, paths that are not in their canonical form, and this.
+    pub(crate) fn new(pages: &str, (paths, of_paths): (&str, Of)) -> Self {
+        let methods = "files have no other methods than GET and HEAD: 405 comes before 404";
+        let dots = "names that begin with a dot are 404: dotfiles = true serves them";
+        let context = Self::default();
+        for (text, paths, of) in [
+            (pages, Paths::None, Of::Everything),
+            (methods, Paths::OtherMethods, Of::Everything),
+            (paths, Paths::Uncanonical, of_paths),
+            (dots, Paths::Has("/.".into()), Of::Everything),
+        ] {
+            let concerns = Concerns { hosts: Vec::new(), paths, of };
+            context.note(Note { source: None, is_left: false, text: text.into(), concerns });
+        }
+        context
+    }
+
     /// A directive with a meaning that was looked for.
     pub(crate) fn see(&self, directive: &Directive) {
         self.seen.borrow_mut().insert(directive);

@@ -5,6 +5,7 @@ use crate::flash::{Setting, Settings, Value, set};
 use crate::hosts::{self, Block, Listen};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
+use crate::tls::Tls;
 
 /// Flash does these by itself, or they say how Apache does something.
 const NOTHING_TO_SET: &[&str] = &[
@@ -270,21 +271,6 @@ fn proxies(main: &Scope<'_>, settings: &mut Settings) {
 
 /// The certificates of a virtual host.
 pub(super) fn tls(scope: &Scope<'_>) -> Settings {
-    let mut settings = Settings::new();
-    let (certificates, keys) = (scope.all("sslcertificatefile"), scope.all("sslcertificatekeyfile"));
-    let text = |of: &Directive| Value::Text(of.words.first().cloned().unwrap_or_default());
-    // A certificate's file may have its key, too.
-    let pair = |(at, certificate): (usize, &&Directive)| {
-        let key = keys.get(at).unwrap_or(certificate);
-        Value::Named(vec![("certificate", text(certificate)), ("key", text(key))])
-    };
-    let mut values: Vec<Value> = certificates.iter().enumerate().map(pair).collect();
-    let from = certificates.first().copied();
-    match values.len() {
-        0 => {}
-        1 => set(&mut settings, "tls", values.remove(0), from),
-        _ => set(&mut settings, "tls", Value::Many(values), from),
-    }
     let verifies = scope.last("sslverifyclient");
     let how = match verifies.and_then(|of| of.words.first()).map(|word| word.to_ascii_lowercase()).as_deref()
     {
@@ -292,14 +278,13 @@ pub(super) fn tls(scope: &Scope<'_>) -> Settings {
         Some("optional" | "optional_no_ca") => Some("asked"),
         _ => None,
     };
-    if let Some(how) = how {
-        if let Some(of) = scope.last("sslcacertificatefile") {
-            set(&mut settings, "client-ca", text(of), Some(of));
-        }
-        // Without authorities, a check says so, and nobody gets in.
-        set(&mut settings, "client-certificate", Value::Text(how.into()), verifies);
-    }
-    settings
+    let tls = Tls {
+        certificates: scope.all("sslcertificatefile"),
+        keys: scope.all("sslcertificatekeyfile"),
+        clients: verifies.zip(how),
+        authorities: how.and_then(|_| scope.last("sslcacertificatefile")),
+    };
+    tls.settings()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::flash::{Setting, Settings, Value, set};
 use crate::hosts::{self, Block};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
+use crate::tls::Tls;
 
 /// Lines that need nothing: Flash does so by itself, or has no such part.
 const NOTHING_TO_SET: &[&str] = &[
@@ -302,28 +303,18 @@ fn proxies(http: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
 
 /// The certificates of a server.
 pub(super) fn tls(scope: &Scope<'_>) -> Settings {
-    let mut settings = Settings::new();
-    let (certificates, keys) = (scope.all("ssl_certificate"), scope.all("ssl_certificate_key"));
-    let one = |(certificate, key): (&&Directive, &&Directive)| {
-        let text = |of: &Directive| Value::Text(of.words.first().cloned().unwrap_or_default());
-        Value::Named(vec![("certificate", text(certificate)), ("key", text(key))])
-    };
-    let mut pairs: Vec<Value> = certificates.iter().zip(&keys).map(one).collect();
-    match pairs.len() {
-        0 => {}
-        1 => set(&mut settings, "tls", pairs.remove(0), certificates.first().copied()),
-        _ => set(&mut settings, "tls", Value::Many(pairs), certificates.first().copied()),
-    }
     let verifies = scope.last("ssl_verify_client");
     let how = match verifies.and_then(|of| of.words.first()).map(String::as_str) {
         Some("on") => Some("required"),
         Some("optional" | "optional_no_ca") => Some("asked"),
         _ => None,
     };
-    if let (Some(of), Some(how)) = (scope.last("ssl_client_certificate"), how) {
-        set(&mut settings, "client-ca", Value::Text(of.words.first().cloned().unwrap_or_default()), Some(of));
-        set(&mut settings, "client-certificate", Value::Text(how.into()), verifies);
-    }
     scope.last("ssl_verify_depth");
-    settings
+    let tls = Tls {
+        certificates: scope.all("ssl_certificate"),
+        keys: scope.all("ssl_certificate_key"),
+        clients: verifies.zip(how),
+        authorities: scope.last("ssl_client_certificate"),
+    };
+    tls.settings()
 }
