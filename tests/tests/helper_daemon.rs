@@ -238,7 +238,7 @@ fn with_slow_mount(rooted: &Rooted, rules: &str) -> Option<(SlowDisk, TempDir)> 
 fn a_hung_mount_costs_its_own_questions_one_deadline_and_no_others() {
     let rooted = Rooted::make();
     let Some((disk, _behind)) = with_slow_mount(&rooted, "lookup delay fixed:0ms") else { return };
-    let daemon = rooted.daemon(&["--disk-deadline", "1s"]);
+    let daemon = rooted.daemon(&["--disk-deadline", "4s"]);
     let mut asker = daemon.asker();
     assert_eq!(asker.kind("/slow/0"), AnswerKind::File);
     disk.rule("hang prefix /").unwrap();
@@ -248,13 +248,13 @@ fn a_hung_mount_costs_its_own_questions_one_deadline_and_no_others() {
     for _ in 0..20 {
         let begun = Instant::now();
         assert_eq!(polite.kind("/a.html"), AnswerKind::File);
-        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
     for _ in ids {
         let Message::Answer(answer, None) = asker.receive() else { panic!("each is answered") };
         assert!(matches!(answer.kind, AnswerKind::TimedOut | AnswerKind::Down), "{answer:?}");
     }
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(3 * 4), "{:?}", asked.elapsed());
     let short = Question { deadline_ms: 100, ..find("/slow/15") };
     let asked = Instant::now();
     let (answer, _) = polite.answer(&short);

@@ -56,19 +56,20 @@ fn threads(server: &Server) -> usize {
     fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count()
 }
 
-const AT_ONCE: Duration = Duration::from_millis(900);
+const AT_ONCE: Duration = Duration::from_millis(3500);
 
 #[test]
 fn a_mount_that_hangs_is_given_up_alone_until_it_answers_again() {
     let Some(site) = Site::mount() else { return };
-    let server = site.serve(&["--disk-deadline", "1s", "--revalidate", "100ms", "--helpers-max", "8"]);
+    let server = site.serve(&["--disk-deadline", "4s", "--revalidate", "100ms", "--helpers-max", "8"]);
     for path in ["/near.txt", "/a/1.txt", "/b/1.txt"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     site.a.rule("hang prefix /").unwrap();
     let (status, waited) = timed(&server, "/a/2.txt");
     assert_eq!(status, 503);
-    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&waited), "{waited:?}");
+    assert!((AT_ONCE..Duration::from_secs(12)).contains(&waited), "{waited:?}");
+    wait_for("the line about it", || server.said().contains("does not answer"));
     // From here on it is known to be sick: nobody waits for it any more.
     for n in 3..60 {
         let asked = Instant::now();
@@ -87,7 +88,7 @@ fn a_mount_that_hangs_is_given_up_alone_until_it_answers_again() {
     site.a.clear();
     let cleared = Instant::now();
     while timed(&server, "/a/100.txt").0 != 200 {
-        assert!(cleared.elapsed() < Duration::from_secs(5), "it does not recover");
+        assert!(cleared.elapsed() < PATIENCE, "it does not recover");
         thread::sleep(Duration::from_millis(50));
     }
     let said = server.stop();
@@ -125,7 +126,7 @@ fn a_disk_that_fails_is_named_in_the_log_and_counts_in_the_status() {
 #[test]
 fn files_that_hang_one_by_one_do_not_make_their_mount_sick() {
     let Some(site) = Site::mount() else { return };
-    let server = site.serve(&["--disk-deadline", "1s", "--helpers-max", "16"]);
+    let server = site.serve(&["--disk-deadline", "4s", "--helpers-max", "16"]);
     assert_eq!(server.get("/a/0.txt").status, 200);
     site.a.rule("hang prefix /7.txt\nhang prefix /8.txt").unwrap();
     thread::scope(|scope| {
@@ -134,7 +135,7 @@ fn files_that_hang_one_by_one_do_not_make_their_mount_sick() {
             scope.spawn(move || assert_eq!(timed(server, path).0, 503));
         }
         let begun = Instant::now();
-        for n in (20..FILES).cycle().take_while(|_| begun.elapsed() < Duration::from_secs(3)) {
+        for n in (20..FILES).cycle().take_while(|_| begun.elapsed() < Duration::from_secs(6)) {
             let (status, waited) = timed(&server, &format!("/a/{n}.txt"));
             assert!(status == 200 && waited < AT_ONCE, "/a/{n}.txt: {status} after {waited:?}");
         }

@@ -86,7 +86,7 @@ fn hot_files_are_served_while_others_on_their_mount_hang() {
         }
         let until = Instant::now() + Duration::from_millis(500);
         let longest = hot_wait(&server, || Instant::now() < until);
-        assert!(longest < Duration::from_millis(250), "{longest:?}");
+        assert!(longest < Duration::from_secs(5), "half of the disk's deadline: {longest:?}");
         assert!(clients.iter().all(|client| !client.is_finished()));
         disk.clear();
         for (client, n) in clients.into_iter().zip(hung) {
