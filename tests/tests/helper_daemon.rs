@@ -14,7 +14,7 @@ use flash_helper::protocol::{Answer, AnswerKind, MESSAGE_BYTES_MAX, Question, Qu
 use flash_rig::{Limits, Machine};
 use flash_slowdisk::{Kind, SlowDisk};
 use flash_tests::asker::{Asker, Daemon, Message, Rooted, content, find, memory};
-use flash_tests::{PATIENCE, program, site};
+use flash_tests::{PATIENCE, program, site, wait_for};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
@@ -137,6 +137,21 @@ fn a_message_that_is_no_question_ends_its_connection_alone() {
         assert!(matches!(asker.receive(), Message::Gone));
     }
     assert_eq!(other.kind("/a.html"), AnswerKind::File);
+}
+
+/// A mount that is not there for a moment is no reason for search engines to drop its pages.
+#[test]
+fn what_is_in_a_root_that_is_gone_is_not_missing() {
+    let rooted = Rooted::make();
+    let daemon = rooted.daemon(&["--revalidate", "100ms"]);
+    let mut asker = daemon.asker();
+    assert_eq!(asker.kind("/none"), AnswerKind::Missing);
+    let away = rooted.beside.path().join("away");
+    fs::rename(rooted.path(), &away).unwrap();
+    wait_for("the root to be gone", || asker.kind("/a.html") == AnswerKind::Failed);
+    assert_eq!(asker.kind("/none"), AnswerKind::Failed);
+    fs::rename(&away, rooted.path()).unwrap();
+    wait_for("the root to be back", || asker.kind("/a.html") == AnswerKind::File);
 }
 
 #[test]

@@ -117,8 +117,8 @@ pub(crate) fn kind_of_failure(failure: Failure) -> AnswerKind {
         Failure::Overloaded | Failure::OverBudget => AnswerKind::Busy,
         Failure::TimedOut => AnswerKind::TimedOut,
         Failure::DeviceDown => AnswerKind::Down,
-        Failure::NotFound | Failure::RootGone => AnswerKind::Missing,
-        Failure::Broken | Failure::Full => AnswerKind::Failed,
+        Failure::NotFound => AnswerKind::Missing,
+        Failure::Broken | Failure::Full | Failure::RootGone => AnswerKind::Failed,
     }
 }
 
