@@ -46,7 +46,9 @@ fn short_names() -> TempDir {
 }
 
 fn serve(arch: &str, folder: &TempDir, flags: &[&str]) -> Server {
-    let flags = [&["--list", "--processes", "8", "--threads", "64"], flags].concat();
+    // Readers are slow here, and more so on a busy machine.
+    let all = ["--list", "--processes", "8", "--threads", "64", "--send-rate-min", "1"];
+    let flags = [&all, flags].concat();
     Server::start(arch, folder.path(), &flags)
 }
 
