@@ -8,6 +8,7 @@ use super::at::At;
 use crate::directive::Directive;
 use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths};
+use crate::scope::Scope;
 
 /// Apache's own, without `DirectoryIndex`.
 const DEFAULT_INDEX: &str = "index.html";
@@ -31,12 +32,16 @@ pub(super) fn settings(at: &At<'_, '_>, root: &str, settings: &mut Settings) {
         set(settings, "etag", Value::Text("off".into()), Some(of));
     }
     if let Some(of) = scope.last("fallbackresource").filter(|of| of.words != ["disabled"]) {
-        let path = of.words.first().cloned().unwrap_or_default();
-        set(settings, "fallback", Value::Text(path), Some(of));
-        let why = "the fallback answers for a folder without an index, too, and for paths below a file";
-        let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles]);
-        scope.differs(&of.source, why, paths, Of::Everything);
+        set_fallback(scope, settings, of.words.first().map_or("", String::as_str), of);
     }
+}
+
+/// What answers without a file, as the line has it.
+pub(super) fn set_fallback(scope: &Scope<'_>, settings: &mut Settings, path: &str, line: &Directive) {
+    set(settings, "fallback", Value::Text(path.into()), Some(line));
+    let why = "the fallback answers for a folder without an index, too, and for paths below a file";
+    let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles]);
+    scope.differs(&line.source, why, paths, Of::Everything);
 }
 
 fn is(word: &str, other: &str) -> bool {

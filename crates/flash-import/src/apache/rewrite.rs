@@ -1,6 +1,7 @@
 //! `RewriteRule` in its common forms: front controllers, redirections, refusals, ends that paths leave out.
 
 use super::at::At;
+use super::files::set_fallback;
 use super::programs::{self, Pass};
 use super::redirects::{matching, name_of, names, redirect, status};
 use crate::directive::Directive;
@@ -97,19 +98,22 @@ fn is_on(at: &At<'_, '_>, block: &[Directive], base: Option<&str>) -> bool {
 }
 
 fn is_or(words: &[String]) -> bool {
-    words.get(2).is_some_and(|flags| {
-        flags.trim_matches(['[', ']']).split(',').any(|flag| ["OR", "or", "ornext"].contains(&flag.trim()))
+    flags(words).any(|(name, _)| matches!(&*name, "OR" | "ORNEXT"))
+}
+
+/// The flags of a rule or a condition, in capitals, with their values.
+fn flags(words: &[String]) -> impl Iterator<Item = (String, Option<&str>)> {
+    let text = words.get(2).map_or("", |flags| flags.trim_matches(['[', ']']));
+    text.split(',').map(|flag| {
+        let (name, value) =
+            flag.trim().split_once('=').map_or((flag.trim(), None), |(name, value)| (name, Some(value)));
+        (name.to_ascii_uppercase(), value)
     })
 }
 
 fn rule<'r>(of: &'r Directive, conditions: Vec<(Condition<'r>, bool)>) -> Option<Rule<'r>> {
-    let [pattern, to, flags @ ..] = &of.words[..] else { return None };
-    let flags = flags.first().map_or("", |flags| flags.trim_matches(['[', ']']));
-    let flags = flags.split(',').map(|flag| {
-        let (name, value) =
-            flag.trim().split_once('=').map_or((flag.trim(), None), |(name, value)| (name, Some(value)));
-        (name.to_ascii_uppercase(), value)
-    });
+    let [pattern, to, ..] = &of.words[..] else { return None };
+    let flags = flags(&of.words);
     let has_or = conditions.iter().any(|(_, is_or)| *is_or);
     let conditions = conditions.into_iter().map(|(condition, _)| condition).collect();
     Some(Rule { of, conditions, has_or, pattern, to, flags: flags.collect(), base: None, files_pass: false })
@@ -603,10 +607,7 @@ fn internal(
         conditions
             if is_for_missing && rule.only(has_file) && rule.is_all() && !front.contains(['$', '%']) =>
         {
-            set(settings, "fallback", Value::Text(front.into()), Some(rule.of));
-            let why = "the fallback answers for a folder without an index, too, and for paths below a file";
-            let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles]);
-            at.scope.differs(&rule.of.source, why, paths, Of::Everything);
+            set_fallback(at.scope, settings, front, rule.of);
             if !query.is_empty() || front != plain {
                 let why = format!("{front} gets the request's own query, and its path in REQUEST_URI");
                 at.scope.differs(&rule.of.source, why, Paths::Missing, Of::Everything);

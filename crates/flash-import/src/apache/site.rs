@@ -155,9 +155,13 @@ impl<'t> Draft<'t> {
         self.types_differ(&scope);
     }
 
+    fn root_spot(&self) -> Spot<'_> {
+        Spot { folder: Some(&self.root), url: "", name: None }
+    }
+
     /// What holds for the site's folder, where no place says otherwise.
     fn of_root(&self) -> (Scope<'t>, Settings, Answers) {
-        let spot = Spot { folder: Some(&self.root), url: "", name: None };
+        let spot = self.root_spot();
         let scope = self.scope_of(spot);
         let mut own = self.made(&scope, spot, Paths::All, (&self.root, None));
         let mut answers = Answers::default();
@@ -302,7 +306,7 @@ impl<'t> Draft<'t> {
             let shapes = covered(of).shapes;
             spots.extend(shapes.iter().filter_map(|shape| Some((spot_name(shape)?, of))));
         }
-        let root = self.scope_of(Spot { folder: Some(&self.root), url: "", name: None });
+        let root = self.scope_of(self.root_spot());
         for of in
             files_of(&root.levels).filter(|of| of.block.iter().flatten().any(|of| of.name != "sethandler"))
         {
@@ -340,7 +344,7 @@ impl<'t> Draft<'t> {
         let scope = self.scope_of(spot);
         let mut settings = self.made(&scope, spot, Paths::Begins(url.into()), (&root, strip.as_deref()));
         let mut answers = Answers::default();
-        let of_site = self.rules(&self.scope_of(Spot { folder: Some(&self.root), url: "", name: None }));
+        let of_site = self.rules(&self.scope_of(self.root_spot()));
         match self.rules(&scope).filter(|_| !is_passed) {
             Some(level) if of_site.is_some_and(|of_site| std::ptr::eq(of_site, level)) => {
                 self.inherit(&mut settings)

@@ -141,6 +141,22 @@ fn folders_have_files_of_their_own() {
 
 /// One that cannot be read may guard something.
 #[test]
+fn flags_are_the_same_in_capitals_and_without() {
+    let import = |flag: &str| -> Vec<String> {
+        let text = imported(&format!(
+            "RewriteEngine On\nRewriteCond %{{HTTPS}} off [{flag}]\nRewriteCond %{{HTTP_HOST}} =a.example\n\
+             RewriteRule ^ https://b.example%{{REQUEST_URI}} [R=301,L]"
+        ));
+        text.lines().filter(|line| !line.trim_start().starts_with('#')).map(str::to_owned).collect()
+    };
+    let expected = import("OR");
+    for flag in ["or", "Or", "ornext", "OrNext", "ORNEXT", "NC,Or"] {
+        assert_eq!(import(flag), expected, "{flag}");
+    }
+    assert_ne!(import("NC"), expected);
+}
+
+#[test]
 fn what_cannot_be_read_is_closed() {
     let text = "Listen 80\nDocumentRoot /srv/a\n<Directory /srv/a>\nAllowOverride All\nRequire all granted\n</Directory>";
     let include = |path: &Path| match path.ends_with("**/.htaccess") {
