@@ -44,10 +44,14 @@ fn tree(seconds: u64) -> TempDir {
     folder
 }
 
-/// One process, so that two requests find the same cache.
+/// One process, and one loop, so that two requests find the same cache.
 fn start(arch: &str, folder: &Path, flags: &[&str]) -> Server {
-    let one_process: &[&str] = if arch == "mp" { &["--processes", "1", "--processes-max", "1"] } else { &[] };
-    Server::start(arch, folder, &[&["--revalidate", "100ms"], one_process, flags].concat())
+    let one: &[&str] = match arch {
+        "mp" => &["--processes", "1", "--processes-max", "1"],
+        "mt" | "pipelined" => &[],
+        _ => &["--loops", "1"],
+    };
+    Server::start(arch, folder, &[&["--revalidate", "100ms"], one, flags].concat())
 }
 
 fn ask(server: &Server, name: &str, fields: &[(&str, &str)]) -> Reply {

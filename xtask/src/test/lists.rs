@@ -76,7 +76,7 @@ pub(super) const FIRST: [&str; 10] = [
 
 /// Programs of tests that run alone: they measure, or change the machine, such as by emptying the kernel's caches. The others
 /// mostly wait.
-pub(super) const ALONE: [&str; 10] = [
+pub(super) const ALONE: [&str; 11] = [
     "-p flash-lab --test run",
     "-p flash-load --test truth",
     "-p flash-rig --test machine",
@@ -85,6 +85,7 @@ pub(super) const ALONE: [&str; 10] = [
     "-p flash-slowdisk --test image",
     "-p flash-tests --test blocks",
     "-p flash-tests --test fairness",
+    "-p flash-tests --test freshness",
     "-p flash-tests --test proof",
     "-p flash-tests --test small_machine",
 ];
