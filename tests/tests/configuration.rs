@@ -103,23 +103,50 @@ fn all_errors_are_said_at_once_with_their_places() {
 }
 
 #[test]
-fn a_place_or_a_site_may_have_no_lines_in_the_access_log() {
-    let (folder, path) = sites("");
-    let (log, text) = (folder.path().join("log"), fs::read_to_string(&path).expect("a file"));
-    let text = text.replace("[site.'a.example']", "[site.'a.example']\n'/health' = { no-access-log = true }");
-    let server = format!("access-log = '{}'\nlog-format = 'vhost-combined'\n", log.display());
-    fs::write(&path, server + &text).expect("it is written");
-    let server = Server::start_configured(&path, &[]);
-    for (host, target) in [("a.example", "/health"), ("x.b.example", "/health"), ("a.example", "/a.txt")] {
-        ask(&server, host, target);
-    }
-    server.stop();
-    let lines = fs::read_to_string(&log).expect("a log");
-    assert_eq!(lines.lines().count(), 2, "{lines}");
-    for (host, request) in [("x.b.example", "GET /health "), ("a.example", "GET /a.txt ")] {
-        let is_it =
-            |line: &str| line.starts_with(&format!("{host}:80 127.0.0.1 - - [")) && line.contains(request);
-        assert!(lines.lines().any(is_it), "{lines}");
+fn a_site_or_a_place_has_an_access_log_of_its_own_or_none() {
+    for arch in ARCHITECTURES {
+        let (folder, path) = sites("");
+        let text = fs::read_to_string(&path).expect("a file");
+        let own = "[site.'a.example']
+            access-log = 'of-a'
+            '/health' = { access-log = 'off' }
+            '/quiet' = { log-status = ['404', '5xx'] }
+            '/shared' = { access-log = 'log' }";
+        let text = text.replace("[site.'a.example']", own);
+        let server = format!("access-log = 'log'\nlog-format = 'vhost-combined'\n{}", arch_settings(arch));
+        fs::write(&path, server + &text).expect("it is written");
+        fs::create_dir(folder.path().join("a/quiet")).expect("a folder");
+        site::write(&folder.path().join("a/quiet/here.txt"), b"here");
+        let server = Server::start_configured(&path, &[]);
+        for (host, target) in [
+            ("a.example", "/health"),
+            ("x.b.example", "/health"),
+            ("a.example", "/a.txt"),
+            ("a.example", "/quiet/here.txt"),
+            ("a.example", "/quiet/nothing"),
+            ("a.example", "/shared"),
+            ("c.example", "/of-no-site"),
+        ] {
+            ask(&server, host, target);
+        }
+        server.stop();
+        let lines = |log: &str| -> Vec<String> {
+            let lines = fs::read_to_string(folder.path().join(log)).expect("a log");
+            let start =
+                |line: &str| line.split(" HTTP/").next().unwrap_or_default().replace(" 127.0.0.1 - - [", " ");
+            let words = |line: &str| {
+                let line = start(line);
+                let (host, target) =
+                    (line.split(' ').next().unwrap_or(""), line.rsplit(' ').next().unwrap_or(""));
+                format!("{host} {target}")
+            };
+            let mut lines: Vec<String> = lines.lines().map(words).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(lines("of-a"), ["a.example:80 /a.txt", "a.example:80 /quiet/nothing"], "{arch}");
+        let shared = ["a.example:80 /shared", "c.example:80 /of-no-site", "x.b.example:80 /health"];
+        assert_eq!(lines("log"), shared, "{arch}");
     }
 }
 

@@ -16,7 +16,7 @@ use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
 use flash_observe::metrics::{Gauge, Metrics, MetricsMemory};
-use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
+use flash_observe::{AccessLogs, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
 use flash_process::{EarlierServers, HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
@@ -47,7 +47,7 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 pub struct ServerParts {
     pub server: Server,
     pub disk: Disk,
-    pub access_log: Option<AccessLog>,
+    pub access_logs: AccessLogs,
     pub error_log: ErrorLog,
     pub helper_kind: HelperKind,
     /// Opens the upstreams of the sites, if they have any.
@@ -124,7 +124,7 @@ impl ServerState {
         let ServerParts {
             server,
             disk,
-            access_log,
+            access_logs,
             error_log,
             helper_kind,
             programs,
@@ -138,7 +138,12 @@ impl ServerState {
         let endpoints = tls.all();
         let logins = LoginPool::new(Arc::clone(&metrics), error_log.clone());
         Arc::new(Self {
-            configuration: PresentConfiguration::new(Configuration { server, access_log, limits, endpoints }),
+            configuration: PresentConfiguration::new(Configuration {
+                server,
+                access_logs,
+                limits,
+                endpoints,
+            }),
             listeners: ArcSwap::default(),
             disk,
             error_log,
@@ -368,9 +373,7 @@ impl ServerState {
 
     /// Closes the logs. Logs the metrics before that, if `say` is set.
     pub(crate) fn close(&self, say: bool) {
-        if let Some(log) = &self.configuration().access_log {
-            log.clone().close();
-        }
+        self.configuration().access_logs.clone().close();
         if say {
             self.metrics.log_blocks(&self.error_log);
             if self.verbose {
@@ -413,9 +416,7 @@ impl ServerState {
             let reopening = Arc::clone(&reopening);
             Box::new(move |result| reopening.failures.lock().extend(result.err()))
         };
-        if let Some(log) = &self.configuration().access_log {
-            log.reopen(done());
-        }
+        self.configuration().access_logs.reopen(done);
         self.error_log.reopen(done());
     }
 

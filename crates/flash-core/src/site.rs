@@ -34,6 +34,7 @@ use crate::connection::transport::{SiteCertificates, TransportInfo};
 use crate::file::entry::Resource;
 use crate::file::header::HeaderTemplate;
 use crate::path::SitePath;
+use crate::record::log_choice::LogChoice;
 use crate::site::access::AccessRules;
 use crate::site::configuration_number::ConfigurationNumber;
 use crate::site::fallback::Fallback;
@@ -114,8 +115,8 @@ pub struct SiteSettings {
     pub compress_programs: CodingSet,
     /// Clients and programs get each request's id.
     pub request_id: bool,
-    /// Its requests have lines in the access log, if there is one.
-    pub is_logged: bool,
+    /// Which access log has lines for its requests.
+    pub access_log: LogChoice,
     /// Nothing is here for clients but what programs hand on to them.
     pub internal: bool,
     /// The folders whose files programs name by their paths on the disk.
@@ -142,7 +143,7 @@ impl Default for SiteSettings {
             own_missing_page: false,
             compress_programs: CodingSet::EMPTY,
             request_id: false,
-            is_logged: true,
+            access_log: LogChoice::default(),
             internal: false,
             files: Arc::default(),
         }

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use flash_core::Server;
 use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
-use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
 use flash_os::residency;
 use flash_os::system_calls;
@@ -47,14 +46,13 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
         totals: Totals {
-            access_log_dropped: configuration.access_log.as_ref().map_or(0, AccessLog::dropped),
+            access_log_dropped: configuration.access_logs.dropped(),
             error_log_dropped: server.error_log.dropped(),
             ..counted.totals
         },
         devices: devices(server),
         root_faults: root_faults(server),
-        drops_log_lines: server.error_log.drops_lines()
-            || configuration.access_log.as_ref().is_some_and(AccessLog::drops_lines),
+        drops_log_lines: server.error_log.drops_lines() || configuration.access_logs.drop_lines(),
         certificates: certificates(server),
         slowest: server.slowest.of_last_minute(counted.taken_unix_ms),
         cache: CacheSnapshot {

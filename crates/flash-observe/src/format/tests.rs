@@ -15,16 +15,13 @@ fn record() -> Record {
         span: None,
         protocol: "HTTP/1.1",
         scheme: "http",
-        tls_version: None,
-        user: Box::default(),
         request_line: b"GET /a.gif HTTP/1.1"[..].into(),
-        reason: "",
         host: b"example.org"[..].into(),
         referer: b"http://example.org/"[..].into(),
         user_agent: b"Mozilla/5.0 (X11)"[..].into(),
         status: 200,
         body_bytes: 2326,
-        cut: false,
+        ..Record::default()
     }
 }
 

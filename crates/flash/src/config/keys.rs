@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Named, Stands, Validate};
 use flash_core::clients::{ByteRate, Rate};
 use flash_core::path::SitePath;
+use flash_core::record::log_choice::Statuses;
 use flash_core::site::hosts::HostName;
 use flash_core::site::methods::Method;
 use flash_core::site::network::Network;
@@ -20,8 +21,8 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FileType, Hsts, LinkForm,
-    Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FileType, Hsts,
+    LinkForm, Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -44,7 +45,7 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 47] = [
+const IN_PLACES: [&str; 48] = [
     ROOT,
     "list",
     "list-header",
@@ -82,7 +83,8 @@ const IN_PLACES: [&str; 47] = [
     "gone",
     "methods",
     "no-header",
-    "no-access-log",
+    "access-log",
+    "log-status",
     "request-id",
     "charset",
     "strip-prefix",
@@ -95,11 +97,12 @@ const IN_PLACES: [&str; 47] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 23] = [
+const NOT_OF_FILES: [&str; 24] = [
     "files",
     "internal",
     "compress-programs",
-    "no-access-log",
+    "access-log",
+    "log-status",
     "request-id",
     "list",
     "spa",
@@ -256,6 +259,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<CodingSet>(),
             TypeId::of::<Calls>(),
             TypeId::of::<Hsts>(),
+            TypeId::of::<Statuses>(),
         ]) =>
         {
             Kind::Text

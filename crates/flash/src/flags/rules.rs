@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use flash_core::path::SitePath;
+use flash_core::record::log_choice::Statuses;
 use flash_core::site::methods::{Method, Methods};
 use flash_core::site::redirect::Redirect;
 
@@ -71,9 +72,15 @@ pub(crate) struct Rules {
     #[arg(long, help_heading = HEADING)]
     pub request_id: bool,
 
-    /// Write no line of the access log for requests here, such as those of health checks. The slowest requests leave them out, too
+    /// Write lines of the access log only for responses with this status, such as 404, or with one of a class, such as 5xx. May be
+    /// given repeatedly
+    #[arg(long, value_name = "STATUS", value_parser = Statuses::from_str, help_heading = HEADING)]
+    pub log_status: Vec<Statuses>,
+
+    /// Send X-Content-Type-Options: nosniff, Referrer-Policy: strict-origin-when-cross-origin, X-Frame-Options: SAMEORIGIN, and a
+    /// Permissions-Policy without camera, geolocation and microphone. One that --header or a program sets takes the place of Flash's, and
+    /// --no-header leaves one out
     #[arg(long, help_heading = HEADING)]
-    pub no_access_log: bool,
 
     /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
     #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]

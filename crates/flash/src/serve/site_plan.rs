@@ -14,6 +14,7 @@ use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::listing::Texts;
+use flash_core::record::log_choice::{LogChoice, LogNumber};
 use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::site::hosts::{self, HostName, Hosts, Views};
 use flash_core::site::id::SiteId;
@@ -32,6 +33,7 @@ use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
+use super::log_numbers::LogNumbers;
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
@@ -43,6 +45,8 @@ use crate::flags::{self, Denial, Respond, Signed};
 /// All sites.
 pub(super) struct SitePlans {
     sites: Arc<[SitePlan]>,
+    /// The log of what belongs to no site.
+    pub(super) access_log: Option<LogNumber>,
     /// By the numbers of sites and places.
     views: Vec<View>,
     /// Of all sites, in the order of their routes, each with its flags.
@@ -86,6 +90,14 @@ struct Common {
     requires_client_certificate: bool,
 }
 
+/// What the server knows before and after a reload.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'s> {
+    /// The log-ins of all sites.
+    pub(super) successes: &'s Successes,
+    pub(super) log_numbers: &'s LogNumbers,
+}
+
 /// What is wrong with a site or a place.
 pub(crate) struct Fault {
     /// The key that it is about.
@@ -96,19 +108,18 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`. `successes` remembers the log-ins of
-/// all sites.
+/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`.
 ///
 /// # Errors
 /// All that is wrong, one for each site or place.
 pub(super) fn all(
     flags: &flags::Serve,
     folder: &Path,
-    successes: &Successes,
+    known: Known<'_>,
     runnable: Runnable,
     (open, read_before): (&OpenNamed<'_>, Option<&SitePlans>),
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::new(successes, runnable, open), Vec::new());
+    let (mut planner, mut faults) = (Planner::new(known, runnable, open), Vec::new());
     planner.reads_files = read_before.is_none();
     if let Some(SitePlans { programs, pages, .. }) = read_before {
         (planner.programs, planner.pages) = (programs.clone(), pages.clone());
@@ -141,7 +152,7 @@ pub(super) fn all(
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
         sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
-    if faults.is_empty() { Ok(planner.plans(sites)) } else { Err(faults) }
+    if faults.is_empty() { Ok(planner.plans(sites, known.log_numbers.of(flags))) } else { Err(faults) }
 }
 
 /// What is wrong with the first site that is not right.
@@ -170,14 +181,14 @@ struct Planner<'s> {
     /// Each with its flags.
     links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
     redirects: HashMap<PathBuf, Arc<RedirectTable>>,
-    successes: &'s Successes,
+    of_server: Known<'s>,
     open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
     reads_files: bool,
 }
 
 impl<'s> Planner<'s> {
-    fn new(successes: &'s Successes, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
+    fn new(of_server: Known<'s>, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
         Self {
             views: Vec::new(),
             by_folder: HashMap::new(),
@@ -188,7 +199,7 @@ impl<'s> Planner<'s> {
             users: HashMap::new(),
             links: Vec::new(),
             redirects: HashMap::new(),
-            successes,
+            of_server,
             open,
             reads_files: true,
         }
@@ -304,7 +315,10 @@ impl<'s> Planner<'s> {
             own_missing_page: !pages.has_missing(),
             compress_programs: flags.compress_programs,
             request_id: flags.rules.request_id,
-            is_logged: !flags.rules.no_access_log,
+            access_log: LogChoice {
+                log: self.of_server.log_numbers.of(flags),
+                statuses: flags.rules.log_status.clone().into(),
+            },
             internal: flags.rules.internal,
             files: private_roots(flags),
         };
@@ -348,7 +362,7 @@ impl<'s> Planner<'s> {
         if let Some(users) = self.users.get(path) {
             return Ok(Arc::clone(users));
         }
-        let users = access::users(path, self.open, self.successes)?;
+        let users = access::users(path, self.open, self.of_server.successes)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
     }
@@ -373,13 +387,14 @@ impl<'s> Planner<'s> {
         Ok(links)
     }
 
-    fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {
+    fn plans(mut self, sites: Vec<SitePlan>, access_log: Option<LogNumber>) -> SitePlans {
         // The disk has a first folder, even if nothing in it is looked for.
         if let (true, Some(site)) = (self.views.is_empty(), sites.first()) {
             self.view(&Path::new("/").into(), 0, &site.own.common);
         }
         SitePlans {
             sites: sites.into(),
+            access_log,
             views: self.views,
             programs: self.programs,
             runnable: self.runnable,
@@ -405,6 +420,12 @@ impl SitePlans {
             rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
         };
         self.rules().any(is_limited)
+    }
+
+    /// The access logs of the server, its sites and places.
+    pub(super) fn access_logs(&self) -> impl Iterator<Item = LogNumber> {
+        let of_rules = self.rules().filter_map(|rules| rules.common.settings.access_log.log);
+        self.access_log.into_iter().chain(of_rules)
     }
 
     /// Whether some site or place has users who log in.
@@ -486,7 +507,9 @@ impl SitePlans {
             metrics_memory: Arc::clone(of.metrics_memory),
         };
         let names = self.sites.iter().map(|site| &site.hosts[..]);
+        let access_log = LogChoice { log: self.access_log, ..LogChoice::default() };
         Hosts::on_demand(names, views.collect(), lists, move |position, views| maker.site(position, views))
+            .nowhere_has(SiteSettings { access_log, ..SiteSettings::default() })
     }
 
     fn rules(&self) -> impl Iterator<Item = &Rules> {

@@ -49,6 +49,7 @@ const VALUES: &[(&str, &str)] = &[
     ("rate", r#""2M/s burst 20M""#),
     ("rate-total", r#""100M/s""#),
     ("charset", r#""iso-8859-1""#),
+    ("log-status", r#"["404", "5xx"]"#),
     ("log-fields", r#"["time", "client", "request", "status", "request_id"]"#),
     ("list-footer", r#""README""#),
     ("list-header", r#""/HEADER.html""#),

@@ -111,10 +111,22 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Refused)),
         ]
     });
-    let columns =
-        ["Route", "Program", "#Processes", "#Busy", "#Waiting", "#Kept", "#Started", "#Failed", "#Refused"];
-    let caption =
-        "Kept are idle connections. Started, failed and refused count from the start of the server.";
+    let columns = [
+        "Route",
+        "Program",
+        "#Processes",
+        "#Busy",
+        "#Waiting",
+        "#Kept",
+        "#Started",
+        "#Failed",
+        "#Refused",
+        "#First byte",
+        "#Time",
+        "#p99",
+    ];
+    let caption = "Kept are idle connections. Started, failed, refused and times are since the start of the server. First byte and time are those \
+                   of half the requests.";
     let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "programs", title: "Programs", parts }
 }
