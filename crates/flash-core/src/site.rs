@@ -4,6 +4,7 @@
 pub mod access;
 pub mod configuration_number;
 pub mod fallback;
+pub mod field_rules;
 pub mod fixed_response;
 pub(crate) mod held;
 pub mod hosts;
@@ -60,6 +61,8 @@ pub struct Site {
     pub pages: Arc<Pages>,
     /// The generation of the root that is served, shared with the disk side.
     pub generation: Arc<Generation>,
+    /// The same site with another root, for what this one lacks.
+    pub next_root: Option<Arc<Self>>,
     /// The routes to upstreams, if there are any.
     pub routes: Option<Arc<Routes>>,
     /// A client's requests to sites and places with the same number and the same limit count together.
@@ -229,6 +232,12 @@ impl Site {
         let file = path.copy_of().map(|file| (places.find(&file).unwrap_or(self), file));
         let file = file.filter(|(there, _)| !Arc::ptr_eq(there, own));
         (own, file.map(|(there, file)| (file.into_owned(), there)))
+    }
+
+    /// The same site with the root so far behind this one.
+    pub(crate) fn root_behind(self: &Arc<Self>, roots: u8) -> &Arc<Self> {
+        let next = self.next_root.as_ref().filter(|_| roots > 0);
+        next.map_or(self, |next| next.root_behind(roots - 1))
     }
 
     /// What answers a path: the site, or a place in it.

@@ -21,7 +21,7 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FileType, Hsts,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FieldFile, FileType, Hsts,
     LinkForm, Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
@@ -45,8 +45,11 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 48] = [
+const IN_PLACES: [&str; 51] = [
     ROOT,
+    "security-headers",
+    "fallback-root",
+    "field-rules",
     "list",
     "list-header",
     "list-footer",
@@ -97,7 +100,9 @@ const IN_PLACES: [&str; 48] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 24] = [
+const NOT_OF_FILES: [&str; 26] = [
+    "fallback-root",
+    "field-rules",
     "files",
     "internal",
     "compress-programs",
@@ -124,7 +129,7 @@ const NOT_OF_FILES: [&str; 24] = [
     "https",
 ];
 /// Keys that are about the folder. A place with a folder of its own does not inherit them.
-const OF_THE_FOLDER: [&str; 4] = ["spa", "fallback", "strip-prefix", "proxy"];
+const OF_THE_FOLDER: [&str; 5] = ["fallback-root", "spa", "fallback", "strip-prefix", "proxy"];
 /// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
 const ANSWERS: [&str; 2] = ["redirect", "gone"];
 /// These answer everything, too, and a place below inherits them.
@@ -241,6 +246,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
         _ if is(&[TypeId::of::<ProxyField>()]) => table(": ", Kind::Text, false),
+        _ if is(&[TypeId::of::<FieldFile>()]) => table("=", Kind::File, false),
         _ if is(&[TypeId::of::<FastCgiParam>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[

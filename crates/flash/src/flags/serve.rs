@@ -39,6 +39,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
 
+    /// Look here for files that DIR lacks, such as those of the last release, which open pages still ask for. Scripts are looked for in DIR
+    /// alone. If given repeatedly, the first that has the file
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
+    pub fallback_root: Vec<PathBuf>,
+
     /// List folders that have no index file
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,

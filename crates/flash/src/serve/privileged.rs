@@ -47,7 +47,8 @@ fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
     let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
         let others = [&flags.programs.http.proxy_ca, &flags.rules.redirects].into_iter().flatten();
-        flags.rules.files().chain(others.map(PathBuf::as_path)).map(Path::to_owned).collect()
+        let lists = flags.rules.field_rules.iter().map(|of| &*of.file);
+        flags.rules.files().chain(others.map(PathBuf::as_path)).chain(lists).map(Path::to_owned).collect()
     };
     certificates::named(flags)
         .into_iter()

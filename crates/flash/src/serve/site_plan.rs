@@ -15,7 +15,9 @@ use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::listing::Texts;
 use flash_core::record::log_choice::{LogChoice, LogNumber};
+use flash_core::site::access::AccessRules;
 use flash_core::site::configuration_number::ConfigurationNumber;
+use flash_core::site::field_rules::FieldRules;
 use flash_core::site::hosts::{self, HostName, Hosts, Views};
 use flash_core::site::id::SiteId;
 use flash_core::site::methods::Methods;
@@ -40,7 +42,7 @@ use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
 use super::{access, denied, fallback, reachable, redirects, response_extras};
 use crate::failure::Failure;
-use crate::flags::{self, Denial, Respond, Signed};
+use crate::flags::{self, Denial, FieldFile, Respond, Signed};
 
 /// All sites.
 pub(super) struct SitePlans {
@@ -69,6 +71,8 @@ struct SitePlan {
 struct Rules {
     /// The number of its view.
     id: SiteId,
+    /// Those of the roots behind the first.
+    next_roots: Vec<SiteId>,
     common: Arc<Common>,
 }
 
@@ -161,6 +165,9 @@ pub(super) fn first_fault(faults: Vec<Fault>) -> Failure {
     first.map_or_else(|| Failure::Run("there is no site".into()), |fault| fault.failure)
 }
 
+/// Each root costs a look-up for a path that all lack.
+const NEXT_ROOTS_MAX: usize = 8;
+
 /// The flags of programs, and whether HTTP servers get what no file answers, and not everything.
 type ProgramFlags = (flags::Programs, bool);
 
@@ -181,6 +188,7 @@ struct Planner<'s> {
     /// Each with its flags.
     links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
     redirects: HashMap<PathBuf, Arc<RedirectTable>>,
+    fields: HashMap<Vec<FieldFile>, Arc<FieldRules>>,
     of_server: Known<'s>,
     open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
@@ -199,6 +207,7 @@ impl<'s> Planner<'s> {
             users: HashMap::new(),
             links: Vec::new(),
             redirects: HashMap::new(),
+            fields: HashMap::new(),
             of_server,
             open,
             reads_files: true,
@@ -211,7 +220,8 @@ impl<'s> Planner<'s> {
         self.check_fallback(flags, &common, folder)?;
         let names = Arc::default();
         reachable::check(flags, &common.settings, &names, PlaceName::default())?;
-        let own = Rules { id: self.view(&folder.into(), 0, &common), common };
+        let id = self.view(&folder.into(), 0, &common);
+        let own = Rules { id, next_roots: self.next_roots(flags, 0, &common)?, common };
         Ok(SitePlan { hosts: vec![HostName::Any], own, names, places: Box::default() })
     }
 
@@ -263,13 +273,29 @@ impl<'s> Planner<'s> {
             }
             None => self.view(&Path::new("/").into(), *view, &common),
         };
-        Ok(Rules { id, common })
+        let next_roots = self.next_roots(flags, *view, &common)?;
+        Ok(Rules { id, next_roots, common })
     }
 
     fn check_fallback(&self, flags: &flags::Serve, common: &Common, folder: &Path) -> Result<(), Wrong> {
         let checked =
             if self.reads_files { fallback::check(flags, &common.programs, folder) } else { Ok(()) };
         checked.map_err(|wrong| (fallback::key(flags), wrong))
+    }
+
+    /// The numbers of the roots behind the first.
+    fn next_roots(
+        &mut self,
+        flags: &flags::Serve,
+        view: usize,
+        common: &Arc<Common>,
+    ) -> Result<Vec<SiteId>, Wrong> {
+        let roots = &flags.fallback_root;
+        if roots.len() > NEXT_ROOTS_MAX {
+            let why = format!("a site has {NEXT_ROOTS_MAX} of them at most");
+            return Err(("fallback-root", Failure::Usage(why)));
+        }
+        Ok(roots.iter().map(|root| self.view(&root.as_path().into(), view, common)).collect())
     }
 
     /// The number of this way to see a folder.
@@ -293,11 +319,12 @@ impl<'s> Planner<'s> {
         let users = users.map_err(|wrong| ("auth", wrong))?;
         let redirects = flags.rules.redirects.as_ref().map(|path| self.redirects(path)).transpose();
         let redirects = redirects.map_err(|wrong| ("redirects", wrong))?;
+        let fields = self.fields(&flags.rules.field_rules).map_err(|wrong| ("field-rules", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
-            access: access::rules(flags, links, users),
+            access: access::rules(flags, links, users, fields),
             rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
             compress_listings: match template.forbids_transform(None) {
@@ -358,6 +385,20 @@ impl<'s> Planner<'s> {
         Ok(pages)
     }
 
+    /// Rules with the same files share them.
+    fn fields(&mut self, files: &[FieldFile]) -> Result<Option<Arc<FieldRules>>, Failure> {
+        if files.is_empty() {
+            return Ok(None);
+        }
+        if let Some(rules) = self.fields.get(files) {
+            return Ok(Some(Arc::clone(rules)));
+        }
+        let lists = files.iter().map(|of| redirects::field_list(&of.field, &of.file, self.open));
+        let rules = Arc::new(FieldRules(lists.collect::<Result<_, _>>()?));
+        self.fields.insert(files.into(), Arc::clone(&rules));
+        Ok(Some(rules))
+    }
+
     fn users(&mut self, path: &Path) -> Result<Arc<dyn Users>, Failure> {
         if let Some(users) = self.users.get(path) {
             return Ok(Arc::clone(users));
@@ -416,9 +457,8 @@ impl SitePlans {
 
     /// Whether some site or place limits the requests of each client.
     pub(super) fn are_limited(&self) -> bool {
-        let is_limited = |rules: &Rules| {
-            rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
-        };
+        let is_limited =
+            |rules: &Rules| rules.common.settings.access.as_ref().is_some_and(AccessRules::have_limits);
         self.rules().any(is_limited)
     }
 
@@ -549,25 +589,31 @@ impl SiteMaker {
         let certificates = self.certificates.of(number);
         let hands_files_on = places.iter().any(|place| place.common.settings.internal);
         let site = |rules: &Rules, places| {
-            let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
-                &*rules.common;
-            let view = views.get(self.ids[rules.id.0 as usize]).expect("each folder has its number");
-            Site {
-                id: view.id,
-                settings: Arc::clone(settings),
-                template: Arc::clone(template),
-                pages: Arc::clone(pages),
-                generation: Arc::clone(&view.generation),
-                routes: view.routes.clone(),
-                limit_group: number,
-                counted_as,
-                places,
-                certificates: certificates.cloned(),
-                https_port: self.https_port.filter(|_| *https_required),
-                requires_client_certificate: *requires_client_certificate,
-                hands_files_on,
-                configuration: Arc::clone(&self.number),
-            }
+            let root = |id: SiteId, next_root, places| {
+                let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
+                    &*rules.common;
+                let view = views.get(self.ids[id.0 as usize]).expect("each folder has its number");
+                Site {
+                    next_root,
+                    id: view.id,
+                    settings: Arc::clone(settings),
+                    template: Arc::clone(template),
+                    pages: Arc::clone(pages),
+                    generation: Arc::clone(&view.generation),
+                    routes: view.routes.clone(),
+                    limit_group: number,
+                    counted_as,
+                    places,
+                    certificates: certificates.cloned(),
+                    https_port: self.https_port.filter(|_| *https_required),
+                    requires_client_certificate: *requires_client_certificate,
+                    hands_files_on,
+                    configuration: Arc::clone(&self.number),
+                }
+            };
+            let next =
+                rules.next_roots.iter().rev().fold(None, |next, id| Some(Arc::new(root(*id, next, None))));
+            root(rules.id, next, places)
         };
         let of_places: Vec<_> = places.iter().map(|place| Arc::new(site(place, None))).collect();
         let of_places = (!of_places.is_empty()).then(|| Places::new(Arc::clone(names), of_places));

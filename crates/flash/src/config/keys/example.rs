@@ -32,6 +32,8 @@ const VALUES: &[(&str, &str)] = &[
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),
     ("extensions", r#"[".html"]"#),
+    ("fallback-root", r#""/srv/previous""#),
+    ("field-rules", r#"{ User-Agent = "/etc/flash/crawlers.txt" }"#),
     ("fallback", r#""index.php""#),
     ("fastcgi", r#"{ ".php" = "unix:/run/php/php-fpm.sock" }"#),
     ("files", r#"{ "/protected" = "/srv/private" }"#),
