@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::admin::slowest::Slowest;
 use crate::admin::snapshot::KnowsDevices;
+use crate::admin::top_clients::TopClients;
 use crate::background::queue::BackgroundQueue;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
@@ -86,6 +87,7 @@ pub struct ServerState {
     /// All helpers, for administrators.
     pub(crate) helpers: Mutex<Vec<Weak<dyn KnowsDevices>>>,
     pub(crate) slowest: Slowest,
+    pub(crate) top_clients: TopClients,
     /// Checks the passwords of users.
     pub(crate) logins: Arc<LoginPool>,
     sleep_recorder: ConnectRecorder,
@@ -154,6 +156,7 @@ impl ServerState {
             metrics,
             helpers: Mutex::default(),
             slowest: Slowest::default(),
+            top_clients: TopClients::default(),
             logins,
             sleep_recorder,
             verbose,

@@ -134,6 +134,7 @@ impl Worker {
         }
         for record in &self.tally.records {
             self.shared.slowest.add(self.slow_list, record);
+            self.shared.top_clients.add(self.slow_list, record);
         }
         self.unreported = !self.access_logs.push(&mut self.tally.records);
     }

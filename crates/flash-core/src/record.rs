@@ -4,6 +4,7 @@
 
 pub mod counters;
 pub mod log_choice;
+pub mod program_times;
 pub mod refusal;
 pub mod refusal_log;
 pub mod request_id;
@@ -20,6 +21,7 @@ use flash_http::status::Status;
 use crate::clock::Now;
 use crate::job::Spent;
 use crate::record::log_choice::LogNumber;
+use crate::record::program_times::ProgramTimes;
 use crate::record::request_id::{LoggedId, RequestId, RequestIds};
 use crate::record::trace::Span;
 
@@ -55,6 +57,10 @@ pub struct Record {
     pub spent: Spent,
     /// The part of the duration from the response's first byte on, without waits for the disk.
     pub send_us: u64,
+    /// From the complete head to the beginning of the response.
+    pub first_byte_us: u64,
+    /// The time of the program that has answered.
+    pub program: Option<ProgramTimes>,
     /// None for bytes that were no request.
     pub id: Option<LoggedId>,
     /// The span of a trace that the request belongs to.
@@ -158,6 +164,7 @@ impl RecordBuilder {
             let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();
             let record = Record {
                 log: origin.log,
+                first_byte_us: now.us.saturating_sub(started_us),
                 unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
                 spent,
                 id: Some(origin.id),
@@ -210,6 +217,13 @@ impl RecordBuilder {
             Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
         });
         Self { site, status: status.0, head_bytes, started_us: now.us, log }
+    }
+
+    /// The program has taken this time so far.
+    pub(crate) fn of_program(&mut self, times: Option<ProgramTimes>) {
+        if let Some(log) = &mut self.log {
+            log.record.program = times;
+        }
     }
 
     /// A job for the response's body has taken this time.

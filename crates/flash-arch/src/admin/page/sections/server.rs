@@ -4,8 +4,8 @@ use flash_core::record::counters::ProgramCount;
 
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
-use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
+use crate::admin::history::{History, percentile_us};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
@@ -27,8 +27,10 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     let failing = snapshot.devices.iter().filter(|device| device.fails).count();
     let connections = snapshot.open_connections.map(number::count);
     let workers = snapshot.workers.as_ref();
+    let machine = &*snapshot.machine;
     let pairs = [
         Some(("State", if snapshot.draining { Cell::sick("draining") } else { Cell::well("serving") })),
+        (!machine.is_empty()).then(|| ("Machine", Cell::new(machine))),
         (snapshot.started_unix_ms > 0).then(|| ("Up", Cell::new(number::duration(up_s)))),
         Some(("Version", Cell::new(&*snapshot.version))),
         (!snapshot.architecture.is_empty()).then(|| ("Architecture", Cell::new(&*snapshot.architecture))),
@@ -93,6 +95,9 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
 }
 
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
+    let time = |of: &DurationsSnapshot, per_mille| {
+        Cell::new(percentile_us(&of.durations, per_mille).map_or(UNKNOWN.into(), number::micros))
+    };
     let rows = snapshot.programs.iter().map(|program| {
         let count = |what| number::count(program.counts.get(what));
         vec![
@@ -109,6 +114,9 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
             Cell::new(count(ProgramCount::Refused)),
+            time(&program.first_byte, 500),
+            time(&program.whole, 500),
+            time(&program.whole, 990),
         ]
     });
     let columns = [
