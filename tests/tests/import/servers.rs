@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::requests;
 
 /// A script that tells what it was told.
-const SCRIPT: &str =
+pub(crate) const SCRIPT: &str =
     "<?php foreach (['SCRIPT_NAME', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD', 'APP_ENV'] as $name)
     echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
 
@@ -45,7 +45,7 @@ impl Foreign {
     }
 
     /// Its whole file.
-    fn whole(self, conf: &str, work: &Path) -> String {
+    pub(crate) fn whole(self, conf: &str, work: &Path) -> String {
         let folder = work.display();
         match self {
             Self::Nginx => {
@@ -74,7 +74,7 @@ impl Foreign {
         }
     }
 
-    fn command(self, path: &Path, work: &Path, log: &Path) -> Command {
+    pub(crate) fn command(self, path: &Path, work: &Path, log: &Path) -> Command {
         match self {
             Self::Nginx => {
                 let mut nginx = Command::new("nginx");
@@ -287,7 +287,7 @@ impl Both {
 }
 
 /// A child that ends with the test.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -298,7 +298,12 @@ impl Drop for Process {
 }
 
 /// With folders, sockets and ports of this test.
-fn adapted(text: &str, work: &Path, php: &Path, (address, [plain, tls]): (Ipv4Addr, [u16; 2])) -> String {
+pub(crate) fn adapted(
+    text: &str,
+    work: &Path,
+    php: &Path,
+    (address, [plain, tls]): (Ipv4Addr, [u16; 2]),
+) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("listen [::]"));
     let one_space = |line: &str| match line.trim_start().starts_with("listen ") {
         true => line.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -320,16 +325,16 @@ fn adapted(text: &str, work: &Path, php: &Path, (address, [plain, tls]): (Ipv4Ad
         .replace("unix:/run/php/php-fpm.sock", &format!("unix:{}", php.display()))
 }
 
-fn write(path: &Path, content: &str) {
+pub(crate) fn write(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
     fs::write(path, content).expect("a file");
 }
 
-fn set_mode(path: &Path, mode: u32) {
+pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }
 
-fn write_certificate(work: &Path) {
+pub(crate) fn write_certificate(work: &Path) {
     let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
     fs::write(work.join("site.pem"), made.cert.pem()).expect("a file");
     fs::write(work.join("site.key"), made.signing_key.serialize_pem()).expect("a file");
@@ -350,12 +355,12 @@ pub(crate) fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>
 }
 
 /// An address of the loopback for one pair of servers: no other test takes a port of it before they do.
-fn own_address() -> Ipv4Addr {
+pub(crate) fn own_address() -> Ipv4Addr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
     Ipv4Addr::from_bits(0x7f00_0000 | (number % 0x00ff_fffd + 2))
 }
 
-fn free(address: Ipv4Addr) -> u16 {
+pub(crate) fn free(address: Ipv4Addr) -> u16 {
     TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr()).expect("a port").port()
 }

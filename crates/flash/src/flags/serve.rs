@@ -152,8 +152,8 @@ pub(crate) struct Serve {
     /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
     /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
     /// ,proxy-protocol at its end, each connection there begins with a header of the PROXY protocol, which names the client.
-    /// Each peer is believed, unless --trusted-proxies names some. A socket of systemd serves the place with its address. Without
-    /// --listen, all of them serve
+    /// Each peer is believed, unless --trusted-proxies names some. A socket of systemd replaces the --listen of its address.
+    /// Without --listen, all of them serve
     #[arg(long, value_name = "ADDR", default_values = usual_listen::usual(), help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 
