@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use flash_tests::{ARCHITECTURES, Server, arch_settings, program, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, program, site, wait_for};
 use tempfile::TempDir;
 
 const GET_A: &[u8] = b"GET /a.txt HTTP/1.0\r\n\r\n";
@@ -103,23 +103,162 @@ fn all_errors_are_said_at_once_with_their_places() {
 }
 
 #[test]
-fn a_place_or_a_site_may_have_no_lines_in_the_access_log() {
-    let (folder, path) = sites("");
-    let (log, text) = (folder.path().join("log"), fs::read_to_string(&path).expect("a file"));
-    let text = text.replace("[site.'a.example']", "[site.'a.example']\n'/health' = { no-access-log = true }");
-    let server = format!("access-log = '{}'\nlog-format = 'vhost-combined'\n", log.display());
-    fs::write(&path, server + &text).expect("it is written");
-    let server = Server::start_configured(&path, &[]);
-    for (host, target) in [("a.example", "/health"), ("x.b.example", "/health"), ("a.example", "/a.txt")] {
-        ask(&server, host, target);
+fn a_site_or_a_place_has_an_access_log_of_its_own_or_none() {
+    for arch in ARCHITECTURES {
+        let (folder, path) = sites("");
+        let text = fs::read_to_string(&path).expect("a file");
+        let own = "[site.'a.example']
+            access-log = 'of-a'
+            '/health' = { access-log = 'off' }
+            '/quiet' = { log-status = ['404', '5xx'] }
+            '/shared' = { access-log = 'log' }";
+        let text = text.replace("[site.'a.example']", own);
+        let server = format!("access-log = 'log'\nlog-format = 'vhost-combined'\n{}", arch_settings(arch));
+        fs::write(&path, server + &text).expect("it is written");
+        fs::create_dir(folder.path().join("a/quiet")).expect("a folder");
+        site::write(&folder.path().join("a/quiet/here.txt"), b"here");
+        let server = Server::start_configured(&path, &[]);
+        for (host, target) in [
+            ("a.example", "/health"),
+            ("x.b.example", "/health"),
+            ("a.example", "/a.txt"),
+            ("a.example", "/quiet/here.txt"),
+            ("a.example", "/quiet/nothing"),
+            ("a.example", "/shared"),
+            ("c.example", "/of-no-site"),
+        ] {
+            ask(&server, host, target);
+        }
+        server.stop();
+        let lines = |log: &str| -> Vec<String> {
+            let lines = fs::read_to_string(folder.path().join(log)).expect("a log");
+            let start =
+                |line: &str| line.split(" HTTP/").next().unwrap_or_default().replace(" 127.0.0.1 - - [", " ");
+            let words = |line: &str| {
+                let line = start(line);
+                let (host, target) =
+                    (line.split(' ').next().unwrap_or(""), line.rsplit(' ').next().unwrap_or(""));
+                format!("{host} {target}")
+            };
+            let mut lines: Vec<String> = lines.lines().map(words).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(lines("of-a"), ["a.example:80 /a.txt", "a.example:80 /quiet/nothing"], "{arch}");
+        let shared = ["a.example:80 /shared", "c.example:80 /of-no-site", "x.b.example:80 /health"];
+        assert_eq!(lines("log"), shared, "{arch}");
     }
+}
+
+/// The last release's files, which pages that are open still ask for.
+#[test]
+fn a_site_looks_behind_its_root_for_what_it_lacks() {
+    for arch in ARCHITECTURES {
+        let (folder, path) = file(&format!(
+            "listen = '127.0.0.1:0'\nrevalidate = '0s'\n{}
+            [site.'*']
+            root = 'current'
+            fallback-root = ['previous', 'first']
+            spa = 'index.html'
+            '/list' = {{ list = true }}\n",
+            arch_settings(arch)
+        ));
+        let put = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
+            site::write(&path, name.as_bytes());
+        };
+        for name in ["current/index.html", "current/new.js", "current/both.js"] {
+            put(name);
+        }
+        for name in ["previous/old.js", "previous/both.js", "previous/list/a.txt", "first/oldest.js"] {
+            put(name);
+        }
+        let server = Server::start_configured(&path, &[]);
+        let body = |path: &str| ask(&server, "h", path);
+        // Looked up, and from the caches.
+        for _ in 0..2 {
+            for (path, expected) in [
+                ("/new.js", "current/new.js"),
+                ("/both.js", "current/both.js"),
+                ("/old.js", "previous/old.js"),
+                ("/oldest.js", "first/oldest.js"),
+                ("/app", "current/index.html"),
+            ] {
+                assert_eq!(body(path), (200, expected.to_owned()), "{arch}: {path}");
+            }
+            assert!(body("/list/").1.contains("a.txt"), "{arch}");
+            assert_eq!(body("/none.js").0, 404, "{arch}");
+        }
+        // A deploy.
+        put("current/old.js");
+        fs::remove_file(folder.path().join("current/both.js")).expect("it is there");
+        wait_for("the new files", || {
+            body("/old.js").1 == "current/old.js" && body("/both.js").1 == "previous/both.js"
+        });
+        fs::remove_dir_all(folder.path().join("first")).expect("it is there");
+        wait_for("what is gone", || body("/oldest.js").0 == 404);
+        assert_eq!((body("/none.js").0, body("/new.js").0), (404, 200), "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_place_of_all_sites_is_in_each() {
+    let (folder, path) = sites(
+        "[place.'/.well-known/acme-challenge']
+        root = 'acme'
+        strip-prefix = '/.well-known/acme-challenge'
+        auth = 'off'
+        [place.'/empty']
+        list = true\n",
+    );
+    fs::create_dir(folder.path().join("acme")).expect("a folder");
+    site::write(&folder.path().join("acme/token"), b"answer");
+    let mut text = fs::read_to_string(&path).expect("a file");
+    text += "[site.'moved.example']\nredirect = 'https://a.example{path}'\n'/empty' = { list = false, root = 'a' }\n";
+    fs::write(&path, text).expect("it is written");
+    let server = Server::start_configured(&path, &[]);
+    for host in ["a.example", "x.b.example", "secret.b.example", "moved.example"] {
+        let answer = ask(&server, host, "/.well-known/acme-challenge/token");
+        assert_eq!(answer, (200, "answer".into()), "{host}");
+    }
+    assert_eq!(ask(&server, "moved.example", "/b.txt").0, 308);
+    let status = |host: &str| ask(&server, host, "/empty/").0;
+    assert_eq!(["a.example", "moved.example"].map(status), [200, 403], "the site's own key wins");
     server.stop();
-    let lines = fs::read_to_string(&log).expect("a log");
-    assert_eq!(lines.lines().count(), 2, "{lines}");
-    for (host, request) in [("x.b.example", "GET /health "), ("a.example", "GET /a.txt ")] {
-        let is_it =
-            |line: &str| line.starts_with(&format!("{host}:80 127.0.0.1 - - [")) && line.contains(request);
-        assert!(lines.lines().any(is_it), "{lines}");
+    let (_folder, path) = file("root = '/'\n[place.'/a']\nlist = true\n");
+    let (code, _, said) = run(&["check"], &path);
+    assert!(code == Some(2) && said.contains("a place needs a site"), "{said}");
+}
+
+#[test]
+fn words_in_fields_refuse_or_limit_requests_and_a_reload_reads_them_again() {
+    for arch in ARCHITECTURES {
+        let (folder, path) =
+            sites(&format!("field-rules = {{ User-Agent = 'crawlers' }}\n{}", arch_settings(arch)));
+        let list = folder.path().join("crawlers");
+        fs::write(&list, "# crawlers\nBadBot\nSlowBot 2/m\n").expect("it is written");
+        let server = Server::start_configured(&path, &[]);
+        let status = |agent: &str| {
+            let fields = format!("Host: a.example\r\nUser-Agent: {agent}\r\nConnection: close");
+            let request = format!("GET /a.txt HTTP/1.1\r\n{fields}\r\n\r\n");
+            flash_tests::reply::only(&server.raw(request.as_bytes())).status
+        };
+        assert_eq!(
+            ["x badbot/1", "Firefox", "SlowBot", "SlowBot", "SlowBot"].map(status),
+            [403, 200, 200, 200, 429]
+        );
+        wait_for("its line", || {
+            server.said().contains("a field of the request has a word that --field-rules refuses")
+        });
+        fs::write(&list, "Firefox\n").expect("it is written");
+        server.signal(rustix::process::Signal::HUP);
+        wait_for("the other list", || status("x badbot/1") == 200 && status("Firefox") == 403);
+        server.stop();
+        fs::write(&list, "a\nb 0/m\n").expect("it is written");
+        let (code, _, said) = run(&["check"], &path);
+        assert!(code == Some(2) && said.contains("crawlers:2: "), "{said}");
     }
 }
 

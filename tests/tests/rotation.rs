@@ -131,6 +131,49 @@ fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
     }
 }
 
+/// The log of a site that comes by a reload lies in root's folder, too.
+#[test]
+fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: becoming another user takes root");
+        return;
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let (path, root) = (folder.path().join("flash.toml"), site.path().display());
+        let settings = |sites: &[&str]| {
+            let of = |name: &&str| format!("[site.'{name}']\nroot = '{root}'\naccess-log = 'logs/{name}'\n");
+            let sites: String = sites.iter().map(of).collect();
+            let arch = flash_tests::arch_settings(arch);
+            fs::write(&path, format!("listen = '127.0.0.1:0'\nuser = 'nobody'\n{arch}{sites}")).unwrap();
+        };
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        settings(&["a.example"]);
+        let server = Server::start_configured(&path, &["--processes", "2"]);
+        settings(&["a.example", "b.example"]);
+        server.signal(Signal::HUP);
+        let log = |name: &str| folder.path().join("logs").join(name);
+        let ask = |host: &str| {
+            _ = server
+                .raw(format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        };
+        for host in ["a.example", "b.example"] {
+            wait_for("a line", || {
+                ask(host);
+                text(&log(host)).contains("GET /a.txt")
+            });
+            fs::rename(log(host), log(host).with_extension("1")).unwrap();
+        }
+        server.signal(Signal::USR1);
+        wait_for("new logs", || log("a.example").exists() && log("b.example").exists());
+        assert!(!server.said().contains("cannot"), "{arch}: {}", server.said());
+        server.stop();
+    }
+}
+
 /// A process of mp that is replaced has not opened the logs yet.
 #[test]
 fn a_replaced_process_writes_to_the_log_of_today() {

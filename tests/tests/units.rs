@@ -103,6 +103,21 @@ fn every_architecture_serves_reloads_and_stops_in_the_unit() {
     }
 }
 
+/// The first example of each page for administrators names a user.
+#[test]
+fn the_unit_takes_its_own_user_and_says_what_to_do_about_another() {
+    let Some(systemd) = systemd() else { return };
+    for arch in ARCHITECTURES {
+        let arch = flash_tests::arch_settings(arch);
+        systemd.serve(&format!("user = \"flash\"\n{SITE}{arch}"));
+        assert_eq!(systemd.succeed(&format!("{FETCH}/")), "hello\n", "{arch}");
+        systemd.succeed("systemctl reload flash");
+    }
+    systemd.write("/etc/flash/flash.toml", &format!("user = \"www-data\"\n{SITE}"));
+    assert!(!systemd.run("systemctl restart flash").status.success());
+    assert!(systemd.said().contains("Leave `user` out"), "{}", systemd.said());
+}
+
 #[test]
 fn programs_run_in_the_unit_and_get_no_further() {
     let Some(systemd) = systemd() else { return };

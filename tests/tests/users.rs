@@ -25,6 +25,22 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
+/// As under a service manager, which has made the server that user.
+#[test]
+fn a_server_that_is_its_user_already_serves() {
+    if !is_superuser() {
+        return;
+    }
+    let folder = site::make();
+    set_mode(folder.path(), 0o755);
+    for arch in ARCHITECTURES {
+        let server =
+            Server::start_under(&AS_NOBODY, arch, folder.path(), &["--user", "nobody", "--processes", "2"]);
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        server.stop();
+    }
+}
+
 /// To an ordinary user the kernel does not say what of others' files is in memory. The bytes are the same.
 #[test]
 fn files_of_others_are_served_if_they_may_be_read() {

@@ -20,6 +20,7 @@ mod response;
 pub(crate) mod slowest;
 pub mod snapshot;
 pub(crate) mod thread;
+pub(crate) mod top_clients;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

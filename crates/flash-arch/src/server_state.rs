@@ -16,13 +16,14 @@ use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
 use flash_observe::metrics::{Gauge, Metrics, MetricsMemory};
-use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
+use flash_observe::{AccessLogs, ConnectRecorder, ErrorLog, OnReopened, RateLimit};
 use flash_process::{EarlierServers, HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
 use crate::admin::slowest::Slowest;
 use crate::admin::snapshot::KnowsDevices;
+use crate::admin::top_clients::TopClients;
 use crate::background::queue::BackgroundQueue;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
@@ -47,7 +48,7 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 pub struct ServerParts {
     pub server: Server,
     pub disk: Disk,
-    pub access_log: Option<AccessLog>,
+    pub access_logs: AccessLogs,
     pub error_log: ErrorLog,
     pub helper_kind: HelperKind,
     /// Opens the upstreams of the sites, if they have any.
@@ -86,6 +87,7 @@ pub struct ServerState {
     /// All helpers, for administrators.
     pub(crate) helpers: Mutex<Vec<Weak<dyn KnowsDevices>>>,
     pub(crate) slowest: Slowest,
+    pub(crate) top_clients: TopClients,
     /// Checks the passwords of users.
     pub(crate) logins: Arc<LoginPool>,
     sleep_recorder: ConnectRecorder,
@@ -124,7 +126,7 @@ impl ServerState {
         let ServerParts {
             server,
             disk,
-            access_log,
+            access_logs,
             error_log,
             helper_kind,
             programs,
@@ -138,7 +140,12 @@ impl ServerState {
         let endpoints = tls.all();
         let logins = LoginPool::new(Arc::clone(&metrics), error_log.clone());
         Arc::new(Self {
-            configuration: PresentConfiguration::new(Configuration { server, access_log, limits, endpoints }),
+            configuration: PresentConfiguration::new(Configuration {
+                server,
+                access_logs,
+                limits,
+                endpoints,
+            }),
             listeners: ArcSwap::default(),
             disk,
             error_log,
@@ -149,6 +156,7 @@ impl ServerState {
             metrics,
             helpers: Mutex::default(),
             slowest: Slowest::default(),
+            top_clients: TopClients::default(),
             logins,
             sleep_recorder,
             verbose,
@@ -368,9 +376,7 @@ impl ServerState {
 
     /// Closes the logs. Logs the metrics before that, if `say` is set.
     pub(crate) fn close(&self, say: bool) {
-        if let Some(log) = &self.configuration().access_log {
-            log.clone().close();
-        }
+        self.configuration().access_logs.clone().close();
         if say {
             self.metrics.log_blocks(&self.error_log);
             if self.verbose {
@@ -413,9 +419,7 @@ impl ServerState {
             let reopening = Arc::clone(&reopening);
             Box::new(move |result| reopening.failures.lock().extend(result.err()))
         };
-        if let Some(log) = &self.configuration().access_log {
-            log.reopen(done());
-        }
+        self.configuration().access_logs.reopen(done);
         self.error_log.reopen(done());
     }
 

@@ -22,7 +22,7 @@ use flash_core::site::path_rules::PathRules;
 use flash_disk::{Disk, FollowLinks};
 use flash_http::negotiate::CodingSet;
 use flash_observe::metrics::MetricsMemory;
-use flash_observe::{Destination, ErrorLog};
+use flash_observe::{AccessLogs, Destination, ErrorLog};
 
 pub(crate) use self::random::{Random, each_seed};
 use crate::Limits;
@@ -82,7 +82,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             refusals: RefusalLog::default().into(),
         },
         disk: Disk::open(folder, settings).unwrap(),
-        access_log: None,
+        access_logs: AccessLogs::default(),
         error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
         helper_kind: HelperKind::Threads,
         programs: None,

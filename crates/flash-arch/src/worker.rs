@@ -6,7 +6,7 @@ use flash_core::cache::local::LocalCache;
 use flash_core::connection::buffer_pool::BufferPool;
 use flash_core::record::request_id::RequestIds;
 use flash_core::{Connection, Context, Drain, Release, Tally, TransportInfo, UpstreamError};
-use flash_observe::AccessLog;
+use flash_observe::AccessLogs;
 use flash_observe::metrics::LoopMetrics;
 use flash_os::{allocator, random};
 
@@ -23,7 +23,7 @@ pub(crate) struct Worker {
     buffers: BufferPool,
     tally: Tally,
     ids: RequestIds,
-    access_log: Option<AccessLog>,
+    access_logs: AccessLogs,
     /// Where its slow requests are listed.
     slow_list: usize,
     /// How the present connection comes to its end while the server goes on.
@@ -46,7 +46,7 @@ impl Worker {
             buffers: BufferPool::default(),
             tally: Tally::default(),
             ids: RequestIds::new(random_words()),
-            access_log: None,
+            access_logs: AccessLogs::default(),
             slow_list,
             drain: Drain::No,
             unreported: false,
@@ -59,20 +59,15 @@ impl Worker {
     pub(crate) fn refresh(&mut self) -> bool {
         let is_new = self.configuration.refresh(self.shared.present());
         if is_new {
-            self.refresh_log();
+            self.refresh_logs();
         }
         is_new
     }
 
-    fn refresh_log(&mut self) {
-        let log = &self.configuration.get(self.shared.present()).access_log;
-        let is_same = match (log, &self.access_log) {
-            (Some(new), Some(old)) => new.is_same(old),
-            (None, None) => true,
-            _ => false,
-        };
-        if !is_same {
-            self.access_log.clone_from(log);
+    fn refresh_logs(&mut self) {
+        let logs = &self.configuration.get(self.shared.present()).access_logs;
+        if !logs.are_same(&self.access_logs) {
+            self.access_logs.clone_from(logs);
         }
     }
 
@@ -139,12 +134,9 @@ impl Worker {
         }
         for record in &self.tally.records {
             self.shared.slowest.add(self.slow_list, record);
+            self.shared.top_clients.add(self.slow_list, record);
         }
-        match &mut self.access_log {
-            Some(log) => self.unreported = !log.push(&mut self.tally.records),
-            // There is no log, or a reload has switched it off.
-            None => self.tally.records.clear(),
-        }
+        self.unreported = !self.access_logs.push(&mut self.tally.records);
     }
 
     /// Whether finished exchanges have streams to give back.

@@ -20,6 +20,8 @@ pub struct Config {
     pub settings: Vec<Setting>,
     /// In the order of the file. None if the file is of one site.
     pub sites: Vec<Site>,
+    /// Places of all sites, until each site has them.
+    places: Vec<Place>,
     /// The first key of the file that announces sites.
     announced: Option<Location>,
 }
@@ -43,6 +45,8 @@ pub struct Place {
     pub place: Location,
 }
 
+/// The table of places of all sites.
+const PLACE: &str = "place";
 /// The table of sites, and the key of a site's further names.
 const SITE: &str = "site";
 const NAMES: &str = "names";
@@ -100,11 +104,39 @@ impl Config {
                 }));
             }
         }
+        problems.extend(config.share_places());
         if let (Some(root), false) = (config.setting(ROOT), config.sites.is_empty()) {
             let (place, label) = (root.place.clone(), "each site has its own".to_owned());
             problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
         }
         (config, problems)
+    }
+
+    /// Gives each site the places of all sites. What a site sets in a place of the same name wins.
+    fn share_places(&mut self) -> Option<Problem> {
+        let places = std::mem::take(&mut self.places);
+        if let (Some(place), true) = (places.first(), self.sites.is_empty()) {
+            let message = "a place needs a site".to_owned();
+            return Some(Problem::at(
+                place.place.clone(),
+                message,
+                "write [site.\"*\"] for all hosts".into(),
+            ));
+        }
+        for site in &mut self.sites {
+            for shared in &places {
+                match site.places.iter_mut().find(|own| own.name == shared.name) {
+                    None => site.places.push(shared.clone()),
+                    Some(own) => {
+                        let is_set = |key: &str| own.settings.iter().any(|own| own.key == key);
+                        let added = shared.settings.iter().filter(|shared| !is_set(&shared.key));
+                        let added: Vec<_> = added.cloned().collect();
+                        own.settings.extend(added);
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// What a file lacks that leads to no folder. The flag's default is the folder that the server was started in, which may be `/`
@@ -193,6 +225,9 @@ impl Reader<'_> {
             in_order(table).into_iter().partition(|(name, _)| name.get_ref() == INCLUDE);
         let (sites, pairs): (Vec<_>, Vec<_>) =
             pairs.into_iter().partition(|(name, _)| name.get_ref() == SITE);
+        let (places, pairs): (Vec<_>, Vec<_>) =
+            pairs.into_iter().partition(|(name, _)| name.get_ref() == PLACE);
+        places.into_iter().for_each(|(_, places)| config.places = self.places_of_all(places));
         config.settings = self.settings(pairs, Stands::Server);
         config.announced = include.iter().chain(&sites).map(|(name, _)| self.location(name.span())).next();
         sites.into_iter().for_each(|(_, sites)| self.sites(sites, config));
@@ -227,6 +262,22 @@ impl Reader<'_> {
                 self.problem(sites.span(), message.into(), label);
             }
         }
+    }
+
+    fn places_of_all(&mut self, places: &Spanned<DeValue<'_>>) -> Vec<Place> {
+        let DeValue::Table(table) = places.get_ref() else {
+            let label = format!("this is {}", name_of(places.get_ref()));
+            let message = "`place` takes a table for each place of all sites, such as [place.\"/shared\"]";
+            self.problem(places.span(), message.into(), label);
+            return Vec::new();
+        };
+        let (places, wrong): (Vec<_>, Vec<_>) =
+            in_order(table).into_iter().partition(|(name, _)| PlaceName::is_meant(name.get_ref()));
+        for (name, _) in wrong {
+            let message = format!("`{}` is no place", name.get_ref().escape_debug());
+            self.problem(name.span(), message, "a place begins with a slash, as \"/docs\" does".into());
+        }
+        self.places(places)
     }
 
     /// A text, or a list of them.

@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::{Key, Keys, Kind, Named, Stands};
 
+/// A key that names a place.
+const PLACE_NAME: &str = "^(/.|\\*.|= */)";
+
 /// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
 pub fn schema(keys: &Keys) -> String {
     let standing = |stands| {
@@ -31,10 +34,16 @@ pub fn schema(keys: &Keys) -> String {
         "additionalProperties": false,
         "required": ["root"],
         "properties": of_site,
-        "patternProperties": { "^(/.|\\*.|= */)": place },
+        "patternProperties": { PLACE_NAME: place },
     });
     let mut properties = properties(keys.iter());
     properties.insert("include".into(), or_list(json!({ "type": "string", "minLength": 1 })));
+    let places = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "patternProperties": { PLACE_NAME: place },
+    });
+    properties.insert("place".into(), places);
     properties.insert("site".into(), json!({ "type": "object", "additionalProperties": site }));
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

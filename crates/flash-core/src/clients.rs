@@ -92,7 +92,13 @@ impl Clients {
     ///
     /// # Errors
     /// If the client has used up the limit: how many seconds it has to wait.
-    pub(crate) fn take_request(&self, group: u32, rate: &Rate, client: Peer, now_us: u64) -> Result<(), u64> {
+    pub(crate) fn take_request(
+        &self,
+        group: impl Hash,
+        rate: &Rate,
+        client: Peer,
+        now_us: u64,
+    ) -> Result<(), u64> {
         let Some(words) = &self.rates else { return Ok(()) };
         let hash = self.hash((group, rate), client);
         rates::take(&(**words).as_ref()[set_of((**words).as_ref(), hash)], rate, now_us, hash)

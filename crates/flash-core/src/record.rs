@@ -3,6 +3,8 @@
 //! The request path fills it in. `flash-observe` counts, formats and writes it.
 
 pub mod counters;
+pub mod log_choice;
+pub mod program_times;
 pub mod refusal;
 pub mod refusal_log;
 pub mod request_id;
@@ -18,13 +20,16 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::job::Spent;
+use crate::record::log_choice::LogNumber;
+use crate::record::program_times::ProgramTimes;
 use crate::record::request_id::{LoggedId, RequestId, RequestIds};
 use crate::record::trace::Span;
 
 /// The other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
     Inet(SocketAddr),
+    #[default]
     Unix,
 }
 
@@ -39,8 +44,10 @@ impl fmt::Display for Peer {
 }
 
 /// An exchange that is complete, or was broken off.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
+    /// The log that has a line for it. One that is only slow has none.
+    pub log: Option<LogNumber>,
     pub peer: Peer,
     /// When the head was complete, in milliseconds since the Unix epoch.
     pub unix_ms: u64,
@@ -50,6 +57,10 @@ pub struct Record {
     pub spent: Spent,
     /// The part of the duration from the response's first byte on, without waits for the disk.
     pub send_us: u64,
+    /// From the complete head to the beginning of the response.
+    pub first_byte_us: u64,
+    /// The time of the program that has answered.
+    pub program: Option<ProgramTimes>,
     /// None for bytes that were no request.
     pub id: Option<LoggedId>,
     /// The span of a trace that the request belongs to.
@@ -95,6 +106,7 @@ impl Timing {
 
 /// Whose request it is, and by which names it is followed.
 pub(crate) struct Origin {
+    pub(crate) log: Option<LogNumber>,
     pub(crate) peer: Peer,
     pub(crate) scheme: &'static str,
     pub(crate) tls_version: Option<&'static str>,
@@ -151,6 +163,8 @@ impl RecordBuilder {
         let log = |origin: Origin| {
             let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();
             let record = Record {
+                log: origin.log,
+                first_byte_us: now.us.saturating_sub(started_us),
                 unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
                 spent,
                 id: Some(origin.id),
@@ -190,20 +204,26 @@ impl RecordBuilder {
 
     /// For bytes that were no request. `bytes` are the first of them.
     pub(crate) fn of_refusal(
-        (peer, site): (Option<Peer>, u32),
+        (log, peer, site): (Option<LogNumber>, Peer, u32),
         reject: Reject,
         bytes: &[u8],
         head_bytes: u64,
         now: &Now,
     ) -> Self {
         let Reject { status, reason } = reject;
-        let log = |peer| {
+        let log = log.map(|log| {
             let request_line = line_so_far(bytes).into();
-            let record = Record { request_line, reason, ..Record::new(peer, status, now) };
+            let record = Record { log: Some(log), request_line, reason, ..Record::new(peer, status, now) };
             Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
-        };
-        let log = peer.map(log);
+        });
         Self { site, status: status.0, head_bytes, started_us: now.us, log }
+    }
+
+    /// The program has taken this time so far.
+    pub(crate) fn of_program(&mut self, times: Option<ProgramTimes>) {
+        if let Some(log) = &mut self.log {
+            log.record.program = times;
+        }
     }
 
     /// A job for the response's body has taken this time.
@@ -237,28 +257,7 @@ impl RecordBuilder {
 
 impl Record {
     fn new(peer: Peer, status: Status, now: &Now) -> Self {
-        let nothing = Box::default;
-        Self {
-            peer,
-            unix_ms: now.unix_ms,
-            duration_us: 0,
-            spent: Spent::default(),
-            send_us: 0,
-            id: None,
-            span: None,
-            protocol: "",
-            scheme: "",
-            tls_version: None,
-            user: nothing(),
-            request_line: nothing(),
-            reason: "",
-            host: nothing(),
-            referer: nothing(),
-            user_agent: nothing(),
-            status: status.0,
-            body_bytes: 0,
-            cut: false,
-        }
+        Self { peer, unix_ms: now.unix_ms, status: status.0, ..Self::default() }
     }
 }
 

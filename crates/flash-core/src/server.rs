@@ -13,6 +13,7 @@ use crate::clients::{Clients, Counted, TooMany};
 use crate::connection::transport::{CertificatesId, TransportInfo};
 use crate::job::{Done, Find, Job};
 use crate::path::SitePath;
+use crate::record::log_choice::LogNumber;
 use crate::record::refusal_log::RefusalLog;
 use crate::record::trace::TraceContext;
 use crate::site::configuration_number::ConfigurationNumber;
@@ -58,8 +59,8 @@ pub struct Settings {
     pub copies_content: bool,
     /// Whether clients may speak HTTP/2 without having agreed on it (RFC 9113 §3.3).
     pub http2: bool,
-    /// Whether exchanges are recorded.
-    pub log: bool,
+    /// The log of what belongs to no site, such as bytes that are no request.
+    pub access_log: Option<LogNumber>,
     /// What is done with the traces that requests belong to.
     pub trace_context: TraceContext,
     /// Who may say which client a request is from.
@@ -91,7 +92,7 @@ impl Default for Settings {
             revalidate_ms: 1_000,
             copies_content: true,
             http2: true,
-            log: false,
+            access_log: None,
             trace_context: TraceContext::default(),
             trusted_proxies: TrustedProxies::default(),
             clients: Clients::unlimited(),

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod configuration_number;
 pub mod fallback;
+pub mod field_rules;
 pub mod fixed_response;
 pub(crate) mod held;
 pub mod hosts;
@@ -34,6 +35,7 @@ use crate::connection::transport::{SiteCertificates, TransportInfo};
 use crate::file::entry::Resource;
 use crate::file::header::HeaderTemplate;
 use crate::path::SitePath;
+use crate::record::log_choice::LogChoice;
 use crate::site::access::AccessRules;
 use crate::site::configuration_number::ConfigurationNumber;
 use crate::site::fallback::Fallback;
@@ -59,6 +61,8 @@ pub struct Site {
     pub pages: Arc<Pages>,
     /// The generation of the root that is served, shared with the disk side.
     pub generation: Arc<Generation>,
+    /// The same site with another root, for what this one lacks.
+    pub next_root: Option<Arc<Self>>,
     /// The routes to upstreams, if there are any.
     pub routes: Option<Arc<Routes>>,
     /// A client's requests to sites and places with the same number and the same limit count together.
@@ -114,8 +118,8 @@ pub struct SiteSettings {
     pub compress_programs: CodingSet,
     /// Clients and programs get each request's id.
     pub request_id: bool,
-    /// Its requests have lines in the access log, if there is one.
-    pub is_logged: bool,
+    /// Which access log has lines for its requests.
+    pub access_log: LogChoice,
     /// Nothing is here for clients but what programs hand on to them.
     pub internal: bool,
     /// The folders whose files programs name by their paths on the disk.
@@ -142,7 +146,7 @@ impl Default for SiteSettings {
             own_missing_page: false,
             compress_programs: CodingSet::EMPTY,
             request_id: false,
-            is_logged: true,
+            access_log: LogChoice::default(),
             internal: false,
             files: Arc::default(),
         }
@@ -228,6 +232,12 @@ impl Site {
         let file = path.copy_of().map(|file| (places.find(&file).unwrap_or(self), file));
         let file = file.filter(|(there, _)| !Arc::ptr_eq(there, own));
         (own, file.map(|(there, file)| (file.into_owned(), there)))
+    }
+
+    /// The same site with the root so far behind this one.
+    pub(crate) fn root_behind(self: &Arc<Self>, roots: u8) -> &Arc<Self> {
+        let next = self.next_root.as_ref().filter(|_| roots > 0);
+        next.map_or(self, |next| next.root_behind(roots - 1))
     }
 
     /// What answers a path: the site, or a place in it.

@@ -15,6 +15,7 @@ use flash_http::status::Status;
 use crate::exchange::id::ExchangeId;
 use crate::path::SitePath;
 use crate::record::RecordBuilder;
+use crate::record::program_times::ProgramTimes;
 
 /// How a stream's bytes are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +159,9 @@ pub trait Lease: Send + Debug {
 
     /// The session of a connection that can carry another request.
     fn keep(&mut self, _tls: Box<dyn UpstreamSession>) {}
+
+    /// The program has taken this time for the request. What counts it may.
+    fn took(&mut self, _times: &ProgramTimes) {}
 
     /// The exchange is over. Never blocks.
     fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode);

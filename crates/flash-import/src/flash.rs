@@ -179,7 +179,7 @@ fn take_back(
                 names_folder = true;
                 continue;
             }
-            "list" | "internal" | "gone" => Value::Flag(false),
+            "list" | "internal" | "gone" | "log-status" => Value::Flag(false),
             "auth" | "signed" | "charset" | "compress" | "proxy-host" => Value::Text("off".into()),
             "allow" => Value::Texts(["0.0.0.0/0", "::/0", "unix"].map(Into::into).into()),
             "header" | "proxy-header" => {

@@ -7,6 +7,7 @@ mod conditions;
 mod content;
 mod listen;
 mod locations;
+mod logs;
 mod maps;
 mod programs;
 mod proxy;

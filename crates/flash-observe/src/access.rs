@@ -38,14 +38,16 @@ impl AccessLog {
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 
-    /// Takes all records without ever waiting: for event loops.
+    /// Formats the record's line. It stays in this handle until it is [passed on](AccessLog::pass_on).
+    pub(crate) fn add(&mut self, record: &Record) {
+        self.format.write(record, &mut self.lines);
+    }
+
+    /// Passes all lines on without ever waiting: for event loops.
     ///
     /// Returns `false` if another thread held the buffer at this moment. The lines then stay in this handle until
-    /// the next call (an empty `records` will do) or until the handle is dropped.
-    pub fn push(&mut self, records: &mut Vec<Record>) -> bool {
-        for record in records.drain(..) {
-            self.format.write(&record, &mut self.lines);
-        }
+    /// the next call or until the handle is dropped.
+    pub(crate) fn pass_on(&mut self) -> bool {
         if !self.lines.is_empty() {
             if self.spool.try_append(&self.lines) {
                 self.lines.clear();
@@ -58,13 +60,11 @@ impl AccessLog {
         self.lines.is_empty()
     }
 
-    /// Takes all records, waiting if need be while another thread copies its lines: for threads that may.
-    pub fn write(&self, records: &[Record]) {
-        let mut lines = Vec::new();
-        for record in records {
-            self.format.write(record, &mut lines);
-        }
-        self.spool.append(&lines);
+    /// Writes a record's line, waiting if need be while another thread copies its lines: for threads that may.
+    pub(crate) fn write(&self, record: &Record) {
+        let mut line = Vec::new();
+        self.format.write(record, &mut line);
+        self.spool.append(&line);
     }
 
     /// Whether both write the same lines to the same place.
@@ -76,11 +76,6 @@ impl AccessLog {
     #[must_use]
     pub fn with_format(&self, format: Format) -> AccessLog {
         AccessLog { format, spool: self.spool.clone(), lines: Vec::new() }
-    }
-
-    /// Writes to another destination from now on. Returns at once.
-    pub fn redirect(&self, sink: LogSink) {
-        self.spool.redirect(sink);
     }
 
     /// Records dropped so far, because the destination was too slow or took nothing.
@@ -98,10 +93,19 @@ impl AccessLog {
         self.spool.reopen(done);
     }
 
-    /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`]. Other handles should have
-    /// been dropped; what they log afterwards is lost.
-    pub fn close(mut self) -> Closed {
+    /// Has the writer write what is left, and end. Other handles should have been dropped; what they log afterwards is lost.
+    pub(crate) fn begin_close(&mut self) {
         self.hand_over();
+        self.spool.begin_close();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.spool.is_closing()
+    }
+
+    /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`].
+    pub fn close(mut self) -> Closed {
+        self.begin_close();
         self.spool.close()
     }
 

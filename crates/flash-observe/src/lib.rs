@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod access_logs;
 mod date;
 mod error;
 mod error_line;
@@ -23,6 +24,7 @@ mod sleep_recorder;
 mod spool;
 
 pub use access::AccessLog;
+pub use access_logs::AccessLogs;
 pub use date::Utc;
 pub use error::ErrorLog;
 pub use error_line::ErrorFormat;

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod certificates;
+mod durations;
 mod last_block;
 mod loop_metrics;
 mod names;
@@ -23,9 +24,10 @@ use parking_lot::Mutex;
 
 use self::blocks::{Blocks, Causes};
 pub use self::certificates::CertificateEnds;
+pub use self::durations::DURATION_BOUNDS_US;
 pub use self::names::Names;
-pub use self::programs::{ProgramHandle, Programs};
-pub use self::shard::{CLASSES, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};
+pub use self::programs::{Durations, ProgramCounts, ProgramHandle, Programs};
+pub use self::shard::{CLASSES, MetricsMemory, Responses, Shard};
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
 use crate::sleep_recorder::ConnectRecorder;

@@ -114,6 +114,7 @@ struct SpoolState {
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
     phase: Phase,
+    closing_since: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -146,6 +147,7 @@ impl Spool {
                 reopen: Vec::new(),
                 next_sink: None,
                 phase: Phase::Open,
+                closing_since: None,
             }),
             posted: Queue::new(),
             posted_bytes: AtomicUsize::new(0),
@@ -240,14 +242,26 @@ impl Spool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn close(&self) -> Closed {
-        let shared = &*self.0;
-        let deadline = Instant::now() + shared.limits.close_wait;
-        let mut state = shared.lock();
+    /// Has the writer write what is left, and end. Returns when that was first asked for.
+    pub(crate) fn begin_close(&self) -> Instant {
+        let mut state = self.0.lock();
+        let since = *state.closing_since.get_or_insert_with(Instant::now);
         if state.phase == Phase::Open {
             state.phase = Phase::Closing;
         }
-        shared.wake_writer();
+        drop(state);
+        self.0.wake_writer();
+        since
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.0.lock().phase != Phase::Open
+    }
+
+    pub(crate) fn close(&self) -> Closed {
+        let shared = &*self.0;
+        let deadline = self.begin_close() + shared.limits.close_wait;
+        let mut state = shared.lock();
         while state.phase != Phase::Closed {
             if shared.closed.wait_until(&mut state, deadline).timed_out() {
                 shared.take_posted(&mut state);

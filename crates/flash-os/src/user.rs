@@ -51,6 +51,26 @@ pub fn name_of(id: u32) -> Option<Vec<u8>> {
 /// The number of the group of that name, if there is one.
 pub fn group_named(name: &[u8]) -> Option<u32> {
     let name = CString::new(name).ok()?;
+    // SAFETY: all four are valid for the call, and the buffer's length is its own.
+    group(|entry, buffer, found| unsafe {
+        libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), found)
+    })
+    .map(|(id, _)| id)
+}
+
+/// The name of the group of that number, if there is one.
+pub fn group_name_of(id: u32) -> Option<Vec<u8>> {
+    // SAFETY: all four are valid for the call, and the buffer's length is its own.
+    group(|entry, buffer, found| unsafe {
+        libc::getgrgid_r(id, entry, buffer.as_mut_ptr(), buffer.len(), found)
+    })
+    .and_then(|(_, name)| name)
+}
+
+/// A group's number and name, as a call of the C library finds it.
+fn group(
+    find: impl Fn(&mut libc::group, &mut [libc::c_char], &mut *mut libc::group) -> i32,
+) -> Option<(u32, Option<Vec<u8>>)> {
     // Its members are part of an entry.
     let mut bytes = ENTRY_BYTES_MAX;
     loop {
@@ -58,13 +78,9 @@ pub fn group_named(name: &[u8]) -> Option<u32> {
         let mut entry: libc::group = unsafe { std::mem::zeroed() };
         let mut buffer = vec![0; bytes];
         let mut found = ptr::null_mut();
-        // SAFETY: all four are valid for the call, and the buffer's length is its own.
-        let result = unsafe {
-            libc::getgrnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
-        };
-        match result {
+        match find(&mut entry, &mut buffer, &mut found) {
             libc::ERANGE if bytes < GROUP_BYTES_MAX => bytes *= 4,
-            0 if !found.is_null() => return Some(entry.gr_gid),
+            0 if !found.is_null() => return Some((entry.gr_gid, text_at(entry.gr_name, &buffer))),
             _ => return None,
         }
     }

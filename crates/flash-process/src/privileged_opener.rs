@@ -5,7 +5,8 @@
 //! because no other may have those rights. Each request gets a forked process, so a disk that hangs delays no other one. There
 //! are three kinds of request:
 //!
-//! - The number of a log. The process replies with a descriptor that appends to the log.
+//! - The path of a log. The process replies with a descriptor that appends to the log, if it is one of those of the start, or if the
+//!   configuration names it now.
 //! - To open [files that the configuration names](named_files) for reading.
 //! - To remove the names of the server's sockets at the end.
 //!
@@ -14,9 +15,11 @@
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. [`flash_trust`] says what may
 //! be opened there.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -32,35 +35,39 @@ pub(crate) mod named_files;
 
 /// In what it logs.
 const NAME: &str = "the privileged opener";
-/// In the place of a log's number.
 /// Processes that open something at a time. A server that was taken over keeps no more of them.
 const AT_ONCE_MAX: usize = 16;
-const TIDY_UP: u8 = u8::MAX;
-const NAMED_FILES: u8 = u8::MAX - 1;
+/// The first byte of a request. The path of a log follows its own.
+const TIDY_UP: u8 = 0;
+const NAMED_FILES: u8 = 1;
+const LOG: u8 = 2;
 
 #[derive(Debug)]
 pub struct PrivilegedOpener {
     process: SupervisorProcess,
-    /// As the flags name them, in the order of their numbers.
-    paths: Vec<PathBuf>,
 }
 
 impl PrivilegedOpener {
-    /// Forks the process that opens these logs, and the files that the configuration names.
+    /// Forks the process that opens these logs, and the logs and files that the configuration names.
     ///
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses another process.
-    pub fn start(paths: &[PathBuf], sockets: &[PathBuf], names: &ReadNames<'_>) -> io::Result<Self> {
+    pub fn start(
+        logs: &[PathBuf],
+        sockets: &[PathBuf],
+        (log_names, names): (&ReadNames<'_>, &ReadNames<'_>),
+    ) -> io::Result<Self> {
         let requested = |message: &[u8], socket: Rc<OwnedFd>| {
-            let [number] = *message else { return None };
+            let (kind, path) = message.split_first()?;
             let to = Rc::clone(&socket);
-            let main: Rc<dyn Fn() -> io::Result<()>> = match number {
+            let main: Rc<dyn Fn() -> io::Result<()>> = match *kind {
                 TIDY_UP => Rc::new(|| tidy_up(sockets)),
                 NAMED_FILES => Rc::new(move || named_files::answer(&to, names)),
-                number => {
-                    let log = paths.get(usize::from(number));
-                    Rc::new(move || answer(&to, log))
+                LOG => {
+                    let path = PathBuf::from(OsStr::from_bytes(path));
+                    Rc::new(move || answer(&to, &path, logs, log_names))
                 }
+                _ => return None,
             };
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
         };
@@ -71,7 +78,7 @@ impl PrivilegedOpener {
             requested_max: AT_ONCE_MAX,
             ..SupervisorSetup::default()
         })?;
-        Ok(Self { process, paths: paths.to_vec() })
+        Ok(Self { process })
     }
 
     /// Removes the names of the server's sockets, which are shut.
@@ -93,11 +100,9 @@ impl PrivilegedOpener {
     /// Opens a log for appending, and creates it if there is none.
     ///
     /// # Errors
-    /// As opening it fails, or when the privileged opener has ended.
+    /// As opening it fails, or when the privileged opener has ended. `NotFound` if it is none of the logs.
     pub fn open(&self, path: &Path) -> io::Result<File> {
-        let number = self.paths.iter().position(|known| known == path).ok_or(ErrorKind::NotFound)?;
-        let number = u8::try_from(number).map_err(|_| ErrorKind::InvalidInput)?;
-        let socket = self.process.request(&[number])?;
+        let socket = self.process.request(&[&[LOG], path.as_os_str().as_bytes()].concat())?;
         let mut buffer = ipc::buffer();
         let Some(reply) = ipc::receive(&socket, &mut buffer)? else {
             return Err(io::Error::other(format!("{NAME} did not answer")));
@@ -105,6 +110,7 @@ impl PrivilegedOpener {
         match reply.descriptors.into_iter().next() {
             Some(log) => Ok(log.into()),
             None if reply.is_incomplete => Err(Errno::MFILE.into()),
+            None if reply.bytes.is_empty() => Err(ErrorKind::NotFound.into()),
             None => Err(io::Error::other(String::from_utf8_lossy(&reply.bytes).into_owned())),
         }
     }
@@ -118,15 +124,14 @@ fn tidy_up(sockets: &[PathBuf]) -> io::Result<()> {
 }
 
 /// The life of a process that opens one log.
-fn answer(to: &OwnedFd, log: Option<&PathBuf>) -> io::Result<()> {
-    let log = match log {
-        Some(path) => flash_trust::open_log(path),
-        None => Err(io::Error::other("it is none of the logs")),
-    };
+fn answer(to: &OwnedFd, path: &Path, logs: &[PathBuf], names: &ReadNames<'_>) -> io::Result<()> {
+    let is_in = |logs: &[PathBuf]| logs.iter().any(|log| log == path);
+    let is_log = is_in(logs) || names().is_ok_and(|names| is_in(&names));
     // If the process that asked has ended meanwhile, nobody needs the reply.
-    let _ = match log {
-        Ok(log) => ipc::send(to, b"log", &[log.as_fd()]),
-        Err(error) => ipc::send(to, error.to_string().as_bytes(), &[]),
+    let _ = match is_log.then(|| flash_trust::open_log(path)) {
+        Some(Ok(log)) => ipc::send(to, b"log", &[log.as_fd()]),
+        Some(Err(error)) => ipc::send(to, error.to_string().as_bytes(), &[]),
+        None => ipc::send(to, b"", &[]),
     };
     Ok(())
 }
@@ -141,29 +146,32 @@ mod tests {
     use crate::supervisor::Child;
 
     /// A thread in the place of the process: a test cannot fork.
-    fn opener(paths: &[PathBuf]) -> PrivilegedOpener {
-        let logs = paths.to_vec();
+    fn opener(of_start: &[PathBuf], named_now: &[PathBuf]) -> PrivilegedOpener {
+        let (logs, named) = (of_start.to_vec(), named_now.to_vec());
         let (control, theirs) = ipc::pair().unwrap();
         thread::spawn(move || {
             let mut buffer = ipc::buffer();
             while let Ok(Some(request)) = ipc::receive(&theirs, &mut buffer) {
-                answer(&request.descriptors[0], logs.get(usize::from(request.bytes[0]))).unwrap();
+                assert_eq!(request.bytes[0], LOG);
+                let path = Path::new(OsStr::from_bytes(&request.bytes[1..]));
+                answer(&request.descriptors[0], path, &logs, &|| Ok(named.clone())).unwrap();
             }
         });
-        of(control, paths)
+        of(control)
     }
 
-    fn of(control: OwnedFd, paths: &[PathBuf]) -> PrivilegedOpener {
+    fn of(control: OwnedFd) -> PrivilegedOpener {
         let child = Child { pid: rustix::process::getpid(), name: NAME };
-        PrivilegedOpener { process: SupervisorProcess::at(control, child), paths: paths.to_vec() }
+        PrivilegedOpener { process: SupervisorProcess::at(control, child) }
     }
 
     #[test]
     fn a_log_is_created_again_and_appended_to() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, moved) = (folder.path().join("log"), folder.path().join("moved"));
+        let [log, new, moved] = ["log", "new", "moved"].map(|name| folder.path().join(name));
         fs::write(&log, "before\n").unwrap();
-        let opener = opener(std::slice::from_ref(&log));
+        let opener = opener(std::slice::from_ref(&log), std::slice::from_ref(&new));
+        opener.open(&new).unwrap().write_all(b"of a site since a reload\n").unwrap();
         opener.open(&log).unwrap().write_all(b"after\n").unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "before\nafter\n");
         fs::rename(&log, &moved).unwrap();
@@ -178,7 +186,7 @@ mod tests {
     fn one_that_has_ended_says_so() {
         let (control, theirs) = ipc::pair().unwrap();
         drop(theirs);
-        let opener = of(control, &["/log".into()]);
+        let opener = of(control);
         assert_eq!(
             opener.open(Path::new("/log")).unwrap_err().to_string(),
             "the privileged opener has ended"

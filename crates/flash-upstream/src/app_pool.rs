@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_core::record::counters::ProgramCount;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
@@ -402,6 +403,10 @@ impl ProcessLease {
 impl Lease for ProcessLease {
     fn begins(&mut self) {
         self.has_begun = true;
+    }
+
+    fn took(&mut self, times: &ProgramTimes) {
+        self.pool.counter.took(times);
     }
 
     fn stderr(&mut self, bytes: &[u8]) {

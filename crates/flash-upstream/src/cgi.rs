@@ -11,6 +11,7 @@ use std::time::Instant;
 use flash_cgi::response::is_nph;
 use flash_core::record::RecordBuilder;
 use flash_core::record::counters::ProgramCount;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::upstream::{
     Direct, Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
 };
@@ -146,10 +147,9 @@ impl ProcessObserver for StreamObserver {
             Ok(Started { stream: Some(stream), name_bytes, handle }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
                 let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
-                Opened::Running(
-                    stream,
-                    Upstream { protocol, lease: Box::new(ScriptLease(handle)), used: false, tls: None },
-                )
+                let counter = Arc::clone(&self.counts.counter);
+                let lease = Box::new(ScriptLease { handle, counter });
+                Opened::Running(stream, Upstream { protocol, lease, used: false, tls: None })
             }
             Ok(_) => Opened::Failed(OpenError::Broken),
             Err(refusal) => Opened::Failed(refusal),
@@ -166,16 +166,23 @@ impl ProcessObserver for StreamObserver {
 
 /// The lease of a script: it ends with its request.
 #[derive(Debug)]
-struct ScriptLease(ProcessHandle);
+struct ScriptLease {
+    handle: ProcessHandle,
+    counter: Arc<dyn ProgramCounter>,
+}
 
 impl Lease for ScriptLease {
     // Its standard error is a pipe of its own.
     fn stderr(&mut self, _: &[u8]) {}
 
+    fn took(&mut self, times: &ProgramTimes) {
+        self.counter.took(times);
+    }
+
     fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         match how {
-            ReleaseMode::Reusable | ReleaseMode::Ended => self.0.finish(),
-            ReleaseMode::Aborted => self.0.end_before(stream),
+            ReleaseMode::Reusable | ReleaseMode::Ended => self.handle.finish(),
+            ReleaseMode::Aborted => self.handle.end_before(stream),
         }
     }
 }

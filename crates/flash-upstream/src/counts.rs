@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use flash_core::record::counters::ProgramCount;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::upstream::OpenError;
 use flash_process::ExitStatus;
 use rustix::process::Signal;
@@ -14,11 +15,16 @@ use rustix::process::Signal;
 /// Where the counts of an upstream go. Any thread may add.
 pub trait ProgramCounter: Send + Sync + Debug {
     fn add(&self, what: ProgramCount, by: i64);
+
+    /// A request has taken this time.
+    fn took(&self, times: &ProgramTimes);
 }
 
 /// For upstreams that nobody asks about.
 impl ProgramCounter for () {
     fn add(&self, _: ProgramCount, _: i64) {}
+
+    fn took(&self, _: &ProgramTimes) {}
 }
 
 /// One more of something, for as long as this lives.
@@ -79,6 +85,8 @@ mod tests {
         fn add(&self, what: ProgramCount, by: i64) {
             self.0.lock().unwrap().push((what, by));
         }
+
+        fn took(&self, _: &ProgramTimes) {}
     }
 
     #[test]

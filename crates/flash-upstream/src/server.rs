@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use flash_cgi::fastcgi::Encoder;
 use flash_core::record::counters::ProgramCount;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, UpstreamSession,
     UpstreamTls,
@@ -389,6 +390,10 @@ impl Lease for ConnectionLease {
 
     fn keep(&mut self, tls: Box<dyn UpstreamSession>) {
         self.tls = Some(tls);
+    }
+
+    fn took(&mut self, times: &ProgramTimes) {
+        self.server.counter.took(times);
     }
 
     fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {

@@ -22,7 +22,7 @@ use flash_core::site::path_rules::PathRules;
 use flash_disk::{Disk, OpensHere, SiteSettings, open_root};
 use flash_helper::{Daemon, Listener, Quotas, Root};
 use flash_http::negotiate::CodingSet;
-use flash_observe::{Destination, ErrorLog};
+use flash_observe::{AccessLogs, Destination, ErrorLog};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FollowLinks, Sandbox};
@@ -63,7 +63,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         tls: Arc::default(),
         server: server(flags, sites, paths, error_log.clone()),
         disk,
-        access_log: None,
+        access_logs: AccessLogs::default(),
         error_log: error_log.clone(),
         helper_kind: HelperKind::Threads,
         programs: None,

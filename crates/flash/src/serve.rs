@@ -26,7 +26,7 @@ use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
-use crate::serve::programs::{DetachedLog, Programs};
+use crate::serve::programs::{DetachedLogs, Programs};
 use crate::serve::ready::Ready;
 use crate::serve::response_budgets::ResponseBudgets;
 use crate::serve::shape::Shape;
@@ -53,6 +53,7 @@ mod folders;
 mod inherited;
 mod links;
 mod listeners;
+mod log_numbers;
 mod logs;
 mod memory;
 mod named_files;
@@ -164,8 +165,8 @@ fn serve(
     let places = listeners.shown();
     let admin = admin::open(&flags, &mut inherited, upgrader.socket())?;
     inherited.check_all_taken()?;
-    let logs = Logs::open(&flags)?;
-    let logs = logs.opened_again_by(privileged::start(&flags, reader, &sockets)?);
+    let logs = Logs::open(&plan)?;
+    let logs = logs.opened_again_by(privileged::start(&plan, reader, &sockets)?);
     let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
         ServiceManager::default()
@@ -221,7 +222,7 @@ fn serve(
         number: 1,
         budgets,
         memory,
-        detached_log: DetachedLog::default(),
+        detached_logs: DetachedLogs::default(),
         watch: Watch::default(),
         metrics_memory: Arc::clone(&metrics_memory),
         prepared: None,
@@ -300,7 +301,7 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let server = Server {
         number,
         // Each request is its client's first.
-        settings: Settings { clients: Clients::unlimited(), ..plan.settings(false) },
+        settings: Settings { clients: Clients::unlimited(), access_log: None, ..plan.settings() },
         hosts,
         paths: PathCache::new(plan.cache_limits(0)).into(),
         refusals: RefusalLog::default().into(),

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 use crate::flags::Top;
 
 const EVERY: Duration = Duration::from_secs(1);
+/// How far a key moves the page sideways.
+const COLUMNS_AT_ONCE: usize = 20;
 
 /// Shows the page until `q` is pressed.
 ///
@@ -25,7 +27,7 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     }
     let failed = |error: io::Error| Failure::Run(format!("cannot write to the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
-    let (mut top, mut lost) = (0, None);
+    let (mut top, mut left, mut lost) = (0, 0_usize, None);
     loop {
         let next = Instant::now() + EVERY;
         loop {
@@ -33,16 +35,19 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
             let frame =
                 Frame { page: &page, lost: lost.map(|since: Instant| since.elapsed()), columns, rows };
             top = top.min(frame.top_max());
-            screen.show(&frame.lines(top)).map_err(failed)?;
-            let left = next.saturating_duration_since(Instant::now());
+            left = left.min(frame.left_max());
+            screen.show(&frame.lines(top, left)).map_err(failed)?;
+            let pause = next.saturating_duration_since(Instant::now());
             let page_rows = rows.saturating_sub(2).max(1);
-            match screen.key(left).map_err(failed)? {
+            match screen.key(pause).map_err(failed)? {
                 Some(Key::Quit) => return Ok(()),
                 Some(Key::Up) => top = top.saturating_sub(1),
                 Some(Key::Down) => top += 1,
+                Some(Key::Left) => left = left.saturating_sub(COLUMNS_AT_ONCE),
+                Some(Key::Right) => left += COLUMNS_AT_ONCE,
                 Some(Key::PageUp) => top = top.saturating_sub(page_rows),
                 Some(Key::PageDown) => top += page_rows,
-                Some(Key::Home) => top = 0,
+                Some(Key::Home) => (top, left) = (0, 0),
                 Some(Key::Other) => {}
                 None => break,
             }
@@ -74,11 +79,18 @@ impl Frame<'_> {
         self.page.lines().count().saturating_sub(self.page_rows())
     }
 
-    /// The lines from this one on, each cut to the terminal, with what stands out marked.
-    fn lines(&self, top: usize) -> Vec<String> {
+    /// The last column that may be the first one shown.
+    fn left_max(&self) -> usize {
+        let longest = self.page.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+        longest.saturating_sub(self.columns)
+    }
+
+    /// The lines from this one and this column on, each cut to the terminal, with what stands out marked.
+    fn lines(&self, top: usize, left: usize) -> Vec<String> {
         let cut = |line: &str| line.chars().take(self.columns).collect::<String>();
+        let shown = |line: &str| cut(&line.chars().skip(left).collect::<String>());
         let page = self.page.lines().skip(top).take(self.page_rows());
-        let mut lines: Vec<String> = page.map(|line| marked(&cut(line))).collect();
+        let mut lines: Vec<String> = page.map(|line| marked(&shown(line))).collect();
         lines.resize(self.page_rows(), String::new());
         lines.push(match self.lost {
             Some(since) => {
@@ -127,15 +139,16 @@ mod tests {
     fn a_small_terminal_gets_a_part() {
         let frame = frame(6, 4);
         assert_eq!(frame.top_max(), 3);
-        let lines = frame.lines(3);
+        let lines = frame.lines(3, 0);
         assert_eq!(lines.len(), 4);
         assert!(lines[1].contains("Mount ") && !lines[1].contains("State"), "{lines:?}");
+        assert_eq!((frame.left_max(), &*frame.lines(3, 7)[1]), (14, "State "), "the rest is beside it");
     }
 
     #[test]
     fn a_large_terminal_is_filled() {
-        assert_eq!(frame(80, 24).lines(0).len(), 24);
+        assert_eq!((frame(80, 24).lines(0, 0).len(), frame(80, 24).left_max()), (24, 0));
         let lost = Frame { lost: Some(Duration::from_secs(3)), ..frame(80, 24) };
-        assert!(lost.lines(0)[23].contains("not connected for 3 s"));
+        assert!(lost.lines(0, 0)[23].contains("not connected for 3 s"));
     }
 }

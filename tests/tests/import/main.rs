@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod concerned;
+mod migrations;
 mod requests;
 mod servers;
 

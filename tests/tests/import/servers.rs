@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::requests;
 
 /// A script that tells what it was told.
-const SCRIPT: &str =
+pub(crate) const SCRIPT: &str =
     "<?php foreach (['SCRIPT_NAME', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD', 'APP_ENV'] as $name)
     echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
 
@@ -44,7 +44,7 @@ impl Foreign {
     }
 
     /// Its whole file.
-    fn whole(self, conf: &str, work: &Path) -> String {
+    pub(crate) fn whole(self, conf: &str, work: &Path) -> String {
         let folder = work.display();
         match self {
             Self::Nginx => {
@@ -73,7 +73,7 @@ impl Foreign {
         }
     }
 
-    fn command(self, path: &Path, work: &Path, log: &Path) -> Command {
+    pub(crate) fn command(self, path: &Path, work: &Path, log: &Path) -> Command {
         match self {
             Self::Nginx => {
                 let mut nginx = Command::new("nginx");
@@ -291,7 +291,7 @@ impl Both {
 }
 
 /// A child that ends with the test.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -302,7 +302,7 @@ impl Drop for Process {
 }
 
 /// With folders, sockets and ports of this test.
-fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [SocketAddr; 2]) -> String {
+pub(crate) fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [SocketAddr; 2]) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("listen [::]"));
     let one_space = |line: &str| match line.trim_start().starts_with("listen ") {
         true => line.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -324,16 +324,16 @@ fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [SocketAddr; 2]) -
         .replace("unix:/run/php/php-fpm.sock", &format!("unix:{}", php.display()))
 }
 
-fn write(path: &Path, content: &str) {
+pub(crate) fn write(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
     fs::write(path, content).expect("a file");
 }
 
-fn set_mode(path: &Path, mode: u32) {
+pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }
 
-fn write_certificate(work: &Path) {
+pub(crate) fn write_certificate(work: &Path) {
     let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
     fs::write(work.join("site.pem"), made.cert.pem()).expect("a file");
     fs::write(work.join("site.key"), made.signing_key.serialize_pem()).expect("a file");

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, need, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, admin, need, scripts, site, wait_for};
 
 fn server(arch: &str, site: &tempfile::TempDir, scripts: &tempfile::TempDir, flags: &[&str]) -> Server {
     let cgi = format!("/cgi={}", scripts.path().display());
@@ -40,6 +40,57 @@ fn programs_of_every_kind_answer() {
             assert_eq!(reply.field("Content-Type"), Some("text/plain"), "{arch}: {name}");
         }
     });
+}
+
+/// In the JSON log, among the slowest requests, and in histograms by program.
+#[test]
+fn the_time_of_a_program_is_told() {
+    let (site, scripts) = (site::make(), scripts::make());
+    scripts::script(
+        scripts.path(),
+        "slow",
+        "#!/bin/sh\nsleep 0.3\nprintf 'Content-Type: text/plain\\n\\nslow'\n",
+    );
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (log, socket) = (folder.path().join("log"), folder.path().join("admin.sock"));
+        let (log_flag, admin) = (log.to_str().expect("it is text"), format!("unix:{}", socket.display()));
+        let flags = ["--access-log", log_flag, "--log-format", "json", "--admin", &admin];
+        let server = server(arch, &site, &scripts, &flags);
+        assert_eq!(text(&server.get("/cgi/slow")), "slow", "{arch}");
+        server.get("/a.txt");
+        wait_for("two lines", || std::fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2));
+        let lines = std::fs::read_to_string(&log).expect("a log");
+        let mut lines: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+        // The end of a program may be noticed later than the next response.
+        lines.sort_by_key(|line| line["request"] != "GET /cgi/slow HTTP/1.1");
+        let of = |line: usize, field: &str| lines[line][field].as_u64();
+        let [open, first, whole] =
+            ["program_open_us", "program_first_byte_us", "program_us"].map(|name| of(0, name));
+        assert!(first >= Some(250_000) && whole >= first && open.is_some(), "{arch}: {}", lines[0]);
+        assert!(of(0, "first_byte_us") >= first, "{arch}: {}", lines[0]);
+        assert_eq!(
+            (of(1, "program_us"), of(1, "first_byte_us").is_some()),
+            (None, true),
+            "{arch}: {}",
+            lines[1]
+        );
+        wait_for("its histogram", || {
+            let (_, metrics) = admin::ask(&socket, "GET", "/metrics");
+            let has = |name: &str| {
+                metrics.lines().any(|line| {
+                    line.starts_with(name) && line.contains("route=\"/cgi\"") && line.ends_with(" 1")
+                })
+            };
+            has("flash_program_duration_seconds_count{") && has("flash_program_first_byte_seconds_count{")
+        });
+        let status: serde_json::Value =
+            serde_json::from_str(&admin::ask(&socket, "GET", "/status.json").1).expect("it is JSON");
+        let slowest = &status["slowest"][0];
+        assert!(slowest["program_us"].as_u64() >= Some(250_000), "{arch}: {slowest}");
+        server.stop();
+    }
 }
 
 /// RFC 3875 §4.1, and what every server says besides.

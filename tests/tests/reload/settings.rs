@@ -137,6 +137,29 @@ fn logs_move_begin_and_end() {
     }
 }
 
+/// A request keeps its configuration, and with it its log, to its last byte.
+#[test]
+fn a_site_gets_another_log_and_a_download_keeps_its_own() {
+    for arch in without_sandbox() {
+        let settings = |log: &str| format!("# root = none\n[site.'*']\nroot = 'old'\naccess-log = '{log}'\n");
+        let setup = Setup::start(arch, &settings("one"));
+        fs::write(setup.path("old/large"), vec![0; 20_000_000]).expect("it is written");
+        let mut download = setup.server.connect();
+        download
+            .write_all(b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            .expect("it is sent");
+        let mut begun = vec![0; 1000];
+        download.read_exact(&mut begun).expect("it begins");
+        setup.change(&settings("two"));
+        _ = setup.server.get("/a.txt");
+        wait_for("a line", || text(&setup, "two").contains("GET /a.txt"));
+        _ = flash_tests::read_all(&mut download);
+        wait_for("the download's line", || text(&setup, "one").contains("GET /large"));
+        assert!(!text(&setup, "one").contains("GET /a.txt"), "{arch}");
+        setup.server.stop();
+    }
+}
+
 #[test]
 fn programs_that_write_to_the_client_are_in_the_present_log() {
     let scripts = tempfile::tempdir().expect("a temporary folder");

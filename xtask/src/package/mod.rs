@@ -4,6 +4,7 @@
 mod chroot;
 mod image;
 mod packers;
+mod repository;
 mod rpm_trial;
 mod stage;
 mod trial;
@@ -23,6 +24,8 @@ use flash_system::{find, folder};
 pub(crate) const HELP: &str = "\
 cargo xtask package [OPTIONS]  packages for Debian and Fedora and an image for containers, in target/package
 
+  --repository       also make a repository for apt, in target/package/apt
+  --sign KEY         sign it with this key of gpg
   --programs DIR     pack the programs of this folder, such as target/release, instead of optimised ones
   --test             also try them: installed, upgraded, removed and purged in a chroot, as root
 ";
@@ -78,16 +81,23 @@ pub(crate) fn check(root: &Path, summary: &mut Summary) -> Result<()> {
 /// # Errors
 /// When an option is unknown, or when something cannot be built or packed.
 pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
-    let (mut programs, mut test) = (None, false);
+    let (mut programs, mut test, mut repository, mut key) = (None, false, false, None);
     let mut args = args.iter();
     while let Some(flag) = args.next() {
         match *flag {
             "--programs" => programs = Some(PathBuf::from(args.next().context("--programs needs a folder")?)),
             "--test" => test = true,
+            "--repository" => repository = true,
+            "--sign" => key = Some(*args.next().context("--sign needs a key")?),
             _ => bail!("no such option: {flag}\n{HELP}"),
         }
     }
-    needs(if test { &[PACKERS, TRIALS] } else { &[PACKERS] })?;
+    ensure!(repository || key.is_none(), "--sign needs --repository");
+    let mut lists = vec![PACKERS];
+    lists.extend(test.then_some(TRIALS));
+    lists.extend(repository.then_some(repository::PROGRAMS));
+    lists.extend(key.map(|_| repository::SIGNERS));
+    needs(&lists)?;
     let programs = match programs {
         Some(folder) => folder,
         None => build(root)?,
@@ -95,6 +105,11 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     let packages = make(root, &Programs { server: programs.clone(), tools: programs })?;
     let made = packages.debs.iter().chain(&packages.rpms).chain([&packages.image]);
     made.for_each(|package| println!("{}", package.display()));
+    if repository {
+        let folder = cargo::target_folder(root).join("package/apt");
+        repository::make(&packages.debs, &folder, key)?;
+        println!("{}", folder.display());
+    }
     if test {
         packages.try_them(root)?;
     }

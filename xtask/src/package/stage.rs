@@ -14,7 +14,7 @@ use flash_system::folder;
 pub(super) const TOOLS: [&str; 5] = ["flash-lab", "flash-load", "flash-sim", "flash-slowdisk", "flash-why"];
 
 /// What the server's package has besides what the program itself writes: where it lies in the sources, and where it goes.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("deploy/packages/flash.toml", "etc/flash/flash.toml"),
     ("deploy/packages/sites.README", "etc/flash/sites/README"),
     ("deploy/packages/welcome/index.html", "usr/share/flash/welcome/index.html"),
@@ -24,7 +24,13 @@ const FILES: [(&str, &str); 9] = [
     ("deploy/systemd/flash.sysusers", "usr/lib/sysusers.d/flash.conf"),
     ("deploy/systemd/flash.tmpfiles", "usr/lib/tmpfiles.d/flash.conf"),
     ("deploy/systemd/flash.logrotate", "etc/logrotate.d/flash"),
+    ("deploy/prometheus/flash.rules.yml", "usr/share/flash/prometheus/flash.rules.yml"),
+    ("deploy/grafana/flash.json", "usr/share/flash/grafana/flash.json"),
 ];
+
+/// Folders whose files the server's package has, and where they go: the pages for operators, and the examples that they name.
+const FOLDERS: [(&str, &str); 2] =
+    [("docs", "usr/share/doc/flash"), ("deploy/systemd/examples", "usr/share/doc/flash/examples/systemd")];
 
 /// As above, for the tools.
 const TOOLS_FILES: [(&str, &str); 2] = [
@@ -55,6 +61,9 @@ pub(super) fn fill(root: &Path, programs: &Programs, folder: &Path) -> Result<()
         write(&server.join(to), &said(&flash, &["completions", shell])?)?;
     }
     copy(root, &FILES, &server)?;
+    for (from, to) in FOLDERS {
+        copy_folder(&root.join(from), &server.join(to))?;
+    }
     for tool in TOOLS {
         let program = install(&programs.tools.join(tool), &tools)?;
         pages(&program, tool, "--man", &tools)?;
@@ -107,6 +116,18 @@ fn copy(root: &Path, files: &[(&str, &str)], tree: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Copies the files of a folder, and not those below it.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let context = || format!("reading {}", from.display());
+    for entry in fs::read_dir(from).with_context(context)? {
+        let entry = entry.with_context(context)?;
+        if entry.file_type().with_context(context)?.is_file() {
+            write(&to.join(entry.file_name()), &fs::read(entry.path()).with_context(context)?)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file that everybody may read, compressed if its name says so.
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     let context = || format!("writing {}", path.display());
@@ -141,6 +162,23 @@ fn said(program: &Path, args: &[&str]) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_servers_package_has_the_pages_and_the_files_for_prometheus_and_grafana() {
+        let (root, tree) = (Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), tempfile::tempdir().unwrap());
+        copy(&root, &FILES, tree.path()).unwrap();
+        for (from, to) in FOLDERS {
+            copy_folder(&root.join(from), &tree.path().join(to)).unwrap();
+        }
+        for file in [
+            "usr/share/doc/flash/configuration.md",
+            "usr/share/doc/flash/examples/systemd/php.conf",
+            "usr/share/flash/prometheus/flash.rules.yml",
+            "usr/share/flash/grafana/flash.json",
+        ] {
+            assert!(tree.path().join(file).is_file(), "{file}");
+        }
+    }
 
     #[test]
     fn a_page_names_its_commands() {

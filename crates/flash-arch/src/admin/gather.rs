@@ -6,18 +6,17 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use flash_core::Server;
-use flash_core::record::counters::{Count, Counts, LoopCount, ProgramCount};
-use flash_observe::AccessLog;
-use flash_observe::metrics::{CLASSES, LastBlock, LoopMetrics, MetricsMemory};
+use flash_core::record::counters::{Count, LoopCount};
+use flash_observe::metrics::{CLASSES, Durations, LastBlock, LoopMetrics, MetricsMemory, ProgramCounts};
 use flash_os::residency;
 use flash_os::system_calls;
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
 use super::snapshot::{
-    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, EarlierServerSnapshot,
-    LoopSnapshot, MissingCall, ProgramSnapshot, RenewalFailure, ResponseClass, RootFault, SiteSnapshot,
-    Snapshot, TlsSnapshot, Totals,
+    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, DurationsSnapshot,
+    EarlierServerSnapshot, LoopSnapshot, MissingCall, ProgramSnapshot, RenewalFailure, ResponseClass,
+    RootFault, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
 };
 use crate::clock;
 use crate::server_state::ServerState;
@@ -47,16 +46,16 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
         totals: Totals {
-            access_log_dropped: configuration.access_log.as_ref().map_or(0, AccessLog::dropped),
+            access_log_dropped: configuration.access_logs.dropped(),
             error_log_dropped: server.error_log.dropped(),
             ..counted.totals
         },
         devices: devices(server),
         root_faults: root_faults(server),
-        drops_log_lines: server.error_log.drops_lines()
-            || configuration.access_log.as_ref().is_some_and(AccessLog::drops_lines),
+        drops_log_lines: server.error_log.drops_lines() || configuration.access_logs.drop_lines(),
         certificates: certificates(server),
         slowest: server.slowest.of_last_minute(counted.taken_unix_ms),
+        clients: server.top_clients.of_last_minute(counted.taken_unix_ms),
         cache: CacheSnapshot {
             entries: paths.entries() as u64,
             bytes: paths.used_bytes(),
@@ -146,6 +145,7 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
     let counts = memory.counts();
     Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
+        machine: memory.machine.to_string(),
         architecture: memory.architecture.into(),
         started_unix_ms: taken_unix_ms.saturating_sub(clock::server_us(Instant::now()) / 1000),
         taken_unix_ms,
@@ -225,7 +225,7 @@ fn of_sites(memory: &MetricsMemory, sites: impl Iterator<Item = (u32, String)>) 
     sites.map(site).filter(|site| !site.classes.is_empty()).collect()
 }
 
-fn of_program((name, counts): (String, Counts<ProgramCount>)) -> ProgramSnapshot {
+fn of_program((name, of): (String, ProgramCounts)) -> ProgramSnapshot {
     // Programs beyond the last that is counted apart are `_other`.
     let mut words = name.splitn(3, '\t');
     let (kind, mut word) = (words.next().unwrap_or_default(), || words.next().unwrap_or_default().to_owned());
@@ -234,8 +234,14 @@ fn of_program((name, counts): (String, Counts<ProgramCount>)) -> ProgramSnapshot
         route: if route.is_empty() { kind.into() } else { route },
         kind: kind.into(),
         program,
-        counts,
+        counts: of.counts,
+        first_byte: durations(of.first_byte),
+        whole: durations(of.whole),
     }
+}
+
+fn durations(Durations { classes, sum_us }: Durations) -> DurationsSnapshot {
+    DurationsSnapshot { durations: classes, duration_us: sum_us }
 }
 
 fn of_block(LastBlock { unix_ms, lasted, call, path, cause }: LastBlock) -> BlockSnapshot {

@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 use crate::admin::snapshot::SlowRequest;
 
 /// Loops and workers share so many lists.
-const LISTS: usize = 16;
+pub(crate) const LISTS: usize = 16;
 /// Requests of ten seconds that a list keeps.
 const REQUESTS_MAX: usize = 16;
-const WINDOW_MS: u64 = 10_000;
+pub(crate) const WINDOW_MS: u64 = 10_000;
 /// The last minute, and the ten seconds that have begun.
-const WINDOWS: u64 = 7;
+pub(crate) const WINDOWS: u64 = 7;
 /// Bytes of a request line, and of a host.
-const TEXT_BYTES_MAX: usize = 200;
+pub(crate) const TEXT_BYTES_MAX: usize = 200;
 
 #[derive(Default)]
 pub(crate) struct Slowest {
@@ -93,7 +93,7 @@ pub(crate) fn slowest_of(mut requests: Vec<SlowRequest>) -> Vec<SlowRequest> {
 
 fn of_record(record: &Record) -> SlowRequest {
     let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned();
-    let spent = &record.spent;
+    let (spent, program) = (&record.spent, record.program.unwrap_or_default());
     SlowRequest {
         unix_ms: record.unix_ms,
         request: text(&record.request_line),
@@ -107,6 +107,10 @@ fn of_record(record: &Record) -> SlowRequest {
         queue_us: spent.queue_ns / 1000,
         help_us: spent.help_ns / 1000,
         send_us: record.send_us,
+        first_byte_us: record.first_byte_us,
+        program_open_us: program.open_us,
+        program_first_byte_us: program.first_byte_us,
+        program_us: program.whole_us,
     }
 }
 

@@ -56,6 +56,10 @@ pub struct Snapshot {
     pub renewal_failures: Vec<RenewalFailure>,
     /// The slowest requests of the last minute, the slowest first.
     pub slowest: Vec<SlowRequest>,
+    /// The clients that got most bytes in the last minute, the first with most. With mp nobody knows.
+    pub clients: Vec<ClientSnapshot>,
+    /// The machine's name.
+    pub machine: String,
     /// The processes of mp.
     pub workers: Option<Workers>,
     /// System calls that this kernel, or its container, does not have.
@@ -266,6 +270,17 @@ pub struct ProgramSnapshot {
     pub program: String,
     #[serde(flatten, with = "named")]
     pub counts: Counts<ProgramCount>,
+    /// From the request for the program to its first byte, and to its last.
+    pub first_byte: DurationsSnapshot,
+    pub whole: DurationsSnapshot,
+}
+
+/// Durations by [`DURATION_BOUNDS_US`], and their sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DurationsSnapshot {
+    pub durations: Vec<u64>,
+    pub duration_us: u64,
 }
 
 /// A site's folder with which something is wrong.
@@ -326,6 +341,24 @@ pub struct SlowRequest {
     pub queue_us: u64,
     pub help_us: u64,
     pub send_us: u64,
+    /// From its complete head to the beginning of the response.
+    pub first_byte_us: u64,
+    /// Until its program had a process or a connection; from then to the program's first byte; and the program's time in all.
+    pub program_open_us: u64,
+    pub program_first_byte_us: u64,
+    pub program_us: u64,
+}
+
+/// What a client got in the last minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientSnapshot {
+    pub client: String,
+    pub responses: u64,
+    pub bytes: u64,
+    /// The request line of the largest response.
+    pub largest: String,
+    pub largest_bytes: u64,
 }
 
 /// The processes of mp.

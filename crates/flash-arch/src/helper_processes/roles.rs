@@ -64,7 +64,9 @@ impl HelperRoles<'_> {
                 Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
                 Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),
             },
-            ForkRequest::Log { .. } => Ok(ipc::send(socket, b"it is none of the logs", &[])?),
+            ForkRequest::Log { .. } => {
+                Ok(ipc::send(socket, b"in the sandbox only `flash upgrade` or a restart adds a log", &[])?)
+            }
             ForkRequest::TidyUp => {
                 for name in self.sockets {
                     // One that stays is taken over by the next server.

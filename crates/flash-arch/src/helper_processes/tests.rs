@@ -26,7 +26,7 @@ use flash_core::site::media_types::MediaTypes;
 use flash_core::site::path_rules::PathRules;
 use flash_disk::{Device, Disk, FollowLinks};
 use flash_http::negotiate::CodingSet;
-use flash_observe::{Destination, ErrorLog};
+use flash_observe::{AccessLogs, Destination, ErrorLog};
 use flash_process::{Child, SupervisorProcess, ipc};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::Shutdown;
@@ -148,7 +148,7 @@ impl Bench {
                 disk.replace_sites(next);
                 disk
             },
-            access_log: None,
+            access_logs: AccessLogs::default(),
             error_log: ErrorLog::open(to, Default::default()).unwrap(),
             helper_kind: HelperKind::Threads,
             programs: None,

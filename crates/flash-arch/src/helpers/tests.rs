@@ -1,5 +1,6 @@
 //! Which helpers a job goes to, and which devices have helpers of their own.
 
+use flash_observe::AccessLogs;
 use std::time::Duration;
 
 use flash_core::ExchangeId;
@@ -80,7 +81,12 @@ fn listings_that_a_reload_allows_get_helpers_of_their_own() {
     let settings = SiteSettings { list: true, ..SiteSettings::default() };
     server.hosts = Hosts::one(Site { settings: settings.into(), ..Site::default() });
     let endpoints = Arc::default();
-    shared.replace_configuration(Configuration { server, access_log: None, limits: LIMITS, endpoints });
+    shared.replace_configuration(Configuration {
+        server,
+        access_logs: AccessLogs::default(),
+        limits: LIMITS,
+        endpoints,
+    });
     helpers.reloaded(1);
     let give_up = Instant::now() + PATIENCE;
     while kinds() != ["files", "listings"] {

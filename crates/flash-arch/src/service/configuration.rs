@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use flash_core::Server;
 use flash_core::site::configuration_number::ConfigurationNumber;
-use flash_observe::AccessLog;
+use flash_observe::AccessLogs;
 use flash_tls::Endpoint;
 use parking_lot::Mutex;
 
@@ -21,7 +21,7 @@ use crate::limits::Limits;
 /// What a reload replaces.
 pub(crate) struct Configuration {
     pub(crate) server: Server,
-    pub(crate) access_log: Option<AccessLog>,
+    pub(crate) access_logs: AccessLogs,
     pub(crate) limits: Limits,
     /// What answers the TLS handshakes of its sites.
     pub(crate) endpoints: Arc<Vec<Arc<Endpoint>>>,

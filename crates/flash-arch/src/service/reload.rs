@@ -19,7 +19,7 @@ use flash_core::site::Site;
 use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::upstream::Upstreams;
 use flash_disk::{Disk, NextSites};
-use flash_observe::{AccessLog, ErrorLog, LogSink};
+use flash_observe::{AccessLogs, ErrorLog, LogSink};
 use flash_tls::Endpoint;
 
 use crate::background;
@@ -75,7 +75,7 @@ pub trait Configurator: Send {
 pub struct Present<'a> {
     pub server: &'a Server,
     pub disk: &'a Disk,
-    pub access_log: Option<&'a AccessLog>,
+    pub access_logs: &'a AccessLogs,
     pub error_log: &'a ErrorLog,
     pub helper_kind: &'a HelperKind,
     pub upstreams: Option<&'a Arc<dyn Upstreams>>,
@@ -86,9 +86,8 @@ pub struct Next {
     /// With the caches of the present one.
     pub server: Server,
     pub sites: NextSites,
-    pub access_log: Option<AccessLog>,
-    /// Other destinations of the logs.
-    pub access_sink: Option<LogSink>,
+    pub access_logs: AccessLogs,
+    /// Another destination of the error log.
     pub error_sink: Option<LogSink>,
     pub limits: Limits,
     /// How many helpers a device may have, in architectures that have such a limit.
@@ -134,7 +133,6 @@ struct Earlier {
     sites: Vec<Arc<Site>>,
     /// Its end waits for a thread, so it must not come in a loop.
     _upstreams: Option<Arc<dyn Upstreams>>,
-    closes_log: bool,
 }
 
 const REMOVALS_MAX: u8 = 20;
@@ -231,7 +229,7 @@ impl Reloader {
         let present = Present {
             server: &configuration.server,
             disk: &shared.disk,
-            access_log: configuration.access_log.as_ref(),
+            access_logs: &configuration.access_logs,
             error_log: &shared.error_log,
             helper_kind: &shared.helper_kind,
             upstreams: self.upstreams.as_ref(),
@@ -250,9 +248,6 @@ impl Reloader {
         if let Some(sink) = next.error_sink {
             shared.error_log.redirect(sink);
         }
-        if let (Some(log), Some(sink)) = (&next.access_log, next.access_sink) {
-            log.redirect(sink);
-        }
         shared.permits.set_connections_max(next.limits.connections_max);
         shared.disk.replace_sites(next.sites);
         let before = shared.listeners.swap(Arc::clone(&listeners));
@@ -268,11 +263,10 @@ impl Reloader {
         // A loop knows its sites' endpoints by their numbers, whichever configuration it holds.
         shared.tls.replace(next.endpoints.iter().chain(&*shared.tls.all()));
         let number = next.server.number.number;
-        let logs = next.access_log.is_some();
         document_root::tell_all(&shared.disk, &next.server.hosts);
         let before = shared.replace_configuration(Configuration {
             server: next.server,
-            access_log: next.access_log,
+            access_logs: next.access_logs,
             limits: next.limits,
             endpoints: next.endpoints,
         });
@@ -288,7 +282,6 @@ impl Reloader {
         (self.wake)(&listeners);
         self.earlier.push(Earlier {
             number: Arc::downgrade(&before.server.number),
-            closes_log: before.access_log.is_some() && !logs,
             configuration: Some(before),
             sites: Vec::new(),
             _upstreams: std::mem::replace(&mut self.upstreams, next.upstreams),
@@ -317,9 +310,6 @@ impl Reloader {
             let Some(configuration) = earlier.configuration.take_if(is_free) else { continue };
             has_freed = true;
             earlier.sites = configuration.server.hosts.held();
-            if let (true, Some(log)) = (earlier.closes_log, &configuration.access_log) {
-                log.clone().close();
-            }
         }
         if has_freed {
             self.forget_unused_endpoints();
@@ -327,6 +317,9 @@ impl Reloader {
         let before = self.earlier.len();
         self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
         let Self { shared, .. } = self;
+        if self.earlier.is_empty() {
+            shared.configuration().access_logs.close_left();
+        }
         self.has_earlier_sites = shared.disk.forget_unused_sites();
         shared.helper_kind.retire_helpers();
         let is_over = self.earlier.len() < before;

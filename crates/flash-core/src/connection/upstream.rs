@@ -49,6 +49,7 @@ impl Connection {
             return false;
         };
         upstream.program_lives(cx);
+        upstream.clock.opens(cx.now);
         match upstream.begun(begun) {
             Ok(true) => self.protocol.feed(id, cx),
             Ok(false) => self.protocol.detach(cx),
@@ -74,6 +75,7 @@ impl Connection {
     pub fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         if let Some(upstream) = self.upstream_mut(id) {
             upstream.program_lives(cx);
+            upstream.clock.receives(cx.now);
         }
         self.protocol.upstream_event(id, UpstreamEvent::Received(bytes), cx);
     }

@@ -20,10 +20,12 @@ use crate::clients::{ByteRate, Rate};
 use crate::connection::context::Context;
 use crate::connection::transport::TransportInfo;
 use crate::path::SitePath;
+use crate::record::Peer;
 use crate::record::counters::Count;
 use crate::record::refusal::Refusal;
 use crate::site::Site;
 use crate::site::access::AccessRules;
+use crate::site::field_rules::{FieldRules, FieldVerdict};
 
 #[derive(Debug)]
 pub(crate) enum Admission {
@@ -46,6 +48,8 @@ pub(crate) struct Passed {
     pub(crate) hand_off: Option<Box<HandOff>>,
     /// The links that its own is one of, each with the rate that it says there.
     links: Vec<(Arc<dyn Links>, Option<ByteRate>)>,
+    /// The rules about fields that it has been compared with.
+    fields: Vec<Arc<FieldRules>>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
@@ -66,6 +70,13 @@ impl Passed {
     /// A check has found the log-in right.
     pub(crate) fn log_in(&mut self, users: &Arc<dyn Users>) {
         self.users.push(Arc::clone(users));
+    }
+
+    /// Whether the request has not been compared with these rules. It is from now on.
+    fn reads_fields(&mut self, rules: &Arc<FieldRules>) -> bool {
+        let is_new = !self.fields.iter().any(|known| Arc::ptr_eq(known, rules));
+        self.fields.extend(is_new.then(|| Arc::clone(rules)));
+        is_new
     }
 
     /// Whether the request has not been counted for this limit. It is from now on.
@@ -125,14 +136,34 @@ impl Asker<'_> {
             return self.refuse(Refusal::Network, site, Answer::Error(Status::FORBIDDEN), cx);
         }
         let group = site.limit_group;
+        if let Some(fields) = rules.fields.as_ref().filter(|fields| passed.reads_fields(fields)) {
+            let taken = match fields.verdict(self.head.fields) {
+                None => Ok(()),
+                Some(FieldVerdict::Refused) => {
+                    return self.refuse(Refusal::Field, site, Answer::Error(Status::FORBIDDEN), cx);
+                }
+                // All clients with the word have one limit.
+                Some(FieldVerdict::Limited(list, word, rate)) => {
+                    let group = (group, list, word);
+                    settings.clients.take_request(group, rate, Peer::Unix, cx.now.us)
+                }
+            };
+            if let Err(seconds) = taken {
+                return self.too_many(Refusal::FieldLimit, seconds, site, cx);
+            }
+        }
         if let Some(limit) = &rules.limit
             && passed.counts((group, *limit))
             && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
         {
-            cx.tally.counts.add(Count::Limited, 1);
-            return self.refuse(Refusal::Limit, site, Answer::TooMany(seconds), cx);
+            return self.too_many(Refusal::Limit, seconds, site, cx);
         }
         Admission::Admitted
+    }
+
+    fn too_many(&self, refusal: Refusal, seconds: u64, site: &Site, cx: &mut Context<'_>) -> Admission {
+        cx.tally.counts.add(Count::Limited, 1);
+        self.refuse(refusal, site, Answer::TooMany(seconds), cx)
     }
 
     /// What a program hands on needs no link: the program has decided. One that expires while the request waits has been right.

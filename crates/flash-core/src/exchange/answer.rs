@@ -159,40 +159,30 @@ pub(crate) fn find(
     body_waits: bool,
     cx: &mut Context<'_>,
 ) -> Result<Answering, Next> {
-    let mut age_s = None;
     let accepts = OnceCell::new();
     let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
     let path = looked_for((head, transport), site, asked, body_waits, cx)?;
     let of_digested = || digested((host, site), path).map_or(0, |(_, place)| place.generation.get());
-    let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get(), of_digested));
+    let lookup = lookup.filter(|lookup| {
+        let of_next = |behind| site.root_behind(behind).generation.get();
+        !lookup.is_older_than(site.generation.get(), (of_digested, of_next))
+    });
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
-    let mut answer = match lookup.map(|lookup| &lookup.state) {
-        Some(Lookup::Found(entry)) => Answer::Entry(Arc::clone(entry)),
-        Some(Lookup::Stale(entry)) => {
-            age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
-            Answer::Entry(Arc::clone(entry))
-        }
-        Some(Lookup::Listed(listing, page)) => Answer::Listing(Arc::clone(listing), page.clone()),
-        // A connection whose job is still under way cannot go on: its request fails.
-        Some(Lookup::Failed(failure))
-            if matches!(purpose, Purpose::MissingPage(_)) && *failure != Failure::TimedOut =>
-        {
-            Answer::Missing(None)
-        }
-        Some(Lookup::Failed(failure)) => Answer::Error(failure.status()),
-        Some(Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked) => return Err(Next::Wait),
+    let (mut answer, age_s) = match lookup {
+        Some(lookup) => result_of(lookup, cx)?,
         None => match lookup::find_file(path, site, codings, cx) {
-            Found::Entry(entry) => Answer::Entry(entry),
+            Found::Entry(entry) => (Answer::Entry(entry), None),
             Found::Program => return Ok(Answering::program(None, purpose)),
-            Found::Refused(status) => Answer::Error(status),
+            Found::Refused(status) => (Answer::Error(status), None),
             Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_file(find))),
         },
     };
+    (purpose, answer) = in_next_roots(path, site, (purpose, answer), codings, cx)?;
     if let Answer::Entry(entry) = &answer
         && match purpose {
             Purpose::Target => matches!(entry.resource, entry::Resource::Missing),
             Purpose::Digest(_) => true,
-            Purpose::Fallback(_) | Purpose::MissingPage(_) => false,
+            Purpose::NextRoot(..) | Purpose::Fallback(_) | Purpose::MissingPage(_) => false,
         }
         && let Some(file) = digested((host, site), path)
     {
@@ -235,6 +225,69 @@ pub(crate) fn find(
     }
 }
 
+/// What a look-up has found, and the age of what may be old.
+#[allow(clippy::result_large_err)]
+fn result_of(lookup: &FileLookup, cx: &Context<'_>) -> Result<(Answer, Option<u64>), Next> {
+    Ok(match (&lookup.state, lookup.purpose) {
+        (Lookup::Found(entry), _) => (Answer::Entry(Arc::clone(entry)), None),
+        (Lookup::Stale(entry), _) => {
+            (Answer::Entry(Arc::clone(entry)), Some(entry.age_ms(cx.now.ms()) / 1000))
+        }
+        (Lookup::Listed(listing, page), _) => (Answer::Listing(Arc::clone(listing), page.clone()), None),
+        // A connection whose job is still under way cannot go on: its request fails.
+        (Lookup::Failed(failure), Purpose::MissingPage(_)) if *failure != Failure::TimedOut => {
+            (Answer::Missing(None), None)
+        }
+        (Lookup::Failed(Failure::RootGone), Purpose::NextRoot(of, _)) => (nothing_of(of, cx), None),
+        (Lookup::Failed(failure), _) => (Answer::Error(failure.status()), None),
+        (Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked, _) => return Err(Next::Wait),
+    })
+}
+
+/// Nothing is where a path of this generation of the root leads.
+fn nothing_of(generation: u64, cx: &Context<'_>) -> Answer {
+    Answer::Entry(Arc::new(Entry::new(entry::Resource::Missing, cx.now.ms()).of_root(generation)))
+}
+
+/// Looks in the next roots for a target that the roots before them lack. They have files and folders, and no scripts.
+#[allow(clippy::result_large_err)]
+fn in_next_roots(
+    path: &[u8],
+    site: &Arc<Site>,
+    (mut purpose, mut answer): (Purpose, Answer),
+    codings: impl Fn() -> CodingSet,
+    cx: &mut Context<'_>,
+) -> Result<(Purpose, Answer), Next> {
+    loop {
+        let Answer::Entry(entry) = &answer else { return Ok((purpose, answer)) };
+        let (of, behind) = match purpose {
+            Purpose::Target => (entry.generation(), 0),
+            Purpose::NextRoot(of, behind) => (of, behind),
+            _ => return Ok((purpose, answer)),
+        };
+        let is_missing = match entry.resource {
+            entry::Resource::Missing => true,
+            entry::Resource::Script(_) => behind > 0,
+            _ => false,
+        };
+        if !is_missing {
+            return Ok((purpose, answer));
+        }
+        let Some(next) = &site.root_behind(behind).next_root else {
+            // The rest is about the first root again.
+            return Ok((Purpose::Target, if behind > 0 { nothing_of(of, cx) } else { answer }));
+        };
+        purpose = Purpose::NextRoot(of, behind + 1);
+        answer = match lookup::find_file(path, next, &codings, cx) {
+            Found::Entry(entry) => Answer::Entry(entry),
+            Found::Unknown(find) => {
+                return Err(Next::Lookup(FileLookup::of_next_root(find, of, behind + 1)));
+            }
+            Found::Refused(_) | Found::Program => nothing_of(of, cx),
+        };
+    }
+}
+
 /// If a path is the name of a digest: the file's path, and its place, which says whether clients get digests. Only a program may
 /// hand on what has to do with an internal place.
 fn digested<'p, 's>(
@@ -271,8 +324,7 @@ fn file_of_digest(
     if file.variants().is_some_and(may_have_digest) && file.found_at().is_none() {
         return Ok((Purpose::Digest(of), Answer::Entry(file)));
     }
-    let nothing = Entry::new(entry::Resource::Missing, cx.now.ms()).of_root(of);
-    Ok((Purpose::Target, Answer::Entry(Arc::new(nothing))))
+    Ok((Purpose::Target, nothing_of(of, cx)))
 }
 
 /// The path to look for, unless the request needs no look-up.
@@ -328,8 +380,12 @@ pub(crate) fn finish(
         },
         (_, answer) => answer,
     };
+    let files = match purpose {
+        Purpose::NextRoot(_, behind) => site.root_behind(behind),
+        _ => site,
+    };
     if let Answer::Entry(entry) = &answer
-        && let Some(list) = list_wanted(head, site, entry, cx)
+        && let Some(list) = list_wanted(head, files, entry, cx)
     {
         return Next::Lookup(FileLookup::of_listing(list));
     }
@@ -355,12 +411,12 @@ pub(crate) fn finish(
     if head.range.is_none()
         && let Some(coding) = variants.wanted(accepts)
     {
-        ask_for_coding(entry, coding, site, raw_path(), cx);
+        ask_for_coding(entry, coding, files, raw_path(), cx);
     }
     if variants.lack_digest()
         || (site.settings.digests && variants.lack_repr_digest() && wants_digest(head.fields))
     {
-        ask_for_digest(entry, site, raw_path(), cx);
+        ask_for_digest(entry, files, raw_path(), cx);
     }
     if host.places.as_ref().is_some_and(Places::name_copies)
         && let Some(coding) = variants.copy_for(accepts())

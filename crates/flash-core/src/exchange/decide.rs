@@ -167,7 +167,7 @@ pub(crate) fn refuse<S: ResponseSink>(
     let site = cx.server.hosts.unnamed();
     let response = Responder::new(site, cx.now, sink).error(reject.status);
     cx.tally.responses += 1;
-    let of = (cx.server.settings.log.then_some(peer), site.counted_as);
+    let of = (cx.server.settings.access_log, peer, site.counted_as);
     RecordBuilder::of_refusal(of, reject, bytes, response.head_bytes, cx.now)
 }
 

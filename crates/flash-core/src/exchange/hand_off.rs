@@ -78,6 +78,8 @@ impl HandOff {
     /// What every response of this kind contains: the program's fields, and those of the site that they do not replace.
     pub(crate) fn template(&self, site: &HeaderTemplate) -> HeaderTemplate {
         let mut template = site.clone();
+        template.fields =
+            site.fields_beside(Fields::of_checked(&self.fields).map(|(name, _)| name)).into_owned();
         for (name, value) in Fields::of_checked(&self.fields) {
             let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
             if is(b"content-type") {

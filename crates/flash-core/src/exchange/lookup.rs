@@ -41,6 +41,8 @@ pub(crate) struct FileLookup {
 pub(crate) enum Purpose {
     /// What the request asks for.
     Target,
+    /// The same in the root so far behind the first, because those before it lack the target.
+    NextRoot(u64, u8),
     /// The file whose digest the target names, because the target leads nowhere.
     Digest(u64),
     /// What answers instead, because the target leads nowhere.
@@ -75,6 +77,11 @@ impl FileLookup {
         Self::new(Lookup::ListWanted(list), Purpose::Target)
     }
 
+    /// For a target that the roots before this one lack.
+    pub(crate) fn of_next_root(find: Find, generation: u64, behind: u8) -> Self {
+        Self::new(Lookup::Wanted(find), Purpose::NextRoot(generation, behind))
+    }
+
     pub(crate) fn of_digest(find: Find, generation: u64) -> Self {
         Self::new(Lookup::Wanted(find), Purpose::Digest(generation))
     }
@@ -94,7 +101,11 @@ impl FileLookup {
 
     /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
     /// before a switch. A file whose digest is asked for may have a root of its own.
-    pub(crate) fn is_older_than(&self, generation: u64, of_digested: impl Fn() -> u64) -> bool {
+    pub(crate) fn is_older_than(
+        &self,
+        generation: u64,
+        (of_digested, of_next): (impl Fn() -> u64, impl Fn(u8) -> u64),
+    ) -> bool {
         let found_in = match &self.state {
             Lookup::Found(entry) | Lookup::Stale(entry) => entry.generation(),
             Lookup::Listed(listing, _) => listing.generation(),
@@ -102,6 +113,7 @@ impl FileLookup {
         };
         match self.purpose {
             Purpose::Target => found_in < generation,
+            Purpose::NextRoot(of, behind) => of < generation || found_in < of_next(behind),
             Purpose::Digest(of) => of < generation || found_in < of_digested(),
             Purpose::Fallback(of) | Purpose::MissingPage(of) => found_in.min(of) < generation,
         }

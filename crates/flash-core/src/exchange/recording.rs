@@ -19,10 +19,11 @@ pub(crate) fn record(
 ) -> RecordBuilder {
     let settings = &cx.server.settings;
     let is_slow = cx.now.us.saturating_sub(timing.started_us) >= SLOW_US;
-    let is_noted = if settings.log { site.settings.is_logged } else { is_slow };
-    let origin = is_noted.then(|| {
+    let log = site.settings.access_log.of(written.0);
+    let origin = (log.is_some() || is_slow).then(|| {
         let (id, client) = (timing.id, settings.trusted_proxies.client(transport, head.fields));
         Origin {
+            log,
             peer: client.peer,
             scheme: client.scheme.name(),
             tls_version: transport.tls.map(|tls| tls.version_name()),

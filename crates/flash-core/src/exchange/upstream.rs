@@ -33,6 +33,7 @@ use crate::exchange::decide::Terms;
 use crate::exchange::hand_off::HandOff;
 use crate::exchange::id::ExchangeId;
 use crate::record::Timing;
+use crate::record::program_times::ProgramClock;
 use crate::site::Site;
 use crate::site::routes::Routes;
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
@@ -74,6 +75,7 @@ pub(crate) struct UpstreamExchange {
     ahead: Option<Box<SpoolQueue>>,
     routes: Option<Arc<Routes>>,
     deadline: ProgramDeadline,
+    pub(crate) clock: ProgramClock,
     /// The response may be compressed.
     may_be_coded: bool,
     blocked: Blocked,
@@ -166,6 +168,7 @@ impl UpstreamExchange {
             ahead: None,
             routes,
             deadline: ProgramDeadline::default(),
+            clock: ProgramClock::default(),
             may_be_coded: false,
             blocked: Blocked::default(),
             released: None,
@@ -297,6 +300,7 @@ impl UpstreamExchange {
         let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
         self.may_be_coded = !codings.is_empty();
         self.stage = Stage::Opening;
+        self.clock.asks(cx.now);
         Ok(begin)
     }
 
@@ -382,6 +386,9 @@ impl UpstreamExchange {
         {
             if let Some(tls) = self.outgoing.tls.take() {
                 lease.keep(tls);
+            }
+            if let Some(times) = self.clock.times() {
+                lease.took(&times);
             }
             self.released = Some(Release { exchange: self.id, lease, how });
             self.deadline = ProgramDeadline::default();

@@ -36,6 +36,8 @@ pub struct HeaderTemplate {
     pub fields: Vec<u8>,
     /// The names of fields that programs do not get to send, because the site sets or removes them. In lower case.
     pub replaced: Vec<Box<[u8]>>,
+    /// The names of those of `fields` that give way to a program's own.
+    pub yielding: Vec<Box<[u8]>>,
     /// The type of every file, whatever its name says.
     pub content_type: Option<Box<str>>,
     /// The charset of text, if it is not UTF-8.
@@ -52,6 +54,24 @@ impl HeaderTemplate {
     /// Whether a field that a program has written is sent.
     pub(crate) fn lets_pass(&self, name: &[u8]) -> bool {
         !self.replaced.iter().any(|replaced| replaced.eq_ignore_ascii_case(name))
+    }
+
+    /// The fields of a response beside those that a program has written.
+    pub(crate) fn fields_beside<'p>(&self, program: impl Iterator<Item = &'p [u8]>) -> Cow<'_, [u8]> {
+        let is_yielding = |name: &[u8]| self.yielding.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let written: Vec<&[u8]> = match self.yielding.is_empty() {
+            true => Vec::new(),
+            false => program.filter(|name| is_yielding(name)).collect(),
+        };
+        if written.is_empty() {
+            return Cow::Borrowed(&self.fields);
+        }
+        let stays = |name: &[u8]| !written.iter().any(|written| written.eq_ignore_ascii_case(name));
+        let mut fields = Vec::with_capacity(self.fields.len());
+        for (name, value) in Fields::of_checked(&self.fields).filter(|(name, _)| stays(name)) {
+            field(&mut fields, name, value);
+        }
+        Cow::Owned(fields)
     }
 
     /// The value of `Content-Type`.

@@ -17,6 +17,10 @@ pub enum Refusal {
     BodyTooLarge,
     /// 403: the networks of the site or place do not admit the client.
     Network,
+    /// 403: a field has a word that is refused.
+    Field,
+    /// 429: a field has a word whose limit is used up.
+    FieldLimit,
     /// 429.
     Limit,
     /// 403: no signed link, or a wrong one.
@@ -42,7 +46,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::LinkOutside,
         Self::NotTheUsers,
         Self::Permission,
@@ -50,6 +54,8 @@ impl Refusal {
         Self::FolderWithoutIndex,
         Self::BodyTooLarge,
         Self::Network,
+        Self::Field,
+        Self::FieldLimit,
         Self::Limit,
         Self::WrongLink,
         Self::ExpiredLink,
@@ -81,6 +87,8 @@ impl Refusal {
             Self::FolderWithoutIndex => "403: the folder has no index file; --list would list it",
             Self::BodyTooLarge => "413: the request's body is larger than --body-bytes-max",
             Self::Network => "403: --allow and --deny do not admit the client's address",
+            Self::Field => "403: a field of the request has a word that --field-rules refuses",
+            Self::FieldLimit => "429: requests with a word of --field-rules have used up its limit",
             Self::Limit => "429: the client has used up its --limit",
             Self::WrongLink => "403: the link has no signature by a key of --signed",
             Self::ExpiredLink => "410: the signed link has expired",

@@ -10,12 +10,15 @@ use crate::clients::Rate;
 use crate::clients::link::Links;
 use crate::clients::login::Users;
 use crate::record::Peer;
+use crate::site::field_rules::FieldRules;
 use crate::site::network::Network;
 
 /// The rules of a site or a place about its clients.
 #[derive(Clone, Debug, Default)]
 pub struct AccessRules {
     pub networks: AccessNetworks,
+    /// What fields of requests say.
+    pub fields: Option<Arc<FieldRules>>,
     /// The limit of each client's requests.
     pub limit: Option<Rate>,
     /// The links that lead here. Without any, every link does.
@@ -29,9 +32,10 @@ pub struct AccessRules {
 impl AccessRules {
     /// Whether a client may be refused or counted that the others have let pass.
     pub(crate) fn adds_to(&self, others: Option<&Self>) -> bool {
-        let Self { networks, limit, links, users, satisfy_any } = self;
+        let Self { networks, fields, limit, links, users, satisfy_any } = self;
         !(networks.is_open() || others.is_some_and(|others| others.networks == *networks))
             || *satisfy_any != others.is_some_and(|others| others.satisfy_any)
+            || is_other(fields.as_ref(), others.and_then(|others| others.fields.as_ref()))
             || limit.is_some_and(|limit| others.and_then(|others| others.limit) != Some(limit))
             || is_other(links.as_ref(), others.and_then(|others| others.links.as_ref()))
             || is_other(users.as_ref(), others.and_then(|others| others.users.as_ref()))
@@ -52,9 +56,14 @@ impl AccessRules {
         self.links.is_some() || self.users.is_some()
     }
 
+    /// Whether requests are counted.
+    pub fn have_limits(&self) -> bool {
+        self.limit.is_some() || self.fields.as_ref().is_some_and(|fields| fields.have_limits())
+    }
+
     /// Whether there is any rule.
     pub fn is_empty(&self) -> bool {
-        self.networks.is_open() && self.limit.is_none() && !self.are_private()
+        self.networks.is_open() && self.fields.is_none() && self.limit.is_none() && !self.are_private()
     }
 }
 

@@ -13,10 +13,10 @@ use flash_http::head::RequestHead;
 use hashbrown::DefaultHashBuilder;
 
 use crate::path::SitePath;
-use crate::site::Site;
 use crate::site::id::SiteId;
 use crate::site::root::Generation;
 use crate::site::routes::Routes;
+use crate::site::{Site, SiteSettings};
 
 /// A name of a site, in lower case and without port and trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,6 +140,12 @@ impl Hosts {
         make: impl Fn(usize, &Views) -> Site + Send + Sync + 'static,
     ) -> Self {
         Self { make: Some(Make(Box::new(make))), ..Self::named(names, views, lists) }
+    }
+
+    /// The same, where requests that belong to no site have these settings.
+    #[must_use]
+    pub fn nowhere_has(self, settings: SiteSettings) -> Self {
+        Self { nowhere: Arc::new(Site { settings: settings.into(), ..Site::default() }), ..self }
     }
 
     /// Sites without anything but their names.

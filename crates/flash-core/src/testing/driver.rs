@@ -17,6 +17,7 @@ use crate::connection::want::{Direction, Interest, Want};
 use crate::exchange::id::ExchangeId;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::record::Peer;
+use crate::record::log_choice::LogChoice;
 use crate::record::refusal_log::RefusalLog;
 use crate::server::{Server, Settings};
 use crate::site::hosts::Hosts;
@@ -115,7 +116,8 @@ impl Client {
 impl World {
     /// 2001-09-09 01:46:40 UTC, five seconds after the server's start. The site lists its folders.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
-        let settings_of_site = SiteSettings { list: true, ..SiteSettings::default() };
+        let access_log = LogChoice { log: settings.access_log, statuses: Box::default() };
+        let settings_of_site = SiteSettings { list: true, access_log, ..SiteSettings::default() };
         Self {
             server: Server {
                 number: Default::default(),

@@ -215,30 +215,15 @@ pub(super) fn settings(main: &Scope<'_>, blocks: &[Block<'_>], scopes: &[Scope<'
 }
 
 fn logs(main: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
-    for scope in scopes.iter().chain([main]) {
-        for (name, key) in
-            [("customlog", "access-log"), ("transferlog", "access-log"), ("errorlog", "error-log")]
-        {
-            for of in scope.own(name) {
-                let path = of.words.first().map_or("", String::as_str);
-                if path.starts_with(['|', '$']) || path.contains('%') {
-                    scope.left(
-                        of,
-                        "a log is a file or syslog: let logrotate and flash reopen turn it over",
-                        Paths::None,
-                    );
-                } else if settings.contains_key(key) {
-                    let why = "all sites have one log, with the host in it as JSON";
-                    scope.differs(&of.source, why, Paths::None, Of::Everything);
-                } else {
-                    let is_whole = path.starts_with('/') || path.starts_with("syslog");
-                    let path = if is_whole { path.into() } else { format!("/etc/apache2/{path}") };
-                    set(settings, key, Value::Text(path), Some(of));
-                    if key == "access-log" {
-                        settings.insert("log-format", Setting::new(Value::Text("combined".into()), None));
-                    }
-                }
-            }
+    access_log(main, settings);
+    let all = || [main].into_iter().chain(scopes);
+    if all().any(|scope| ["customlog", "transferlog"].iter().any(|name| scope.own(name).next().is_some())) {
+        settings.insert("log-format", Setting::new(Value::Text("combined".into()), None));
+    }
+    for of in scopes.iter().chain([main]).flat_map(|scope| scope.own("errorlog")) {
+        match settings.contains_key("error-log") {
+            true => main.differs(&of.source, "all sites have one error log", Paths::None, Of::Everything),
+            false => log(main, "error-log", of, settings),
         }
     }
     for of in main.every("logformat") {
@@ -249,6 +234,28 @@ fn logs(main: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
             main.left(of, "a log has one of Flash's formats: log-format, log-fields", Paths::None);
         }
     }
+}
+
+/// The access log of the server, or of a virtual host.
+pub(super) fn access_log(scope: &Scope<'_>, settings: &mut Settings) {
+    let mut all = scope.own("customlog").chain(scope.own("transferlog"));
+    if let Some(of) = all.next() {
+        log(scope, "access-log", of, settings);
+    }
+    for more in all {
+        scope.left(more, "a request has a line in one log", Paths::None);
+    }
+}
+
+fn log(scope: &Scope<'_>, key: &'static str, of: &Directive, settings: &mut Settings) {
+    let path = of.words.first().map_or("", String::as_str);
+    if path.starts_with(['|', '$']) || path.contains('%') {
+        let why = "a log is a file or syslog: let logrotate and flash reopen turn it over";
+        return scope.left(of, why, Paths::None);
+    }
+    let is_whole = path.starts_with('/') || path.starts_with("syslog");
+    let path = if is_whole { path.into() } else { format!("/etc/apache2/{path}") };
+    set(settings, key, Value::Text(path), Some(of));
 }
 
 /// `RemoteIPTrustedProxy` and `RemoteIPInternalProxy`.

@@ -12,7 +12,7 @@ use super::programs::{self, Pass};
 use super::sections::{
     Alias, FileName, Htaccess, Sections, Spot, covered, files as files_of, plain_folder, within,
 };
-use super::{access, files, redirects, rewrite};
+use super::{access, files, redirects, rewrite, server};
 use crate::directive::Directive;
 use crate::flash::{
     ANSWERS, EVERYBODY, Place, PlaceName, Setting, Settings, Site, Value, forbid, is_below, set, set_more,
@@ -87,6 +87,7 @@ pub(super) fn draft<'t>(host: Host<'t>, scope: &'t Scope<'t>, htaccess: &'t Htac
         scope.left(of, "names of sites are whole, or *.example.org: write each", Paths::All);
     }
     draft.make();
+    server::access_log(scope, &mut draft.site.own);
     draft
 }
 

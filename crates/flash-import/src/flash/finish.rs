@@ -93,4 +93,10 @@ fn hoist(server: &mut Settings, sites: &mut [Site]) {
             server.insert(key, first);
         }
     }
+    // What holds for requests of no site may hold for sites, too.
+    for site in sites {
+        site.own.retain(|key, own| {
+            !key.starts_with("access-log") || server.get(key).is_none_or(|above| above.value != own.value)
+        });
+    }
 }

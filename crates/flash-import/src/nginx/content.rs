@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::logs;
 use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths, Source};
 use crate::scope::Scope;
@@ -36,6 +37,7 @@ pub(super) fn settings(scope: &Scope<'_>, prefix: &str, concerns: &Paths) -> Set
     }
     compression(scope, &mut settings);
     fields(scope, concerns, &mut settings);
+    logs::settings(scope, &mut settings);
     if let Some(size) = scope.last("client_max_body_size") {
         let bytes = size.words.first().map(|word| word.to_ascii_uppercase()).unwrap_or_default();
         let bytes = if bytes == "0" { "1024G".into() } else { bytes };

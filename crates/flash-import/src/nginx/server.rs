@@ -1,10 +1,11 @@
 //! What holds for the whole server: its user, logs, timeouts, and lines that need nothing in Flash.
 
 use super::content::seconds;
+use super::logs;
 use crate::directive::Directive;
 use crate::flash::{Setting, Settings, Value, set};
 use crate::hosts::{self, Block};
-use crate::note::{Of, Paths};
+use crate::note::Paths;
 use crate::scope::Scope;
 use crate::tls::Tls;
 
@@ -188,7 +189,6 @@ pub(super) fn advice(name: &str) -> &'static str {
         "geo" | "split_clients" | "geoip_country" | "set_by_lua_block" => "Flash has no variables",
         "auth_request_set" => "Flash asks no other server",
         "valid_referers" => "Flash does not look at Referer: use signed links",
-        "access_log" => "each request is logged, in the one log of the server",
         "stream" | "mail" | "rtmp" => "Flash speaks HTTP alone",
         _ if name.contains("lua") || name.contains("js_") || name.contains("perl") => {
             "Flash runs no code of its own: use a program"
@@ -235,42 +235,7 @@ fn deepest<'t>(scope: &Scope<'t>, name: &str) -> Option<&'t Directive> {
 }
 
 fn logs(main: &Scope<'_>, http: &Scope<'_>, scopes: &[Scope<'_>], settings: &mut Settings) {
-    let mut is_set = false;
-    for scope in scopes.iter().chain([http]) {
-        for of in scope.own("access_log") {
-            let path = of.words.first().map_or("", String::as_str);
-            match (path, is_set) {
-                ("off", false) => {}
-                (path, false) if path.starts_with('/') || path.starts_with("syslog:") => {
-                    is_set = true;
-                    set(
-                        settings,
-                        "access-log",
-                        Value::Text(path.replace("syslog:server=", "syslog:")),
-                        Some(of),
-                    );
-                    let format = of.words.get(1).map_or("combined", String::as_str);
-                    if !["combined", "main"].contains(&format) && !format.contains('=') {
-                        scope.left(
-                            of,
-                            "a log has one of Flash's formats: log-format, log-fields",
-                            Paths::None,
-                        );
-                    }
-                    settings.insert("log-format", Setting::new(Value::Text("combined".into()), None));
-                }
-                _ => scope.differs(
-                    &of.source,
-                    "all sites have one log, with the host in it as JSON",
-                    Paths::None,
-                    Of::Everything,
-                ),
-            }
-        }
-    }
-    for of in http.all("log_format") {
-        http.left(of, "a log has one of Flash's formats: log-format, log-fields", Paths::None);
-    }
+    logs::of_server(http, scopes, settings);
     let mut is_set = false;
     for scope in [main, http].into_iter().chain(scopes) {
         for of in scope.own("error_log") {

@@ -457,7 +457,9 @@ impl<'t> Draft<'t> {
 }
 
 fn keep_answers(mut settings: Settings) -> Settings {
-    settings.retain(|key, _| ["redirect", "respond", "gone", "header", "limit", "rate"].contains(key));
+    settings.retain(|key, _| {
+        ["redirect", "respond", "gone", "header", "limit", "rate", "access-log", "log-status"].contains(key)
+    });
     settings
 }
 

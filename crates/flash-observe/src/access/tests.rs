@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use flash_core::record::Peer;
 use tempfile::TempDir;
 
 use super::*;
@@ -19,28 +18,14 @@ const QUICK: Limits = Limits {
 };
 
 fn record(n: usize) -> Record {
-    let none: Box<[u8]> = Box::new([]);
-    Record {
-        peer: Peer::Unix,
-        unix_ms: 0,
-        duration_us: 1,
-        spent: Default::default(),
-        send_us: 0,
-        id: None,
-        span: None,
-        protocol: "HTTP/1.1",
-        scheme: "http",
-        tls_version: None,
-        user: Box::default(),
-        request_line: format!("GET /{n} HTTP/1.1").into_bytes().into(),
-        reason: "",
-        host: none.clone(),
-        referer: none.clone(),
-        user_agent: none,
-        status: 200,
-        body_bytes: 1,
-        cut: false,
-    }
+    let request_line = format!("GET /{n} HTTP/1.1").into_bytes().into();
+    Record { duration_us: 1, request_line, status: 200, body_bytes: 1, ..Record::default() }
+}
+
+/// Adds records and passes their lines on, as a loop does.
+fn push(log: &mut AccessLog, numbers: std::ops::Range<usize>) -> bool {
+    numbers.for_each(|n| log.add(&record(n)));
+    log.pass_on()
 }
 
 /// An access log at `path` with an error log beside it.
@@ -81,8 +66,8 @@ fn many_threads_lose_no_line_and_mix_none() {
             scope.spawn(move || {
                 for turn in 0..25 {
                     let n = |i: usize| thread * 100 + turn * 4 + i;
-                    log.push(&mut vec![record(n(0)), record(n(1))]);
-                    log.write(&[record(n(2)), record(n(3))]);
+                    push(&mut log, n(0)..n(2));
+                    (n(2)..n(4)).for_each(|n| log.write(&record(n)));
                 }
             });
         }
@@ -106,7 +91,7 @@ fn a_line_is_written_soon_without_another() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("access.log");
     let (mut log, _errors) = open(&folder, &path);
-    assert!(log.push(&mut vec![record(1)]));
+    assert!(push(&mut log, 1..2));
     wait_until("the line arrives", || fs::read_to_string(&path).unwrap().ends_with('\n'));
 }
 
@@ -116,13 +101,13 @@ fn rotation_by_rename_and_reopen() {
     let path = folder.path().join("access.log");
     let rotated = folder.path().join("access.log.1");
     let (log, errors) = open(&folder, &path);
-    log.write(&[record(1)]);
+    log.write(&record(1));
     wait_until("the first line is written", || fs::metadata(&path).unwrap().len() > 0);
     fs::rename(&path, &rotated).unwrap();
-    log.write(&[record(2)]);
+    log.write(&record(2));
     log.reopen(Box::new(|_| ()));
     wait_until("the path exists again", || path.exists());
-    log.write(&[record(3)]);
+    log.write(&record(3));
     assert_eq!(log.close(), Closed::Flushed);
     let (old, new) = (fs::read_to_string(rotated).unwrap(), fs::read_to_string(path).unwrap());
     assert!(old.contains("/1 ") && old.contains("/2 ") && !old.contains("/3 "));
@@ -140,7 +125,7 @@ fn a_failed_reopen_is_said_and_the_old_file_stays() {
     let moved = folder.path().join("moved");
     fs::rename(&inner, &moved).unwrap();
     log.reopen(Box::new(|_| ()));
-    log.write(&[record(1)]);
+    log.write(&record(1));
     assert_eq!(log.close(), Closed::Flushed);
     assert_eq!(fs::read_to_string(moved.join("access.log")).unwrap().lines().count(), 1);
     let said = errors_said(&folder, errors);
@@ -158,7 +143,7 @@ fn a_fifo_that_nobody_reads_holds_up_nobody() {
     let (mut log, errors) = open(&folder, &path);
     let mut pushed = 0;
     while log.dropped() < 1000 {
-        log.push(&mut (pushed..pushed + 100).map(record).collect());
+        push(&mut log, pushed..pushed + 100);
         pushed += 100;
         // The writer has to fill the pipe meanwhile, also where it is not alone on its processor.
         std::thread::sleep(Duration::from_millis(5));
@@ -182,7 +167,7 @@ fn a_fifo_works_once_somebody_reads() {
     let path = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let (log, _errors) = open(&folder, &path);
-    log.write(&[record(7)]);
+    log.write(&record(7));
     let mut line = String::new();
     BufReader::new(File::open(&path).unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("GET /7 "));
@@ -195,7 +180,7 @@ fn a_full_disk_is_said_and_counted() {
     let (log, errors) = open(&folder, Path::new("/dev/full"));
     let began = Instant::now();
     for n in 0..50 {
-        log.write(&[record(n)]);
+        log.write(&record(n));
         std::thread::sleep(Duration::from_millis(2));
     }
     let other = log.clone();
@@ -216,9 +201,9 @@ fn a_full_disk_is_said_and_counted() {
 fn the_last_drops_are_said_without_more_traffic() {
     let folder = TempDir::new().unwrap();
     let (log, errors) = open(&folder, Path::new("/dev/full"));
-    log.write(&[record(1)]);
+    log.write(&record(1));
     wait_until("the first is dropped", || log.dropped() == 1);
-    log.write(&[record(2)]);
+    log.write(&record(2));
     let error_log = folder.path().join("error.log");
     wait_until("both are said", || drops_said(&fs::read_to_string(&error_log).unwrap()) == 2);
     assert_eq!(log.close(), Closed::Flushed);
@@ -229,8 +214,8 @@ fn the_last_drops_are_said_without_more_traffic() {
 fn an_overfull_buffer_keeps_whole_lines() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("access.log");
-    let (log, errors) = open(&folder, &path);
-    log.write(&(0..2000).map(record).collect::<Vec<_>>());
+    let (mut log, errors) = open(&folder, &path);
+    (0..2000).for_each(|n| log.add(&record(n)));
     let other = log.clone();
     assert_eq!(log.close(), Closed::Flushed);
     let text = fs::read_to_string(path).unwrap();
@@ -254,7 +239,7 @@ fn an_old_file_is_appended_to() {
     let path = folder.path().join("access.log");
     fs::write(&path, "before\n").unwrap();
     let (log, _errors) = open(&folder, &path);
-    log.write(&[record(1)]);
+    log.write(&record(1));
     log.close();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("before\nunix: "));

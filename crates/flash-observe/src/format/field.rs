@@ -1,6 +1,7 @@
 //! The fields of a line of JSON: their names, and what each takes from a record.
 
 use flash_core::record::Record;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::record::request_id::LoggedId;
 
 use super::text::{client, json_text, put};
@@ -72,6 +73,14 @@ fields! {
     HelpUs = "help_us",
     /// Sending the response
     SendUs = "send_us",
+    /// From the complete head to the beginning of the response
+    FirstByteUs = "first_byte_us",
+    /// Until a program had a process or a connection: waiting and starting, or connecting
+    ProgramOpenUs = "program_open_us",
+    /// From then on, until the program's first byte
+    ProgramFirstByteUs = "program_first_byte_us",
+    /// The program's time in all, until its last byte
+    ProgramUs = "program_us",
     /// The page that led here
     Referer = "referer",
     /// The client's program
@@ -92,7 +101,7 @@ fields! {
 
 impl Field {
     /// Those that are written if none are chosen.
-    pub const USUAL: [Field; 22] = [
+    pub const USUAL: [Field; 26] = [
         Field::Time,
         Field::Client,
         Field::User,
@@ -107,6 +116,10 @@ impl Field {
         Field::QueueUs,
         Field::HelpUs,
         Field::SendUs,
+        Field::FirstByteUs,
+        Field::ProgramOpenUs,
+        Field::ProgramFirstByteUs,
+        Field::ProgramUs,
         Field::Referer,
         Field::UserAgent,
         Field::Reason,
@@ -144,6 +157,10 @@ impl Field {
             Field::QueueUs => number(spent.queue_ns / 1000, line),
             Field::HelpUs => number(spent.help_ns / 1000, line),
             Field::SendUs => number(record.send_us, line),
+            Field::FirstByteUs => number(record.first_byte_us, line),
+            Field::ProgramOpenUs => return of_program(record, |times| times.open_us, line),
+            Field::ProgramFirstByteUs => return of_program(record, |times| times.first_byte_us, line),
+            Field::ProgramUs => return of_program(record, |times| times.whole_us, line),
             Field::Referer => text(&record.referer, line),
             Field::UserAgent => text(&record.user_agent, line),
             Field::Reason => return text_if_any(record.reason.as_bytes(), line),
@@ -181,6 +198,11 @@ fn text_if_any(bytes: &[u8], line: &mut Vec<u8>) -> bool {
 
 fn number(number: u64, line: &mut Vec<u8>) {
     put(line, format_args!("{number}"));
+}
+
+fn of_program(record: &Record, time: fn(&ProgramTimes) -> u64, line: &mut Vec<u8>) -> bool {
+    record.program.iter().for_each(|times| number(time(times), line));
+    record.program.is_some()
 }
 
 fn hex<const N: usize>(bytes: Option<[u8; N]>, line: &mut Vec<u8>) -> bool {

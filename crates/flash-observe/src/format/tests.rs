@@ -1,6 +1,7 @@
 //! Tests of both formats, line by line.
 
 use flash_core::job::Spent;
+use flash_core::record::program_times::ProgramTimes;
 
 use super::*;
 
@@ -11,20 +12,16 @@ fn record() -> Record {
         duration_us: 412,
         spent: Spent { walk_ns: 1_999, open_ns: 2_000, read_ns: 3_000, queue_ns: 4_000, help_ns: 8_000 },
         send_us: 350,
-        id: None,
-        span: None,
+        first_byte_us: 62,
         protocol: "HTTP/1.1",
         scheme: "http",
-        tls_version: None,
-        user: Box::default(),
         request_line: b"GET /a.gif HTTP/1.1"[..].into(),
-        reason: "",
         host: b"example.org"[..].into(),
         referer: b"http://example.org/"[..].into(),
         user_agent: b"Mozilla/5.0 (X11)"[..].into(),
         status: 200,
         body_bytes: 2326,
-        cut: false,
+        ..Record::default()
     }
 }
 
@@ -114,6 +111,7 @@ fn json_has_every_field() {
             "queue_us": 4,
             "help_us": 8,
             "send_us": 350,
+            "first_byte_us": 62,
             "referer": "http://example.org/",
             "user_agent": "Mozilla/5.0 (X11)",
         })
@@ -208,4 +206,14 @@ fn chosen_fields_stand_in_their_order() {
         ["method", "target", "protocol", "scheme"].iter().all(|name| parsed.get(name).is_none()),
         "{parsed}"
     );
+}
+
+#[test]
+fn the_time_of_a_program_is_there_if_a_program_has_answered() {
+    let times = ProgramTimes { open_us: 3, first_byte_us: 40, whole_us: 500 };
+    let of_program = Record { program: Some(times), ..record() };
+    let text = line(&Format::json(), &of_program);
+    let part = "\"program_open_us\":3,\"program_first_byte_us\":40,\"program_us\":500,";
+    assert!(text.contains(part), "{text}");
+    assert!(!line(&Format::json(), &record()).contains("program"));
 }

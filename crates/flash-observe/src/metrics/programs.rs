@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_core::record::counters::{CounterSet, Counts, Kind, ProgramCount};
+use flash_core::record::program_times::ProgramTimes;
 use flash_os::shared_array::SharedWords;
 
+use super::durations::{DURATIONS, class_of};
 use super::names::Names;
 use super::rows::Rows;
 
@@ -20,6 +22,26 @@ const NAME_WORDS: usize = 64;
 /// Of a program, in a row or among the totals.
 const COUNTS: usize = ProgramCount::ROWS.len();
 const ROW_WORDS: usize = COUNTS * (PROGRAMS_MAX + 1);
+/// Of a histogram: its classes, and the sum.
+const HISTOGRAM_WORDS: usize = DURATIONS + 1;
+/// Of a program: until its first byte, and until its last.
+const TIMES_WORDS: usize = 2 * HISTOGRAM_WORDS;
+
+/// Durations by [`DURATION_BOUNDS_US`](super::DURATION_BOUNDS_US), and their sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    pub classes: Vec<u64>,
+    pub sum_us: u64,
+}
+
+/// What is counted of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramCounts {
+    pub counts: Counts<ProgramCount>,
+    /// Until its first byte: the time to open it is among it.
+    pub first_byte: Durations,
+    pub whole: Durations,
+}
 
 #[derive(Debug)]
 pub struct Programs {
@@ -28,6 +50,8 @@ pub struct Programs {
     rows: SharedWords,
     /// The counters of each program, over all processes.
     totals: SharedWords,
+    /// The histograms of each.
+    times: SharedWords,
     processes: Arc<Rows>,
 }
 
@@ -44,6 +68,7 @@ impl Programs {
             names: Names::in_order(PROGRAMS_MAX, NAME_WORDS)?,
             rows: SharedWords::zeroed(processes.count() * ROW_WORDS)?,
             totals: SharedWords::zeroed(ROW_WORDS)?,
+            times: SharedWords::zeroed(TIMES_WORDS * (PROGRAMS_MAX + 1))?,
             processes: Arc::clone(processes),
         })
     }
@@ -67,7 +92,7 @@ impl Programs {
     }
 
     /// The programs that are configured, and what all processes have counted of each.
-    pub fn all(&self) -> Vec<(String, Counts<ProgramCount>)> {
+    pub fn all(&self) -> Vec<(String, ProgramCounts)> {
         let taken = || self.processes.taken().filter_map(|row| self.row(row));
         let counts = |(number, name): (u32, String)| {
             let count = |what: ProgramCount| {
@@ -80,14 +105,33 @@ impl Programs {
                 // One thread may have subtracted before another's addition is seen.
                 if sum > i64::MAX as u64 { 0 } else { sum }
             };
-            (name, Counts::new(count))
+            let histogram = |which: usize| {
+                let words = &self.times[number as usize * TIMES_WORDS + which * HISTOGRAM_WORDS..];
+                let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+                Durations {
+                    classes: words[..DURATIONS].iter().map(load).collect(),
+                    sum_us: load(&words[DURATIONS]),
+                }
+            };
+            let counts = Counts::new(count);
+            (name, ProgramCounts { counts, first_byte: histogram(0), whole: histogram(1) })
         };
         let all = self.names.all().into_iter().map(counts);
-        all.filter(|(_, counts)| counts.get(ProgramCount::Configured) > 0).collect()
+        all.filter(|(_, of)| of.counts.get(ProgramCount::Configured) > 0).collect()
     }
 }
 
 impl ProgramHandle {
+    /// A request has taken this time. Any thread of the process adds.
+    pub fn took(&self, times: &ProgramTimes) {
+        let words = &self.programs.times[self.number * TIMES_WORDS..][..TIMES_WORDS];
+        let all = [times.open_us + times.first_byte_us, times.whole_us];
+        for (histogram, us) in words.chunks(HISTOGRAM_WORDS).zip(all) {
+            histogram[class_of(us)].fetch_add(1, Ordering::Relaxed);
+            histogram[DURATIONS].fetch_add(us, Ordering::Relaxed);
+        }
+    }
+
     /// Any thread of the process adds.
     pub fn add(&self, what: ProgramCount, by: i64) {
         let Programs { processes, totals, .. } = &*self.programs;
@@ -106,7 +150,7 @@ mod tests {
     use super::*;
 
     fn busy(programs: &Programs) -> Vec<(String, u64)> {
-        programs.all().into_iter().map(|(name, counts)| (name, counts.get(ProgramCount::Busy))).collect()
+        programs.all().into_iter().map(|(name, of)| (name, of.counts.get(ProgramCount::Busy))).collect()
     }
 
     #[test]
@@ -126,7 +170,7 @@ mod tests {
         rows.enter(1);
         app.add(ProgramCount::Configured, 1);
         assert_eq!(busy(&programs), [("app".to_owned(), 0)]);
-        assert_eq!(programs.all()[0].1.get(ProgramCount::Started), 5);
+        assert_eq!(programs.all()[0].1.counts.get(ProgramCount::Started), 5);
         rows.leave();
         app.add(ProgramCount::Busy, 1);
         assert_eq!(busy(&programs), [], "the process has left");
@@ -134,6 +178,24 @@ mod tests {
         rows.enter(7);
         app.add(ProgramCount::Configured, 1);
         assert_eq!(busy(&programs), []);
+    }
+
+    #[test]
+    fn the_time_of_programs_is_in_histograms() {
+        let rows = Arc::new(Rows::new(1).unwrap());
+        let programs = Arc::new(Programs::new(&rows).unwrap());
+        rows.enter(0);
+        let [first, other] = ["first", "other"].map(|name| programs.named(name));
+        [&first, &other].iter().for_each(|program| program.add(ProgramCount::Configured, 1));
+        first.took(&ProgramTimes { open_us: 10, first_byte_us: 30, whole_us: 4_000_000 });
+        first.took(&ProgramTimes { open_us: 0, first_byte_us: 0, whole_us: 700_000_000 });
+        let all = programs.all();
+        let of = |name: &str| all.iter().find(|(known, _)| known == name).unwrap().1.clone();
+        let ProgramCounts { first_byte, whole, .. } = of("first");
+        assert_eq!((first_byte.classes[0], first_byte.sum_us), (2, 40));
+        assert_eq!((whole.classes[class_of(4_000_000)], *whole.classes.last().unwrap()), (1, 1));
+        assert_eq!(whole.sum_us, 704_000_000);
+        assert!(of("other").whole.classes.iter().all(|count| *count == 0));
     }
 
     #[test]
@@ -146,6 +208,9 @@ mod tests {
         }
         let all = programs.all();
         assert_eq!(all.len(), PROGRAMS_MAX + 1);
-        assert_eq!((&*all[0].0, all[0].1.get(ProgramCount::Configured)), ("_other", PROGRAMS_MAX as u64));
+        assert_eq!(
+            (&*all[0].0, all[0].1.counts.get(ProgramCount::Configured)),
+            ("_other", PROGRAMS_MAX as u64)
+        );
     }
 }

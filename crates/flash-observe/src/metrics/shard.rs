@@ -20,6 +20,7 @@ use flash_os::shared_array::SharedWords;
 use flash_os::shared_text::SharedText;
 
 use super::certificates::CertificateEnds;
+use super::durations::{DURATIONS, class_of};
 use super::names::{Names, SITES_MAX};
 use super::programs::Programs;
 use super::rows::Rows;
@@ -28,11 +29,6 @@ use super::rows::Rows;
 /// written only.
 const RENEWAL_FAILURES_BYTES_MAX: usize = 8 << 20;
 
-/// The upper bounds of the classes of durations.
-pub const DURATION_BOUNDS_US: [u64; 17] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
-    2_500_000, 5_000_000, 10_000_000,
-];
 /// The classes of status, by their first digit. The last one is for a status that has none of these.
 pub const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
 
@@ -55,6 +51,8 @@ pub struct MetricsMemory {
     is_shared: bool,
     /// Of the server that counts here. A daemon has none.
     pub architecture: &'static str,
+    /// The machine's name. In a sandbox nobody could ask for it.
+    pub machine: Box<str>,
 }
 
 /// Where one loop or worker counts.
@@ -71,7 +69,6 @@ const COUNT_WORDS: usize = COUNTERS_MAX;
 const MARK_WORDS: usize = CLASSES.len() * SITES_MAX / 64;
 /// The words before the blocks: counts, the marks of blocks that have a response, and of those that have a new one.
 const HEAD_WORDS: usize = COUNT_WORDS + 2 * MARK_WORDS;
-const DURATIONS: usize = DURATION_BOUNDS_US.len() + 1;
 /// Of a site and a class: durations, their sum, bytes, and responses that were cut off.
 const BLOCK_WORDS: usize = DURATIONS + 3;
 const SHARD_WORDS: usize = HEAD_WORDS + CLASSES.len() * SITES_MAX * BLOCK_WORDS;
@@ -79,7 +76,7 @@ const SHARD_WORDS: usize = HEAD_WORDS + CLASSES.len() * SITES_MAX * BLOCK_WORDS;
 /// The responses of a site and a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responses {
-    /// By [`DURATION_BOUNDS_US`]; the last element counts those that took longer.
+    /// By [`DURATION_BOUNDS_US`](super::DURATION_BOUNDS_US); the last element counts those that took longer.
     pub durations: Vec<u64>,
     pub duration_us: u64,
     pub body_bytes: u64,
@@ -130,6 +127,7 @@ impl MetricsMemory {
             given: AtomicUsize::new(0),
             is_shared,
             architecture: "",
+            machine: rustix::system::uname().nodename().to_string_lossy().into(),
         })
     }
 
@@ -275,8 +273,7 @@ impl Shard {
             _ => 4,
         };
         let at = block(end.site, class);
-        let duration = DURATION_BOUNDS_US.iter().position(|bound| end.duration_us <= *bound);
-        self.add_at(at + duration.unwrap_or(DURATION_BOUNDS_US.len()), 1);
+        self.add_at(at + class_of(end.duration_us), 1);
         self.add_at(at + DURATIONS, end.duration_us);
         self.add_at(at + DURATIONS + 1, end.body_bytes);
         self.add_at(at + DURATIONS + 2, u64::from(end.cut));

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Named, Stands, Validate};
 use flash_core::clients::{ByteRate, Rate};
 use flash_core::path::SitePath;
+use flash_core::record::log_choice::Statuses;
 use flash_core::site::hosts::HostName;
 use flash_core::site::methods::Method;
 use flash_core::site::network::Network;
@@ -20,8 +21,8 @@ use flash_os::system_calls::Calls;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FileType, Hsts, LinkForm,
-    Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FieldFile, FileType, Hsts,
+    LinkForm, Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -44,8 +45,11 @@ const IN_SITES: [&str; 11] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 47] = [
+const IN_PLACES: [&str; 51] = [
     ROOT,
+    "security-headers",
+    "fallback-root",
+    "field-rules",
     "list",
     "list-header",
     "list-footer",
@@ -82,7 +86,8 @@ const IN_PLACES: [&str; 47] = [
     "gone",
     "methods",
     "no-header",
-    "no-access-log",
+    "access-log",
+    "log-status",
     "request-id",
     "charset",
     "strip-prefix",
@@ -95,11 +100,14 @@ const IN_PLACES: [&str; 47] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 23] = [
+const NOT_OF_FILES: [&str; 26] = [
+    "fallback-root",
+    "field-rules",
     "files",
     "internal",
     "compress-programs",
-    "no-access-log",
+    "access-log",
+    "log-status",
     "request-id",
     "list",
     "spa",
@@ -121,7 +129,7 @@ const NOT_OF_FILES: [&str; 23] = [
     "https",
 ];
 /// Keys that are about the folder. A place with a folder of its own does not inherit them.
-const OF_THE_FOLDER: [&str; 4] = ["spa", "fallback", "strip-prefix", "proxy"];
+const OF_THE_FOLDER: [&str; 5] = ["fallback-root", "spa", "fallback", "strip-prefix", "proxy"];
 /// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
 const ANSWERS: [&str; 2] = ["redirect", "gone"];
 /// These answer everything, too, and a place below inherits them.
@@ -238,6 +246,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
         _ if is(&[TypeId::of::<ProxyField>()]) => table(": ", Kind::Text, false),
+        _ if is(&[TypeId::of::<FieldFile>()]) => table("=", Kind::File, false),
         _ if is(&[TypeId::of::<FastCgiParam>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[
@@ -256,6 +265,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<CodingSet>(),
             TypeId::of::<Calls>(),
             TypeId::of::<Hsts>(),
+            TypeId::of::<Statuses>(),
         ]) =>
         {
             Kind::Text

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use flash_observe::Destination;
 
-use super::{AdminAt, Auth, ErrorLogTo, ListenAddress, LogTo, RouteFlag, Serve, Signed, Upstream};
+use super::{AdminAt, Auth, ErrorLogTo, FieldFile, ListenAddress, LogTo, RouteFlag, Serve, Signed, Upstream};
 use crate::start_folder::{absolute, start_folder};
 
 impl Serve {
@@ -22,10 +22,11 @@ impl Serve {
             acme,
             programs,
             rules,
+            fallback_root,
             ..
         } = self;
         let tls = tls.tls_certificate.iter_mut().chain(&mut tls.tls_key).chain(&mut tls.client_ca);
-        tls.chain(error_pages).chain(digest_store).for_each(make);
+        tls.chain(error_pages).chain(digest_store).chain(fallback_root).for_each(make);
         let acme_files = acme.acme_ca.iter_mut().chain(&mut acme.acme_dns).chain(&mut acme.acme_account);
         acme_files.chain([&mut acme.acme_folder]).for_each(make);
         let sockets = listen.iter_mut().filter_map(|listen| match &mut listen.place {
@@ -54,6 +55,9 @@ impl Serve {
             programs.cgi.iter_mut().chain(&mut programs.cgi_direct).chain(&mut programs.files)
         {
             make(what);
+        }
+        for FieldFile { file, .. } in &mut rules.field_rules {
+            make(file);
         }
         for path in [&mut programs.http.proxy_ca, &mut rules.redirects].into_iter().flatten() {
             make(path);

@@ -7,10 +7,11 @@ use std::str::FromStr;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use flash_core::path::SitePath;
+use flash_core::record::log_choice::Statuses;
 use flash_core::site::methods::{Method, Methods};
 use flash_core::site::redirect::Redirect;
 
-use super::{Auth, Respond, Signed, field, name};
+use super::{Auth, FieldFile, Respond, Signed, field, name};
 
 const HEADING: &str = "Rules";
 
@@ -23,6 +24,11 @@ pub(crate) enum Satisfy {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rules {
+    /// Look in FILE for words that a request has in this field, such as the names of crawlers in User-Agent. A line of it is a word, whose
+    /// requests get 403, or a word and a limit, as in 'Bytespider 10/m', which all of them have together. May be given repeatedly
+    #[arg(long, value_name = "FIELD=FILE", value_parser = FieldFile::parse, help_heading = HEADING)]
+    pub field_rules: Vec<FieldFile>,
+
     /// Redirect every request to TO, with 308: a path such as /new, or a URL such as https://example.org{path}. {path} is the
     /// request's path, {rest} what follows the prefix of its place, {host} its host without the port. The query is kept, unless TO
     /// ends in ?. Another status stands before TO, as in '301 /new'
@@ -71,9 +77,16 @@ pub(crate) struct Rules {
     #[arg(long, help_heading = HEADING)]
     pub request_id: bool,
 
-    /// Write no line of the access log for requests here, such as those of health checks. The slowest requests leave them out, too
+    /// Write lines of the access log only for responses with this status, such as 404, or with one of a class, such as 5xx. May be
+    /// given repeatedly
+    #[arg(long, value_name = "STATUS", value_parser = Statuses::from_str, help_heading = HEADING)]
+    pub log_status: Vec<Statuses>,
+
+    /// Send X-Content-Type-Options: nosniff, Referrer-Policy: strict-origin-when-cross-origin, X-Frame-Options: SAMEORIGIN, and a
+    /// Permissions-Policy without camera, geolocation and microphone. One that --header or a program sets takes the place of Flash's, and
+    /// --no-header leaves one out
     #[arg(long, help_heading = HEADING)]
-    pub no_access_log: bool,
+    pub security_headers: bool,
 
     /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
     #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]

@@ -39,6 +39,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
 
+    /// Look here for files that DIR lacks, such as those of the last release, which open pages still ask for. Scripts are looked for in DIR
+    /// alone. If given repeatedly, the first that has the file
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
+    pub fallback_root: Vec<PathBuf>,
+
     /// List folders that have no index file
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
@@ -147,8 +152,8 @@ pub(crate) struct Serve {
     /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
     /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
     /// ,proxy-protocol at its end, each connection there begins with a header of the PROXY protocol, which names the client.
-    /// Each peer is believed, unless --trusted-proxies names some. A socket of systemd serves the place with its address. Without
-    /// --listen, all of them serve
+    /// Each peer is believed, unless --trusted-proxies names some. A socket of systemd replaces the --listen of its address.
+    /// Without --listen, all of them serve
     #[arg(long, value_name = "ADDR", default_values = usual_listen::usual(), help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 

@@ -9,6 +9,7 @@ use flash_core::clients::Clients;
 use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::site::access::{AccessNetworks, AccessRules};
+use flash_core::site::field_rules::FieldRules;
 use flash_os::random;
 use flash_os::shared_array::SharedWords;
 
@@ -21,11 +22,12 @@ pub(super) fn rules(
     flags: &flags::Serve,
     links: Option<Arc<dyn Links>>,
     users: Option<Arc<dyn Users>>,
+    fields: Option<Arc<FieldRules>>,
 ) -> Option<AccessRules> {
     let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
     let networks = AccessNetworks::new(&flags.allow, &denied);
     let satisfy_any = flags.rules.satisfy == Satisfy::Any;
-    let rules = AccessRules { networks, limit: flags.limit, links, users, satisfy_any };
+    let rules = AccessRules { networks, fields, limit: flags.limit, links, users, satisfy_any };
     (!rules.is_empty()).then_some(rules)
 }
 

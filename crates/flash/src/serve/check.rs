@@ -1,9 +1,10 @@
 //! What `flash serve` finds wrong before it listens, all of it at once, for `flash check`.
 
 use super::dir::Dir;
+use super::log_numbers::LogNumbers;
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
-use super::site_plan::Fault;
+use super::site_plan::{Fault, Known};
 use super::{
     access, acme_process, certificates, cgi_user, links, listeners, named_files, no_effect, privileges,
     shares, site_plan, unsupported,
@@ -63,7 +64,8 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
     let of_sites = match access::successes() {
         Ok(successes) => {
             let read = (open, None);
-            site_plan::all(flags, &dir, &successes, Runnable::new(), read).err().unwrap_or_default()
+            let known = Known { successes: &successes, log_numbers: &LogNumbers::default() };
+            site_plan::all(flags, &dir, known, Runnable::new(), read).err().unwrap_or_default()
         }
         Err(failure) => vec![fault("auth", failure)],
     };

@@ -16,7 +16,7 @@ use flash_core::server::Server;
 use flash_core::site::configuration_number::ConfigurationNumber;
 use flash_core::upstream::Upstreams;
 use flash_observe::metrics::MetricsMemory;
-use flash_observe::{AccessLog, ErrorLog, Limits};
+use flash_observe::{AccessLogs, ErrorLog, Limits};
 use flash_process::ForkHelper;
 
 use super::certificates::{Certificates, Watch, Wrong};
@@ -29,7 +29,7 @@ use super::memory::pressure::{self, MemoryFiles};
 use super::named_files::{self, OpenNamed};
 use super::plan::Plan;
 use super::privileges::Privileges;
-use super::programs::{DetachedLog, Programs};
+use super::programs::{DetachedLogs, Programs};
 use super::reader::Reader;
 use super::response_budgets::ResponseBudgets;
 use super::site_plan::OfSites;
@@ -51,8 +51,8 @@ pub(super) struct Configured {
     pub(super) budgets: ResponseBudgets,
     /// They tell how much memory is left for the file cache.
     pub(super) memory: Arc<MemoryFiles>,
-    /// The access log of this process, for programs that write to the client themselves.
-    pub(super) detached_log: DetachedLog,
+    /// The access logs of this process, for programs that write to the client themselves.
+    pub(super) detached_logs: DetachedLogs,
     pub(super) watch: Watch,
     /// Where all processes count.
     pub(super) metrics_memory: Arc<MetricsMemory>,
@@ -69,7 +69,7 @@ pub(super) struct Prepared {
     dir: Dir,
     logs: Logs,
     listeners: Listeners,
-    access_log: Option<AccessLog>,
+    access_logs: AccessLogs,
 }
 
 impl Configured {
@@ -86,7 +86,7 @@ impl Configured {
             before,
             self.fork_helper.as_ref(),
             error_log,
-            (&self.detached_log, &self.metrics_memory),
+            (&self.detached_logs, &self.metrics_memory),
         )
     }
 
@@ -156,10 +156,7 @@ impl Configurator for Configured {
         let (limits, helper_kind) = (Limits::default(), privileges.helper_kind());
         let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
         let error_log = error_log.with_format(plan.flags.error_log_format.into());
-        let access_log = match logs.access(&helper_kind)? {
-            Some(to) => Some(AccessLog::start(to, logs.format.clone(), limits, error_log.clone())?),
-            None => None,
-        };
+        let access_logs = logs.access(&helper_kind, &AccessLogs::default(), &error_log)?;
         logs.close();
         let paths = Arc::new(PathCache::new(plan.cache_limits(number)));
         pressure::start(&self.memory, &paths, plan.parts_of(number), &error_log)?;
@@ -179,7 +176,7 @@ impl Configurator for Configured {
         };
         // Here, because a fork does not inherit it. It can be done without.
         let _ = flash_os::preload::mlock_program();
-        self.detached_log.set(access_log.clone());
+        self.detached_logs.set(access_logs.clone());
         let programs = self.upstreams(plan, None, &error_log)?;
         let openers = helper_kind.first_openers();
         let next =
@@ -192,7 +189,7 @@ impl Configurator for Configured {
         disk.replace_sites(next);
         let server = Server {
             number: configuration,
-            settings: plan.settings(access_log.is_some()),
+            settings: plan.settings(),
             hosts,
             paths,
             refusals: {
@@ -213,7 +210,7 @@ impl Configurator for Configured {
         Ok(ServerParts {
             server,
             disk,
-            access_log,
+            access_logs,
             error_log,
             helper_kind,
             programs,
@@ -263,8 +260,8 @@ impl Configurator for Configured {
     }
 
     fn replaced(&mut self) {
-        if let Some(Prepared { plan, dir, logs, listeners, access_log }) = self.prepared.take() {
-            self.detached_log.set(access_log);
+        if let Some(Prepared { plan, dir, logs, listeners, access_logs }) = self.prepared.take() {
+            self.detached_logs.set(access_logs);
             listeners.speak();
             if let Some(board) = &plan.certificates.board {
                 // There is room, as was seen before.
@@ -288,8 +285,8 @@ impl Configured {
             let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
             let plan = self.plan.next((flags, certificates), &dir, &open, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
-            let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
-            Ok(Prepared { plan, dir, logs, listeners, access_log: None })
+            let (logs, _) = self.logs.next(&plan, &HelperKind::Threads)?;
+            Ok(Prepared { plan, dir, logs, listeners, access_logs: AccessLogs::default() })
         };
         prepare().map_err(|failure| failure.to_string())
     }
@@ -304,21 +301,12 @@ impl Configured {
         let plan = self.plan.next((flags, certificates), &dir, open, self.privileges.is_in_sandbox())?;
         let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;
-        let (logs, sinks) = self.logs.next(&plan.flags, helper_kind)?;
+        let (logs, error_sink) = self.logs.next(&plan, helper_kind)?;
         let failed = |what: &str, error: &io::Error| Failure::Run(format!("cannot {what}: {error}"));
-        let access_log = match (present.access_log, logs.has_access()) {
-            (Some(log), true) => Some(log.with_format(logs.format.clone())),
-            (None, true) => {
-                let sink = logs
-                    .access(helper_kind)
-                    .and_then(|sink| sink.ok_or_else(|| io::ErrorKind::NotFound.into()));
-                let start = |sink| {
-                    AccessLog::start(sink, logs.format.clone(), Limits::default(), present.error_log.clone())
-                };
-                Some(sink.and_then(start).map_err(|error| failed("start the access log", &error))?)
-            }
-            (_, false) => None,
-        };
+        let mut access_logs = logs
+            .access(helper_kind, present.access_logs, present.error_log)
+            .map_err(|error| failed("start an access log", &error))?;
+        access_logs.keep(present.access_logs);
         let upstreams = match self.plan.sites.have_programs_of(&plan.sites) {
             true => present.upstreams.cloned(),
             false => self
@@ -335,7 +323,7 @@ impl Configured {
             .hosts(&sites, &self.of_sites((&plan.certificates, &listeners), &number, upstreams.as_ref()));
         let server = Server {
             number,
-            settings: plan.settings(access_log.is_some()),
+            settings: plan.settings(),
             hosts,
             paths: Arc::clone(&present.server.paths),
             refusals: Arc::clone(&present.server.refusals),
@@ -343,9 +331,8 @@ impl Configured {
         let next = Next {
             server,
             sites,
-            access_log: access_log.clone(),
-            access_sink: sinks.access,
-            error_sink: sinks.error,
+            access_logs: access_logs.clone(),
+            error_sink,
             limits: plan.limits(),
             helpers_max: plan.helpers_max(),
             listeners: listeners.all(),
@@ -355,6 +342,6 @@ impl Configured {
         self.watch_certificates(&plan, present.error_log)
             .map_err(|error| failed("start a thread that reads certificates again", &error))?;
         self.log_remarks(&plan, present.error_log);
-        Ok((next, Prepared { plan, dir, logs, listeners, access_log }))
+        Ok((next, Prepared { plan, dir, logs, listeners, access_logs }))
     }
 }

@@ -2,22 +2,26 @@
 //! here.
 
 use std::cell::RefCell;
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::HelperKind;
-use flash_observe::{Destination, Format, LogSink, Opener};
+use flash_core::record::log_choice::LogNumber;
+use flash_observe::{AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener};
 use flash_process::PrivilegedOpener;
 
+use super::log_numbers::{access_log, is_preview};
+use super::plan::Plan;
 use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, LogFormat, LogTo};
+use crate::flags::{self, LogFormat};
 
 pub(super) struct Logs {
     error: Log,
-    access: Option<Log>,
-    pub(super) format: Format,
+    /// Of the server and its sites.
+    access: Vec<(LogNumber, Log)>,
+    format: Format,
     /// Keeps the rights of the start, where the server gives them up.
     privileged_opener: Option<Arc<PrivilegedOpener>>,
 }
@@ -29,23 +33,16 @@ struct Log {
     file: RefCell<Option<LogSink>>,
 }
 
-/// Other destinations of the logs, where a reload has changed them.
-pub(super) struct Sinks {
-    pub(super) error: Option<LogSink>,
-    pub(super) access: Option<LogSink>,
+/// Those that are opened again after a rotation.
+pub(super) fn paths(plan: &Plan) -> Vec<PathBuf> {
+    let access = plan.access_logs().into_iter().filter_map(|number| plan.log_numbers.destination(number));
+    access.chain([error_log(&plan.flags)]).filter_map(path).collect()
 }
 
-/// Those that are opened again after a rotation.
-pub(super) fn paths(flags: &flags::Serve) -> Vec<PathBuf> {
-    let access = match flags.access_log.as_ref().and_then(LogTo::destination) {
-        Some(Destination::Path(path)) => Some(path),
-        _ => None,
-    };
-    let error = match error_log(flags) {
-        Destination::Path(path) => Some(path),
-        _ => None,
-    };
-    error.into_iter().chain(access).collect()
+/// The same, of flags that are no plan yet.
+pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
+    let of_sites = flags.rules_of_sites().filter_map(|rules| access_log(&rules.flags));
+    access_log(flags).into_iter().chain(of_sites).chain([error_log(flags)]).filter_map(path).collect()
 }
 
 impl Log {
@@ -63,19 +60,28 @@ impl Log {
 }
 
 impl Logs {
-    pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
-        let user = flags.user.clone();
+    pub(super) fn open(plan: &Plan) -> Result<Self, Failure> {
+        let user = plan.flags.user.clone();
         let opener: Opener =
             Arc::new(move |path| privileges::as_user_first(user.as_deref(), || flash_trust::open_log(path)));
-        let open = |to: Destination| {
-            let place = to.to_string();
-            LogSink::open_by(to, Some(Arc::clone(&opener)))
-                .map_err(|error| cannot(format_args!("write a log to {place}"), &error))
+        Self::of(plan, None, |to| LogSink::open_by(to.clone(), Some(Arc::clone(&opener))))
+    }
+
+    fn of(
+        plan: &Plan,
+        privileged_opener: Option<Arc<PrivilegedOpener>>,
+        open: impl Fn(&Destination) -> io::Result<LogSink>,
+    ) -> Result<Self, Failure> {
+        let open = |to: &Destination| {
+            open(to).map(Log::of).map_err(|error| cannot(format_args!("write a log to {to}"), &error))
         };
-        let error = open(error_log(flags))?;
-        let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
-        let access = to.map(open).transpose()?;
-        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener: None })
+        let format = format(&plan.flags)?;
+        let error = open(&error_log(&plan.flags))?;
+        let access = plan.access_logs().into_iter().filter_map(|number| {
+            let to = plan.log_numbers.destination(number)?;
+            Some(open(&to).map(|log| (number, log)))
+        });
+        Ok(Self { error, access: access.collect::<Result<_, _>>()?, format, privileged_opener })
     }
 
     /// Has the logs opened again by that process, if there is one.
@@ -83,49 +89,39 @@ impl Logs {
         Self { privileged_opener, ..self }
     }
 
-    /// The logs after a reload.
+    /// The logs after a reload, and the sink of the error log if it has moved.
     pub(super) fn next(
         &self,
-        flags: &flags::Serve,
+        plan: &Plan,
         helper_kind: &HelperKind,
-    ) -> Result<(Self, Sinks), Failure> {
+    ) -> Result<(Self, Option<LogSink>), Failure> {
         let open = |to: &Destination| {
-            let present = [Some(&self.error), self.access.as_ref()];
             // In a sandbox no socket can be made. The one that there is does as well.
-            let same = present.into_iter().flatten().find(|log| log.destination == *to);
+            let same = self.all().find(|log| log.destination == *to);
             let opener = self.opener(helper_kind);
             match same {
                 Some(same) => same.sink(opener),
                 None => LogSink::open_by(to.clone(), opener),
             }
-            .map_err(|error| cannot(format_args!("write a log to {to}"), &error))
         };
-        // One for the log, and one for the log that begins where it was not written before.
-        let other = |to: &Destination, before: Option<&Log>| match before {
-            Some(before) if before.destination != *to => open(to).map(Some),
-            _ => Ok(None),
-        };
-        let error = error_log(flags);
-        let (access, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
-        let sinks = Sinks {
-            error: other(&error, Some(&self.error))?,
-            access: access.as_ref().map_or(Ok(None), |access| other(access, self.access.as_ref()))?,
-        };
-        let (error, access) = (open(&error)?, access.as_ref().map(open).transpose()?);
-        let privileged_opener = self.privileged_opener.clone();
-        Ok((Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener }, sinks))
+        let logs = Self::of(plan, self.privileged_opener.clone(), open)?;
+        let has_moved = logs.error.destination != self.error.destination;
+        // One for the log, and one for the writer that there is.
+        let sink = has_moved.then(|| logs.error(helper_kind)).transpose();
+        let to = &logs.error.destination;
+        let sink = sink.map_err(|error| cannot(format_args!("write a log to {to}"), &error))?;
+        Ok((logs, sink))
     }
 
     /// Closes the files, which have their writers in this process. They would stay open after a rotation. A socket is kept,
     /// because no other can be made in a sandbox.
     pub(super) fn close(&self) {
-        let all = [Some(&self.error), self.access.as_ref()].into_iter().flatten();
-        let files = all.filter(|log| matches!(log.destination, Destination::Path(_)));
+        let files = self.all().filter(|log| matches!(log.destination, Destination::Path(_)));
         files.for_each(|log| _ = log.file.take());
     }
 
-    pub(super) fn has_access(&self) -> bool {
-        self.access.is_some()
+    fn all(&self) -> impl Iterator<Item = &Log> {
+        [&self.error].into_iter().chain(self.access.iter().map(|(_, log)| log))
     }
 
     /// What has the rights of the start, if there is one.
@@ -138,8 +134,26 @@ impl Logs {
         self.error.sink(self.opener(helper_kind))
     }
 
-    pub(super) fn access(&self, helper_kind: &HelperKind) -> io::Result<Option<LogSink>> {
-        self.access.as_ref().map(|log| log.sink(self.opener(helper_kind))).transpose()
+    /// For one process: the writers that there are stay.
+    pub(super) fn access(
+        &self,
+        helper_kind: &HelperKind,
+        present: &AccessLogs,
+        errors: &ErrorLog,
+    ) -> io::Result<AccessLogs> {
+        let mut logs = AccessLogs::default();
+        for (number, log) in &self.access {
+            let format = self.format.clone();
+            let log = match present.get(*number) {
+                Some(present) => present.with_format(format),
+                None => {
+                    let sink = log.sink(self.opener(helper_kind))?;
+                    AccessLog::start(sink, format, Limits::default(), errors.clone())?
+                }
+            };
+            logs.insert(*number, log);
+        }
+        Ok(logs)
     }
 
     /// The server's user opens a log if that user may. In a sandbox the supervisor process has that user's rights. Otherwise the
@@ -156,7 +170,7 @@ impl Logs {
         let as_user = as_user.unwrap_or_else(|| Arc::new(|path: &Path| flash_trust::open_log(path)));
         Some(Arc::new(move |path| {
             let with_rights = |error| match privileged_opener.open(path) {
-                // It opens only the logs of the start.
+                // It opens only logs that the configuration names.
                 Err(unknown) if unknown.kind() == ErrorKind::NotFound => Err(error),
                 opened => opened,
             };
@@ -169,19 +183,23 @@ fn error_log(flags: &flags::Serve) -> Destination {
     flags.error_log.as_ref().map_or(Destination::Stderr, |to| to.0.clone())
 }
 
-/// Where the access log goes and how it looks. Someone at a terminal previews a site, and sees each request.
-fn access_log(flags: &flags::Serve, is_preview: bool) -> Result<(Option<Destination>, Format), Failure> {
+fn path(destination: Destination) -> Option<PathBuf> {
+    match destination {
+        Destination::Path(path) => Some(path),
+        Destination::Stdout | Destination::Stderr | Destination::Daemon(_) => None,
+    }
+}
+
+/// How the lines of all access logs look.
+fn format(flags: &flags::Serve) -> Result<Format, Failure> {
     let fields = flags.log_fields.iter().map(|field| field.0).collect::<Arc<[_]>>();
-    let format = match flags.log_format {
-        Some(LogFormat::Json) | None if !fields.is_empty() => Some(Format::Json(fields)),
+    match flags.log_format {
+        Some(LogFormat::Json) | None if !fields.is_empty() => Ok(Format::Json(fields)),
         Some(LogFormat::Combined | LogFormat::VhostCombined | LogFormat::Short) if !fields.is_empty() => {
-            return Err(Failure::Usage("--log-fields needs --log-format json".into()));
+            Err(Failure::Usage("--log-fields needs --log-format json".into()))
         }
-        format => format.map(Format::from),
-    };
-    Ok(match &flags.access_log {
-        Some(to) => (to.destination(), format.unwrap_or(Format::Combined)),
-        None if is_preview => (Some(Destination::Stdout), format.unwrap_or(Format::Short)),
-        None => (None, Format::Combined),
-    })
+        Some(format) => Ok(format.into()),
+        None if is_preview(flags) => Ok(Format::Short),
+        None => Ok(Format::Combined),
+    }
 }

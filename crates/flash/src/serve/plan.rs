@@ -1,5 +1,6 @@
 //! What the flags lead to, worked out once: sizes, sites and settings. Nothing here is open, and nothing serves.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use flash_core::cache::CacheLimits;
 use flash_core::clients::Clients;
 use flash_core::clients::forwarded::TrustedProxies;
 use flash_core::experiments::FileCache;
+use flash_core::record::log_choice::LogNumber;
 use flash_core::server::Settings;
 use flash_disk::{DigestStore, Disk, Opened, Spool};
 
@@ -19,13 +21,14 @@ use super::certificates::Certificates;
 use super::descriptors::{self, Table};
 use super::dir::Dir;
 use super::folders::{temporary_folder, usual_digest_store};
+use super::log_numbers::LogNumbers;
 use super::memory;
 use super::named_files::{self, OpenNamed};
 use super::programs::Programs;
 use super::programs::runnable::Runnable;
 use super::shape::{self, processors};
 use super::shares::Shares;
-use super::site_plan::{self, SitePlans};
+use super::site_plan::{self, Known, SitePlans};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -41,6 +44,7 @@ pub(super) struct Plan {
     /// Log-ins that were right a moment ago.
     successes: Successes,
     pub(super) certificates: Arc<Certificates>,
+    pub(super) log_numbers: LogNumbers,
     pub(super) arch: Arch,
     pub(super) table: Table,
     /// Connections that there is room for.
@@ -54,8 +58,10 @@ impl Plan {
         let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
         // Before this process raises its limits, which are not for programs.
         let successes = access::successes()?;
+        let log_numbers = LogNumbers::default();
+        let known = Known { successes: &successes, log_numbers: &log_numbers };
         let sites =
-            site_plan::all(&flags, &dir.real_path, &successes, Runnable::new(), (&named_files::open, None))
+            site_plan::all(&flags, &dir.real_path, known, Runnable::new(), (&named_files::open, None))
                 .map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
         let share = table.share();
@@ -71,6 +77,7 @@ impl Plan {
             clients,
             successes,
             certificates: Arc::default(),
+            log_numbers,
             arch,
             table,
             connections,
@@ -90,8 +97,10 @@ impl Plan {
         let read = (open, in_sandbox.then_some(&self.sites));
         let successes = self.successes.clone();
         let runnable = self.sites.runnable.fixed();
-        let sites = site_plan::all(&flags, &dir.real_path, &successes, runnable, read)
-            .map_err(site_plan::first_fault)?;
+        let log_numbers = self.log_numbers.clone();
+        let known = Known { successes: &successes, log_numbers: &log_numbers };
+        let sites =
+            site_plan::all(&flags, &dir.real_path, known, runnable, read).map_err(site_plan::first_fault)?;
         let helpers_max = Shares::new(&flags, Some(self.shares.memory_bytes)).helpers_max;
         let shares = Shares { helpers_max, ..self.shares };
         let table = shape::table(&flags, &shares, &sites, self.table.limit);
@@ -110,6 +119,7 @@ impl Plan {
             clients,
             successes,
             certificates,
+            log_numbers,
             arch,
             table,
             connections,
@@ -148,7 +158,12 @@ impl Plan {
         Limits { connections_max, handshakes_max, drain, upgrade_drain }
     }
 
-    pub(super) fn settings(&self, log: bool) -> Settings {
+    /// The access logs of the server and of its sites.
+    pub(super) fn access_logs(&self) -> BTreeSet<LogNumber> {
+        self.sites.access_logs().collect()
+    }
+
+    pub(super) fn settings(&self) -> Settings {
         let flags = &self.flags;
         let mut settings = Settings {
             head_timeout_ms: ms(flags.head_timeout),
@@ -163,7 +178,7 @@ impl Plan {
             revalidate_ms: ms(flags.revalidate),
             copies_content: flags.experiments.file_cache == FileCache::Memory,
             http2: flags.http2 == flags::Switch::On,
-            log,
+            access_log: self.sites.access_log,
             trace_context: flags.trace_context.into(),
             clients: self.clients.clone(),
             has_users: self.sites.have_users(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use flash_process::PrivilegedOpener;
 
+use super::plan::Plan;
 use super::reader::Reader;
 use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
@@ -13,12 +14,13 @@ use crate::flags;
 
 /// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end. The logs are open.
 pub(super) fn start(
-    flags: &flags::Serve,
+    plan: &Plan,
     reader: Reader,
     sockets: &[PathBuf],
 ) -> Result<Option<Arc<PrivilegedOpener>>, Failure> {
+    let flags = &*plan.flags;
     let (logs, sockets) = match flags.user.is_some() {
-        true => (logs::paths(flags), sockets),
+        true => (logs::paths(plan), sockets),
         // The supervisor process has the rights for these.
         false => (Vec::new(), &[][..]),
     };
@@ -28,23 +30,25 @@ pub(super) fn start(
     if !(is_needed && privileges::are_given_up(flags)) {
         return Ok(None);
     }
-    let names = || match (reader.again)(&|_| Vec::new()) {
+    let of_configuration = |names: fn(&flags::Serve) -> Vec<PathBuf>| match (reader.again)(&|_| Vec::new()) {
         // The users are those of the start, whatever the files say now.
         Ok(again) => privileges::check_files(&again.flags.files, flags)
-            .map(|()| named_files(&again.flags))
+            .map(|()| names(&again.flags))
             .map_err(io::Error::other),
         Err(_) => Err(io::Error::other("the configuration has errors, which `flash check` prints")),
     };
-    let opener = PrivilegedOpener::start(&logs, sockets, &names);
+    let (log_names, names) = (|| of_configuration(logs::named), || of_configuration(named_files));
+    let opener = PrivilegedOpener::start(&logs, sockets, (&log_names, &names));
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
 }
 
-/// The certificates, keys, authorities, password files, keys of links and tables of redirections that the flags name.
+/// The certificates, keys, authorities, password files, keys of links, tables of redirections and lists of words that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
     let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
         let others = [&flags.programs.http.proxy_ca, &flags.rules.redirects].into_iter().flatten();
-        flags.rules.files().chain(others.map(PathBuf::as_path)).map(Path::to_owned).collect()
+        let lists = flags.rules.field_rules.iter().map(|of| &*of.file);
+        flags.rules.files().chain(others.map(PathBuf::as_path)).chain(lists).map(Path::to_owned).collect()
     };
     certificates::named(flags)
         .into_iter()

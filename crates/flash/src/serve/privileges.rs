@@ -252,10 +252,17 @@ pub(super) fn protect_memory(flags: &flags::Serve) -> io::Result<()> {
 pub(crate) fn become_user(text: &str) -> Result<(), Failure> {
     let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {text}: {why}"));
     let (name, user) = user_of(text).map_err(|why| failure(&why))?;
+    // A service manager has made the server that user.
+    let (own, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if user.id != 0 && (own, group) == (user.id, user.group) {
+        return Ok(());
+    }
     // An ordinary user may lock too little. It can be done without.
     let _ = flash_os::preload::mlock_program();
     user::become_user(name.as_deref(), &user).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => failure(&"only root can"),
+        io::ErrorKind::PermissionDenied => failure(
+            &"only root can. Leave `user` out where the service manager has made the server another user",
+        ),
         _ => failure(&error),
     })
 }

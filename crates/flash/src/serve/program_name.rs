@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use flash_core::record::counters::ProgramCount;
+use flash_core::record::program_times::ProgramTimes;
 use flash_core::site::routes::RouteMatch;
 use flash_observe::metrics::ProgramHandle;
 use flash_upstream::{HttpServers, ProgramCounter, UpstreamConfig};
@@ -51,6 +52,10 @@ pub(super) struct Counter(pub(super) ProgramHandle);
 impl ProgramCounter for Counter {
     fn add(&self, what: ProgramCount, by: i64) {
         self.0.add(what, by);
+    }
+
+    fn took(&self, times: &ProgramTimes) {
+        self.0.took(times);
     }
 }
 

@@ -24,7 +24,7 @@ use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
-use flash_observe::{AccessLog, ErrorLog};
+use flash_observe::{AccessLogs, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_tls::upstream::{Client, read_authorities};
 use flash_upstream::{
@@ -244,7 +244,7 @@ impl Programs {
         before: Option<&Arc<dyn upstream::Upstreams>>,
         helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
-        (detached_log, metrics_memory): (&DetachedLog, &Arc<MetricsMemory>),
+        (detached_logs, metrics_memory): (&DetachedLogs, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
         let mut settings = first.settings;
@@ -262,7 +262,7 @@ impl Programs {
             return Ok(Some(Arc::new(next)));
         }
         let (for_stderr, for_lines, for_records) =
-            (error_log.clone(), error_log.clone(), detached_log.clone());
+            (error_log.clone(), error_log.clone(), detached_logs.clone());
         let reporter = Arc::new(Reporter {
             stderr_line: Box::new(move |name, line| {
                 for_stderr.log(format_args!("{name}: {}", String::from_utf8_lossy(line)));
@@ -273,29 +273,27 @@ impl Programs {
         let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
             let (end, record) = record.finish(bytes_sent, flash_arch::server_us(Instant::now()));
             for_ends.count_end(&end);
-            if let (Some(log), Some(record)) = (for_records.get(), record) {
-                log.write(&[record]);
-            }
+            record.into_iter().for_each(|record| for_records.get().write(&record));
         });
         let started = RouteUpstreams::start(services, helper, &settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
 
-/// The access log for programs that write to the client themselves. They may run while a reload replaces it.
+/// The access logs for programs that write to the client themselves. They may run while a reload replaces the logs.
 #[derive(Clone, Default)]
-pub(super) struct DetachedLog(Arc<Mutex<Option<AccessLog>>>);
+pub(super) struct DetachedLogs(Arc<Mutex<AccessLogs>>);
 
-impl DetachedLog {
-    pub(super) fn set(&self, log: Option<AccessLog>) {
-        *self.present() = log;
+impl DetachedLogs {
+    pub(super) fn set(&self, logs: AccessLogs) {
+        *self.present() = logs;
     }
 
-    fn get(&self) -> Option<AccessLog> {
+    fn get(&self) -> AccessLogs {
         self.present().clone()
     }
 
-    fn present(&self) -> MutexGuard<'_, Option<AccessLog>> {
+    fn present(&self) -> MutexGuard<'_, AccessLogs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -38,7 +38,13 @@ fn hint(error: &io::Error, socket: Option<&Path>) -> String {
                     || found.uid().to_string(),
                     |name| String::from_utf8_lossy(&name).into_owned(),
                 );
-                format!("; the socket belongs to {owner}: start Flash as root with --user {owner}")
+                let group = user::group_name_of(found.gid()).map_or_else(
+                    || found.gid().to_string(),
+                    |name| String::from_utf8_lossy(&name).into_owned(),
+                );
+                format!(
+                    "; the socket belongs to {owner}: start Flash as root with --user {owner}, or as a service whose unit has SupplementaryGroups={group}"
+                )
             }
             Err(_) => "; start Flash as root with --user and the user of the FastCGI server".into(),
         },
@@ -83,6 +89,9 @@ mod tests {
         drop(listener);
         assert!(said(&inet).contains("nothing listens at that port"));
         let denied = hint(&ErrorKind::PermissionDenied.into(), Some(Path::new("/")));
-        assert_eq!(denied, "; the socket belongs to root: start Flash as root with --user root");
+        assert_eq!(
+            denied,
+            "; the socket belongs to root: start Flash as root with --user root, or as a service whose unit has SupplementaryGroups=root"
+        );
     }
 }

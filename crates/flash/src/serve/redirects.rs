@@ -1,9 +1,10 @@
-//! Tables of redirections, read from their files.
+//! Tables of redirections, and lists of words in fields, read from their files.
 
 use std::io::Read;
 use std::path::Path;
 
-use flash_core::site::redirect_table::RedirectTable;
+use flash_core::site::field_rules::FieldList;
+use flash_core::site::redirect_table::{RedirectTable, WrongLine};
 
 use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
@@ -14,13 +15,26 @@ const BYTES_MAX: u64 = 128 << 20;
 const WRONG_MAX: usize = 10;
 
 pub(super) fn read(path: &Path, open: &OpenNamed<'_>) -> Result<RedirectTable, Failure> {
+    lines(path, open, RedirectTable::parse)
+}
+
+/// The words that are looked for in a field.
+pub(super) fn field_list(field: &str, path: &Path, open: &OpenNamed<'_>) -> Result<FieldList, Failure> {
+    lines(path, open, |text| FieldList::parse(field, text))
+}
+
+fn lines<T>(
+    path: &Path,
+    open: &OpenNamed<'_>,
+    parse: impl Fn(&str) -> Result<T, Vec<WrongLine>>,
+) -> Result<T, Failure> {
     let mut text = String::new();
     let read = open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
     read.map_err(|error| cannot(format_args!("read {}", path.display()), &error))?;
     if text.len() as u64 > BYTES_MAX {
         return Err(Failure::Run(format!("{}: a table has 128M at most", path.display())));
     }
-    RedirectTable::parse(&text).map_err(|wrong| {
+    parse(&text).map_err(|wrong| {
         let lines = wrong
             .iter()
             .take(WRONG_MAX)

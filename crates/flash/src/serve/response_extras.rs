@@ -11,6 +11,15 @@ use crate::flags::{self, CONTENT_ENCODING, CONTENT_TYPE};
 /// Fields that say more when there are several of them. A program's own are sent, too.
 const ADDED: [&str; 3] = ["Link", "Set-Cookie", "Vary"];
 
+/// What `--security-headers` sets: no guessing of types, no path of a page for other sites, no frames of other sites, and no camera, microphone
+/// or place of the user.
+const SECURITY: [(&str, &str); 4] = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "strict-origin-when-cross-origin"),
+    ("X-Frame-Options", "SAMEORIGIN"),
+    ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
+];
+
 const HSTS: &str = "Strict-Transport-Security";
 
 pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
@@ -23,8 +32,12 @@ pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     // A client without TLS ignores it (RFC 6797 §8.1), and gets nothing but redirections.
     let hsts = flags.tls.hsts.map(|hsts| format!("{HSTS}: {hsts}\r\n")).unwrap_or_default().into_bytes();
     let replaced = replaced.chain(flags.tls.hsts.map(|_| HSTS));
+    let is_set = |name: &str| set().any(|field| field.name.eq_ignore_ascii_case(name)) || is_left_out(name);
+    let security = SECURITY.iter().filter(|(name, _)| flags.rules.security_headers && !is_set(name));
+    let of_security = security.clone().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
     let template = HeaderTemplate {
-        fields: set().flat_map(line).chain(hsts).collect(),
+        fields: set().flat_map(line).chain(hsts).chain(of_security).collect(),
+        yielding: security.map(|(name, _)| name.as_bytes().into()).collect(),
         replaced: replaced.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect(),
         content_type: None,
         charset: flags.rules.other_charset().map(Into::into),

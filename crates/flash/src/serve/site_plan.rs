@@ -14,7 +14,10 @@ use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::listing::Texts;
+use flash_core::record::log_choice::{LogChoice, LogNumber};
+use flash_core::site::access::AccessRules;
 use flash_core::site::configuration_number::ConfigurationNumber;
+use flash_core::site::field_rules::FieldRules;
 use flash_core::site::hosts::{self, HostName, Hosts, Views};
 use flash_core::site::id::SiteId;
 use flash_core::site::methods::Methods;
@@ -32,17 +35,20 @@ use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
+use super::log_numbers::LogNumbers;
 use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
 use super::{access, denied, fallback, reachable, redirects, response_extras};
 use crate::failure::Failure;
-use crate::flags::{self, Denial, Respond, Signed};
+use crate::flags::{self, Denial, FieldFile, Respond, Signed};
 
 /// All sites.
 pub(super) struct SitePlans {
     sites: Arc<[SitePlan]>,
+    /// The log of what belongs to no site.
+    pub(super) access_log: Option<LogNumber>,
     /// By the numbers of sites and places.
     views: Vec<View>,
     /// Of all sites, in the order of their routes, each with its flags.
@@ -65,6 +71,8 @@ struct SitePlan {
 struct Rules {
     /// The number of its view.
     id: SiteId,
+    /// Those of the roots behind the first.
+    next_roots: Vec<SiteId>,
     common: Arc<Common>,
 }
 
@@ -86,6 +94,14 @@ struct Common {
     requires_client_certificate: bool,
 }
 
+/// What the server knows before and after a reload.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'s> {
+    /// The log-ins of all sites.
+    pub(super) successes: &'s Successes,
+    pub(super) log_numbers: &'s LogNumbers,
+}
+
 /// What is wrong with a site or a place.
 pub(crate) struct Fault {
     /// The key that it is about.
@@ -96,19 +112,18 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`. `successes` remembers the log-ins of
-/// all sites.
+/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`.
 ///
 /// # Errors
 /// All that is wrong, one for each site or place.
 pub(super) fn all(
     flags: &flags::Serve,
     folder: &Path,
-    successes: &Successes,
+    known: Known<'_>,
     runnable: Runnable,
     (open, read_before): (&OpenNamed<'_>, Option<&SitePlans>),
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::new(successes, runnable, open), Vec::new());
+    let (mut planner, mut faults) = (Planner::new(known, runnable, open), Vec::new());
     planner.reads_files = read_before.is_none();
     if let Some(SitePlans { programs, pages, .. }) = read_before {
         (planner.programs, planner.pages) = (programs.clone(), pages.clone());
@@ -141,7 +156,7 @@ pub(super) fn all(
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
         sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
-    if faults.is_empty() { Ok(planner.plans(sites)) } else { Err(faults) }
+    if faults.is_empty() { Ok(planner.plans(sites, known.log_numbers.of(flags))) } else { Err(faults) }
 }
 
 /// What is wrong with the first site that is not right.
@@ -149,6 +164,9 @@ pub(super) fn first_fault(faults: Vec<Fault>) -> Failure {
     let first = faults.into_iter().next();
     first.map_or_else(|| Failure::Run("there is no site".into()), |fault| fault.failure)
 }
+
+/// Each root costs a look-up for a path that all lack.
+const NEXT_ROOTS_MAX: usize = 8;
 
 /// The flags of programs, and whether HTTP servers get what no file answers, and not everything.
 type ProgramFlags = (flags::Programs, bool);
@@ -170,14 +188,15 @@ struct Planner<'s> {
     /// Each with its flags.
     links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
     redirects: HashMap<PathBuf, Arc<RedirectTable>>,
-    successes: &'s Successes,
+    fields: HashMap<Vec<FieldFile>, Arc<FieldRules>>,
+    of_server: Known<'s>,
     open: &'s OpenNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
     reads_files: bool,
 }
 
 impl<'s> Planner<'s> {
-    fn new(successes: &'s Successes, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
+    fn new(of_server: Known<'s>, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
         Self {
             views: Vec::new(),
             by_folder: HashMap::new(),
@@ -188,7 +207,8 @@ impl<'s> Planner<'s> {
             users: HashMap::new(),
             links: Vec::new(),
             redirects: HashMap::new(),
-            successes,
+            fields: HashMap::new(),
+            of_server,
             open,
             reads_files: true,
         }
@@ -200,7 +220,8 @@ impl<'s> Planner<'s> {
         self.check_fallback(flags, &common, folder)?;
         let names = Arc::default();
         reachable::check(flags, &common.settings, &names, PlaceName::default())?;
-        let own = Rules { id: self.view(&folder.into(), 0, &common), common };
+        let id = self.view(&folder.into(), 0, &common);
+        let own = Rules { id, next_roots: self.next_roots(flags, 0, &common)?, common };
         Ok(SitePlan { hosts: vec![HostName::Any], own, names, places: Box::default() })
     }
 
@@ -252,13 +273,29 @@ impl<'s> Planner<'s> {
             }
             None => self.view(&Path::new("/").into(), *view, &common),
         };
-        Ok(Rules { id, common })
+        let next_roots = self.next_roots(flags, *view, &common)?;
+        Ok(Rules { id, next_roots, common })
     }
 
     fn check_fallback(&self, flags: &flags::Serve, common: &Common, folder: &Path) -> Result<(), Wrong> {
         let checked =
             if self.reads_files { fallback::check(flags, &common.programs, folder) } else { Ok(()) };
         checked.map_err(|wrong| (fallback::key(flags), wrong))
+    }
+
+    /// The numbers of the roots behind the first.
+    fn next_roots(
+        &mut self,
+        flags: &flags::Serve,
+        view: usize,
+        common: &Arc<Common>,
+    ) -> Result<Vec<SiteId>, Wrong> {
+        let roots = &flags.fallback_root;
+        if roots.len() > NEXT_ROOTS_MAX {
+            let why = format!("a site has {NEXT_ROOTS_MAX} of them at most");
+            return Err(("fallback-root", Failure::Usage(why)));
+        }
+        Ok(roots.iter().map(|root| self.view(&root.as_path().into(), view, common)).collect())
     }
 
     /// The number of this way to see a folder.
@@ -282,11 +319,12 @@ impl<'s> Planner<'s> {
         let users = users.map_err(|wrong| ("auth", wrong))?;
         let redirects = flags.rules.redirects.as_ref().map(|path| self.redirects(path)).transpose();
         let redirects = redirects.map_err(|wrong| ("redirects", wrong))?;
+        let fields = self.fields(&flags.rules.field_rules).map_err(|wrong| ("field-rules", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
-            access: access::rules(flags, links, users),
+            access: access::rules(flags, links, users, fields),
             rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
             compress_listings: match template.forbids_transform(None) {
@@ -304,7 +342,10 @@ impl<'s> Planner<'s> {
             own_missing_page: !pages.has_missing(),
             compress_programs: flags.compress_programs,
             request_id: flags.rules.request_id,
-            is_logged: !flags.rules.no_access_log,
+            access_log: LogChoice {
+                log: self.of_server.log_numbers.of(flags),
+                statuses: flags.rules.log_status.clone().into(),
+            },
             internal: flags.rules.internal,
             files: private_roots(flags),
         };
@@ -344,11 +385,25 @@ impl<'s> Planner<'s> {
         Ok(pages)
     }
 
+    /// Rules with the same files share them.
+    fn fields(&mut self, files: &[FieldFile]) -> Result<Option<Arc<FieldRules>>, Failure> {
+        if files.is_empty() {
+            return Ok(None);
+        }
+        if let Some(rules) = self.fields.get(files) {
+            return Ok(Some(Arc::clone(rules)));
+        }
+        let lists = files.iter().map(|of| redirects::field_list(&of.field, &of.file, self.open));
+        let rules = Arc::new(FieldRules(lists.collect::<Result<_, _>>()?));
+        self.fields.insert(files.into(), Arc::clone(&rules));
+        Ok(Some(rules))
+    }
+
     fn users(&mut self, path: &Path) -> Result<Arc<dyn Users>, Failure> {
         if let Some(users) = self.users.get(path) {
             return Ok(Arc::clone(users));
         }
-        let users = access::users(path, self.open, self.successes)?;
+        let users = access::users(path, self.open, self.of_server.successes)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
     }
@@ -373,13 +428,14 @@ impl<'s> Planner<'s> {
         Ok(links)
     }
 
-    fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {
+    fn plans(mut self, sites: Vec<SitePlan>, access_log: Option<LogNumber>) -> SitePlans {
         // The disk has a first folder, even if nothing in it is looked for.
         if let (true, Some(site)) = (self.views.is_empty(), sites.first()) {
             self.view(&Path::new("/").into(), 0, &site.own.common);
         }
         SitePlans {
             sites: sites.into(),
+            access_log,
             views: self.views,
             programs: self.programs,
             runnable: self.runnable,
@@ -401,10 +457,15 @@ impl SitePlans {
 
     /// Whether some site or place limits the requests of each client.
     pub(super) fn are_limited(&self) -> bool {
-        let is_limited = |rules: &Rules| {
-            rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
-        };
+        let is_limited =
+            |rules: &Rules| rules.common.settings.access.as_ref().is_some_and(AccessRules::have_limits);
         self.rules().any(is_limited)
+    }
+
+    /// The access logs of the server, its sites and places.
+    pub(super) fn access_logs(&self) -> impl Iterator<Item = LogNumber> {
+        let of_rules = self.rules().filter_map(|rules| rules.common.settings.access_log.log);
+        self.access_log.into_iter().chain(of_rules)
     }
 
     /// Whether some site or place has users who log in.
@@ -486,7 +547,9 @@ impl SitePlans {
             metrics_memory: Arc::clone(of.metrics_memory),
         };
         let names = self.sites.iter().map(|site| &site.hosts[..]);
+        let access_log = LogChoice { log: self.access_log, ..LogChoice::default() };
         Hosts::on_demand(names, views.collect(), lists, move |position, views| maker.site(position, views))
+            .nowhere_has(SiteSettings { access_log, ..SiteSettings::default() })
     }
 
     fn rules(&self) -> impl Iterator<Item = &Rules> {
@@ -526,25 +589,31 @@ impl SiteMaker {
         let certificates = self.certificates.of(number);
         let hands_files_on = places.iter().any(|place| place.common.settings.internal);
         let site = |rules: &Rules, places| {
-            let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
-                &*rules.common;
-            let view = views.get(self.ids[rules.id.0 as usize]).expect("each folder has its number");
-            Site {
-                id: view.id,
-                settings: Arc::clone(settings),
-                template: Arc::clone(template),
-                pages: Arc::clone(pages),
-                generation: Arc::clone(&view.generation),
-                routes: view.routes.clone(),
-                limit_group: number,
-                counted_as,
-                places,
-                certificates: certificates.cloned(),
-                https_port: self.https_port.filter(|_| *https_required),
-                requires_client_certificate: *requires_client_certificate,
-                hands_files_on,
-                configuration: Arc::clone(&self.number),
-            }
+            let root = |id: SiteId, next_root, places| {
+                let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
+                    &*rules.common;
+                let view = views.get(self.ids[id.0 as usize]).expect("each folder has its number");
+                Site {
+                    next_root,
+                    id: view.id,
+                    settings: Arc::clone(settings),
+                    template: Arc::clone(template),
+                    pages: Arc::clone(pages),
+                    generation: Arc::clone(&view.generation),
+                    routes: view.routes.clone(),
+                    limit_group: number,
+                    counted_as,
+                    places,
+                    certificates: certificates.cloned(),
+                    https_port: self.https_port.filter(|_| *https_required),
+                    requires_client_certificate: *requires_client_certificate,
+                    hands_files_on,
+                    configuration: Arc::clone(&self.number),
+                }
+            };
+            let next =
+                rules.next_roots.iter().rev().fold(None, |next, id| Some(Arc::new(root(*id, next, None))));
+            root(rules.id, next, places)
         };
         let of_places: Vec<_> = places.iter().map(|place| Arc::new(site(place, None))).collect();
         let of_places = (!of_places.is_empty()).then(|| Places::new(Arc::clone(names), of_places));

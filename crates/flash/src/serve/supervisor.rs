@@ -117,7 +117,7 @@ impl HelperSites<'_> {
             open: &|site, root| self.open(site, root),
             confine: &|root| privileges::confine_helper(&self.plan.flags, root),
             configuration: &|server| self.read_again(server),
-            logs: &logs::paths(&self.plan.flags),
+            logs: &logs::paths(self.plan),
             sockets: self.sockets,
         })
     }

@@ -1,5 +1,6 @@
 //! The terminal while `flash top` has it: no echo, no cursor, the screen of before kept. It is as it was when this is dropped.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Stdin, Stdout, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) enum Key {
     Quit,
     Up,
     Down,
+    Left,
+    Right,
     PageUp,
     PageDown,
     Home,
@@ -32,6 +35,8 @@ pub(super) struct Screen {
     output: Stdout,
     /// The terminal's modes of before, if keys come from a terminal.
     before: Option<Termios>,
+    /// Keys that came together.
+    keys: VecDeque<Key>,
     /// A signal to end has come.
     ends: Arc<AtomicBool>,
 }
@@ -50,7 +55,7 @@ impl Screen {
             modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
             tcsetattr(&input, OptionalActions::Now, &modes)?;
         }
-        let screen = Self { input, output: io::stdout(), before, ends };
+        let screen = Self { input, output: io::stdout(), before, keys: VecDeque::new(), ends };
         output.write_all(ENTER)?;
         output.flush()?;
         Ok(screen)
@@ -80,6 +85,9 @@ impl Screen {
         if self.ends.load(Ordering::Relaxed) {
             return Ok(Some(Key::Quit));
         }
+        if let Some(key) = self.keys.pop_front() {
+            return Ok(Some(key));
+        }
         let timeout = Timespec::try_from(timeout).ok();
         let mut waited_for = [PollFd::from_borrowed_fd(self.input.as_fd(), PollFlags::IN)];
         // Without a terminal there are no keys.
@@ -88,21 +96,46 @@ impl Screen {
             Err(Errno::INTR) if self.ends.load(Ordering::Relaxed) => Ok(Some(Key::Quit)),
             Ok(0) | Err(Errno::INTR) => Ok(None),
             Ok(_) => {
-                let mut bytes = [0; 16];
+                let mut bytes = [0; 64];
                 let count = self.input.lock().read(&mut bytes)?;
-                Ok(Some(key_of(&bytes[..count])))
+                self.keys = keys_of(&bytes[..count]);
+                Ok(self.keys.pop_front())
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Nothing means that the terminal is gone.
+/// The keys of one read: several may have been pressed, or pasted. Nothing means that the terminal is gone.
+fn keys_of(mut bytes: &[u8]) -> VecDeque<Key> {
+    let mut keys = VecDeque::new();
+    while !bytes.is_empty() {
+        let (key, rest) = bytes.split_at(key_bytes(bytes));
+        keys.push_back(key_of(key));
+        bytes = rest;
+    }
+    if keys.is_empty() { VecDeque::from([Key::Quit]) } else { keys }
+}
+
+/// How long the first key is: a byte, or an escape sequence (ECMA-48 §5.4).
+fn key_bytes(bytes: &[u8]) -> usize {
+    match bytes {
+        [0x1b, b'[', parameters @ ..] => {
+            let last = parameters.iter().position(|byte| matches!(byte, 0x40..=0x7e));
+            last.map_or(bytes.len(), |last| last + 3)
+        }
+        [0x1b, b'O', _, ..] => 3,
+        _ => 1,
+    }
+}
+
 fn key_of(bytes: &[u8]) -> Key {
     match bytes {
-        [] | [b'q' | b'Q' | 3 | 4, ..] | [0x1b] => Key::Quit,
+        [b'q' | b'Q' | 3 | 4] | [0x1b] => Key::Quit,
         b"k" | b"\x1b[A" | b"\x1bOA" => Key::Up,
         b"j" | b"\x1b[B" | b"\x1bOB" => Key::Down,
+        b"l" | b"\x1b[C" | b"\x1bOC" => Key::Right,
+        b"h" | b"\x1b[D" | b"\x1bOD" => Key::Left,
         b"\x1b[5~" => Key::PageUp,
         b" " | b"\x1b[6~" => Key::PageDown,
         b"g" | b"\x1b[H" | b"\x1b[1~" => Key::Home,
@@ -124,11 +157,24 @@ impl Drop for Screen {
 mod tests {
     use super::*;
 
+    fn keys(text: &str) -> Vec<Key> {
+        keys_of(text.as_bytes()).into()
+    }
+
     #[test]
     fn keys_and_what_they_mean() {
-        assert_eq!(["q", "\x03", "\x1b", ""].map(|key| key_of(key.as_bytes())), [Key::Quit; 4]);
-        assert_eq!(["\x1b[A", "k"].map(|key| key_of(key.as_bytes())), [Key::Up; 2]);
-        assert_eq!(key_of(b"\x1b[6~"), Key::PageDown);
-        assert_eq!(key_of(b"x"), Key::Other);
+        for quits in ["q", "\x03", "\x1b", ""] {
+            assert_eq!(keys(quits), [Key::Quit], "{quits:?}");
+        }
+        assert_eq!(["\x1b[A", "k"].map(keys), [[Key::Up]; 2]);
+        assert_eq!((keys("\x1b[6~"), keys("x")), (vec![Key::PageDown], vec![Key::Other]));
+    }
+
+    #[test]
+    fn keys_that_come_together_are_several() {
+        assert_eq!(keys("qq"), [Key::Quit; 2]);
+        assert_eq!(keys("\x1b[B\x1b[B\x1bOAjq"), [Key::Down, Key::Down, Key::Up, Key::Down, Key::Quit]);
+        assert_eq!(keys("\x1b[1;5Cxq"), [Key::Other, Key::Other, Key::Quit]);
+        assert_eq!(keys("é")[..], [Key::Other; 2]);
     }
 }

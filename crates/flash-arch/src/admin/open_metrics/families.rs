@@ -4,7 +4,9 @@
 use flash_core::record::counters::{Kind, Row, Section};
 
 use super::writer::{Series, seconds};
-use crate::admin::snapshot::{DURATION_BOUNDS_US, DeviceSnapshot, ResponseClass, Snapshot};
+use crate::admin::snapshot::{
+    DURATION_BOUNDS_US, DeviceSnapshot, DurationsSnapshot, ProgramSnapshot, ResponseClass, Snapshot,
+};
 
 /// Adds the series of a family.
 type Write = fn(&Snapshot, &mut Series<'_>);
@@ -106,6 +108,15 @@ families! {
         "the disk has become slower",
         |of, to| to.add_labelled("step", &of.totals.counts);
 
+    Programs Histogram "flash_program_first_byte_seconds"
+        "Time until the first byte of a program. The wait for a process or a connection is among it.",
+        "the 99th percentile is too high",
+        |of, to| each_program(of, to, |of| &of.first_byte);
+    Programs Histogram "flash_program_duration_seconds"
+        "Time until the last byte of a program. One whose client is slow may wait for it.",
+        "the 99th percentile is too high",
+        |of, to| each_program(of, to, |of| &of.whole);
+
     Caches Counter "flash_cache_evictions"
         "Entries that others replaced.",
         "the cache is too small",
@@ -173,16 +184,37 @@ families! {
 }
 
 fn durations(snapshot: &Snapshot, to: &mut Series<'_>) {
-    let bounds: Vec<String> = DURATION_BOUNDS_US.iter().map(|us| seconds(*us).to_string()).collect();
-    each_class(snapshot, |labels @ [site, class], of| {
-        let mut below = 0;
-        for (le, responses) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(&of.durations) {
-            below += responses;
-            to.add_part("_bucket", &[*site, *class, ("le", le)], below);
-        }
-        to.add_part("_count", labels, of.count);
-        to.add_part("_sum", labels, seconds(of.duration_us));
-    });
+    let bounds = bounds();
+    each_class(snapshot, |labels, of| histogram(labels, (&of.durations, of.duration_us), &bounds, to));
+}
+
+/// Adds a histogram for each program.
+fn each_program(snapshot: &Snapshot, to: &mut Series<'_>, of: fn(&ProgramSnapshot) -> &DurationsSnapshot) {
+    let bounds = bounds();
+    for program in &snapshot.programs {
+        let DurationsSnapshot { durations, duration_us } = of(program);
+        histogram(&program.labels(), (durations, *duration_us), &bounds, to);
+    }
+}
+
+/// The upper bounds of the classes, in seconds.
+fn bounds() -> Vec<String> {
+    DURATION_BOUNDS_US.iter().map(|us| seconds(*us).to_string()).collect()
+}
+
+fn histogram(
+    labels: &[(&str, &str)],
+    (durations, duration_us): (&[u64], u64),
+    bounds: &[String],
+    to: &mut Series<'_>,
+) {
+    let mut below = 0;
+    for (le, count) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(durations) {
+        below += count;
+        to.add_part("_bucket", &[labels, &[("le", le)]].concat(), below);
+    }
+    to.add_part("_count", labels, below);
+    to.add_part("_sum", labels, seconds(duration_us));
 }
 
 /// Calls `add` for the responses of each site and class, with their labels.

@@ -57,7 +57,7 @@ fn a_histogram_adds_up() {
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap()).collect::<Vec<f64>>()
     };
     let buckets = of("duration_seconds_bucket");
-    assert_eq!((buckets.len(), buckets[0], buckets[2], buckets[16], buckets[17]), (18, 5.0, 7.0, 7.0, 8.0));
+    assert_eq!((buckets.len(), buckets[0], buckets[2], buckets[16], buckets[17]), (23, 5.0, 7.0, 7.0, 8.0));
     assert_eq!((of("duration_seconds_count"), of("duration_seconds_sum")), (vec![8.0], vec![12.00035]));
     assert!(text.contains("le=\"0.00005\"} 5\n") && text.contains("le=\"+Inf\"} 8\n"), "{text}");
     assert!(text.contains("site=\"a\\\"b\\\\c\\n.example\""), "{text}");

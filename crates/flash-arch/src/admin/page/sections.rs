@@ -2,6 +2,7 @@
 //!
 //! A section that the server has no figures for is hidden. What the figures mean is explained in `docs/status.md`.
 
+mod clients;
 mod devices;
 mod loops;
 mod server;
@@ -22,6 +23,7 @@ pub(super) fn all(snapshot: &Snapshot, history: &History, now: Instant) -> Vec<S
         server::traffic(history),
         devices::section(snapshot),
         sites::section(snapshot, history, now),
+        clients::section(snapshot),
         loops::section(snapshot, history),
         workers::section(snapshot, history),
         slowest::section(snapshot),

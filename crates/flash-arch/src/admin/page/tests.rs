@@ -97,6 +97,7 @@ fn snapshot() -> Snapshot {
                 ProgramCount::Refused => 6789,
                 _ => 0,
             }),
+            ..Default::default()
         }],
         certificates: vec![
             CertificateSnapshot::new("long.example.org".into(), [0, 63 + 80 * DAY_S]),

@@ -3,6 +3,8 @@
 use super::programs::{GET, manner, post, running, world_of_programs};
 use super::*;
 use crate::cache::memory_budget::Budget;
+use crate::file::header::HeaderTemplate;
+use crate::record::program_times::ProgramTimes;
 use crate::site::routes::{Route, RouteMatch, Routes};
 use crate::testing::Manner;
 use crate::upstream::{Opened, UpstreamProtocol};
@@ -20,6 +22,49 @@ fn a_local_redirect_is_answered_in_its_place() {
     assert_eq!((&*all[0].body, &*all[1].body), (text(100), text(6_000)));
     let line = String::from_utf8_lossy(&world.tally.records[0].request_line).into_owned();
     assert_eq!(line, "GET /small.txt HTTP/1.1");
+}
+
+#[test]
+fn a_record_has_the_time_of_its_program() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    let pause = |world: &mut World, ms: u64| world.now.advance(world.now.us + ms * 1000);
+    world.receive(&mut client, GET.as_bytes());
+    pause(&mut world, 10);
+    world.begin(&mut client, manner(UpstreamProtocol::Cgi));
+    pause(&mut world, 300);
+    world.hear(&mut client, |program| program.say("Content-Length: 4\n\nab"));
+    pause(&mut world, 90);
+    world.hear(&mut client, |program| program.say("cd"));
+    pause(&mut world, 5_000);
+    world.hear(&mut client, |program| program.ended = true);
+    let [record] = &world.tally.records[..] else { panic!("one record: {:?}", world.tally.records) };
+    let times = ProgramTimes { open_us: 10_000, first_byte_us: 300_000, whole_us: 400_000 };
+    assert_eq!((record.program, record.first_byte_us), (Some(times), 310_000));
+    world.ask(get("/small.txt"));
+    assert_eq!(world.tally.records.last().map(|record| record.program), Some(None), "a file has none");
+}
+
+/// A file's response has all of them.
+#[test]
+fn a_programs_own_field_takes_the_place_of_one_that_yields() {
+    let mut world = world_of_programs();
+    let template = HeaderTemplate {
+        fields: b"X-Frame-Options: SAMEORIGIN\r\nX-Site: a\r\nReferrer-Policy: origin\r\n".to_vec(),
+        yielding: [b"X-Frame-Options".as_slice(), b"Referrer-Policy"].map(Into::into).into(),
+        ..HeaderTemplate::default()
+    };
+    world.site().template = template.into();
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
+    world.hear(&mut client, |program| {
+        program.say("x-frame-options: DENY\nContent-Length: 0\n\n");
+        program.ended = true;
+    });
+    let reply = reply(&client.got);
+    let fields = ["X-Frame-Options", "X-Site", "Referrer-Policy"].map(|name| reply.field(name));
+    assert_eq!(fields, [Some("DENY"), Some("a"), Some("origin")]);
+    let head = String::from_utf8_lossy(&client.got).to_ascii_lowercase();
+    assert_eq!(head.matches("x-frame-options").count(), 1, "{head}");
 }
 
 #[test]

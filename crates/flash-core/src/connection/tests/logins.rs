@@ -190,7 +190,8 @@ fn networks_and_log_ins_are_both_needed() {
 fn world_of_places() -> World {
     let mut world = world();
     let names = PlaceNames::new([], [&b"/cgi/secret"[..]].map(Into::into), []);
-    let settings = SiteSettings { access: Some(for_bob()), ..SiteSettings::default() };
+    let access_log = logged();
+    let settings = SiteSettings { access: Some(for_bob()), access_log, ..SiteSettings::default() };
     let routes = Arc::new(routes());
     let place = Site { settings: settings.into(), routes: Some(Arc::clone(&routes)), ..Site::default() };
     let places = Some(Places::new(Arc::new(names), vec![Arc::new(place)]));

@@ -47,6 +47,7 @@ use crate::connection::context::{Drain, Tally};
 use crate::connection::want::Interest;
 use crate::job::{Failure, Job, Spent};
 use crate::record::Record;
+use crate::record::log_choice::{LogChoice, LogNumber};
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
@@ -70,7 +71,7 @@ fn world_with(settings: Settings) -> World {
     disk.put("/one-window.bin", text(10_000));
     disk.put_folder("/folder/", &[3, 2]);
     disk.forbid("/closed");
-    World::new(Settings { log: true, ..settings }, disk)
+    World::new(Settings { access_log: Some(LogNumber(0)), ..settings }, disk)
 }
 
 /// Bytes that differ at every position. They are made once, because the tests build many worlds.
@@ -79,6 +80,11 @@ static TEXT: LazyLock<Arc<[u8]>> =
 
 fn text(bytes: usize) -> &'static [u8] {
     &TEXT[..bytes]
+}
+
+/// For a site of its own: requests have lines in the log of [`world`].
+fn logged() -> LogChoice {
+    LogChoice { log: Some(LogNumber(0)), statuses: Box::default() }
 }
 
 fn get(path: &str) -> String {

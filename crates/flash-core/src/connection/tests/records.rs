@@ -187,10 +187,16 @@ fn listings_count_as_sent() {
     assert_eq!(log(&world), [entry("/folder/", 200, got.len() - head_bytes)]);
 }
 
+fn world_without_a_log() -> World {
+    let mut world = world();
+    world.server.settings.access_log = None;
+    world.rules().access_log = LogChoice::default();
+    world
+}
+
 #[test]
 fn without_a_log_there_are_no_records() {
-    let mut world = world();
-    world.server.settings.log = false;
+    let mut world = world_without_a_log();
     world.ask(get("/small.txt") + &get("/large.bin") + "?\r\n\r\n");
     assert_eq!(log(&world), []);
     let statuses: Vec<u16> = world.tally.ended.iter().map(|end| end.status).collect();
@@ -198,26 +204,28 @@ fn without_a_log_there_are_no_records() {
     assert_eq!(statuses, [200, 200, 400], "metrics count them all the same");
 }
 
-/// Nor has one that is slow, which the log would have otherwise.
 #[test]
-fn a_site_without_lines_in_the_log_has_no_records() {
-    let mut world = World { jobs: Jobs::Later, ..world() };
-    world.rules().is_logged = false;
-    let mut client = world.connect();
-    world.receive(&mut client, get("/small.txt").as_bytes());
-    world.now.advance(world.now.us + 5_000);
-    let (id, job) = client.pending.take().expect("a job is pending");
-    let done = world.disk.help(&job);
-    world.finish(&mut client, id, done);
-    assert_eq!(log(&world), []);
-    assert_eq!(world.tally.ended.len(), 1, "metrics count it all the same");
+fn a_site_has_a_log_of_its_own_or_none_and_only_lines_with_some_statuses() {
+    let some = ["404".parse().unwrap()].into();
+    for (log, statuses, expected) in [
+        (Some(LogNumber(7)), Box::default(), &[(Some(7), 200), (Some(7), 404), (Some(0), 400)][..]),
+        (Some(LogNumber(7)), some, &[(Some(7), 404), (Some(0), 400)]),
+        (None, Box::default(), &[(Some(0), 400)]),
+    ] {
+        let mut world = world();
+        world.rules().access_log = LogChoice { log, statuses };
+        world.ask(get("/small.txt") + &get("/nothing") + "?\r\n\r\n");
+        let records = world.tally.records.iter();
+        let lines: Vec<_> = records.map(|of| (of.log.map(|log| log.0), of.status)).collect();
+        assert_eq!(lines, expected);
+        assert_eq!(world.tally.ended.len(), 3, "metrics count all");
+    }
 }
 
 #[test]
 fn without_a_log_slow_requests_have_records() {
     for (ms, expected) in [(0, 0), (1, 1)] {
-        let mut world = World { jobs: Jobs::Later, ..world() };
-        world.server.settings.log = false;
+        let mut world = World { jobs: Jobs::Later, ..world_without_a_log() };
         let mut client = world.connect();
         world.receive(&mut client, get("/small.txt").as_bytes());
         world.now.advance(world.now.us + ms * 1000);

@@ -67,7 +67,7 @@ impl Check for CheckOf {
 
 fn for_circle(circle: Circle) -> SiteSettings {
     let access = AccessRules { users: Some(Arc::new(circle)), ..AccessRules::default() };
-    SiteSettings { access: Some(access), ..SiteSettings::default() }
+    SiteSettings { access: Some(access), access_log: logged(), ..SiteSettings::default() }
 }
 
 /// `bob` with the password `bee`.

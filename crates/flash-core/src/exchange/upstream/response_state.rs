@@ -370,7 +370,8 @@ impl<S: ResponseSink> Writer<'_, S> {
         };
         let template = &self.site.template;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
-        let writer = self.sink.head(head.status, reason, self.now, None).lines(&template.fields);
+        let own = template.fields_beside(head.fields().map(|(name, _)| name));
+        let writer = self.sink.head(head.status, reason, self.now, None).lines(&own);
         let site = self.site;
         let fields = head.fields().filter(|(name, _)| lets_pass(site, name));
         let mut buffer = Vec::new();

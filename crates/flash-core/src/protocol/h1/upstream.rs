@@ -111,6 +111,9 @@ impl Http1 {
             let of = (&***site, *terms, *timing);
             *record = Some(upstream.request.record(of, &self.transport, written, cx));
         }
+        if let Some(record) = record {
+            record.of_program(upstream.clock.times());
+        }
         let begins_tunnel = upstream.is_tunnel() && !matches!(body, RequestBody::Tunnel);
         if begins_tunnel {
             *body = RequestBody::Tunnel;

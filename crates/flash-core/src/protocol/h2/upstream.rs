@@ -89,6 +89,9 @@ impl Http2 {
             state.pace = decide::pace(site, said, &upstream.request.parse(), &self.transport, cx);
             self.has_paces |= state.pace.is_some();
         }
+        if let Some(record) = &mut state.record {
+            record.of_program(upstream.clock.times());
+        }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();
         if ends_with_head {
             sink.end_with_head();

@@ -4,8 +4,8 @@ use flash_core::record::counters::ProgramCount;
 
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
-use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
+use crate::admin::history::{History, percentile_us};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
@@ -27,8 +27,10 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
     let failing = snapshot.devices.iter().filter(|device| device.fails).count();
     let connections = snapshot.open_connections.map(number::count);
     let workers = snapshot.workers.as_ref();
+    let machine = &*snapshot.machine;
     let pairs = [
         Some(("State", if snapshot.draining { Cell::sick("draining") } else { Cell::well("serving") })),
+        (!machine.is_empty()).then(|| ("Machine", Cell::new(machine))),
         (snapshot.started_unix_ms > 0).then(|| ("Up", Cell::new(number::duration(up_s)))),
         Some(("Version", Cell::new(&*snapshot.version))),
         (!snapshot.architecture.is_empty()).then(|| ("Architecture", Cell::new(&*snapshot.architecture))),
@@ -93,6 +95,9 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
 }
 
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
+    let time = |of: &DurationsSnapshot, per_mille| {
+        Cell::new(percentile_us(&of.durations, per_mille).map_or(UNKNOWN.into(), number::micros))
+    };
     let rows = snapshot.programs.iter().map(|program| {
         let count = |what| number::count(program.counts.get(what));
         vec![
@@ -109,12 +114,27 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
             Cell::new(count(ProgramCount::Refused)),
+            time(&program.first_byte, 500),
+            time(&program.whole, 500),
+            time(&program.whole, 990),
         ]
     });
-    let columns =
-        ["Route", "Program", "#Processes", "#Busy", "#Waiting", "#Kept", "#Started", "#Failed", "#Refused"];
-    let caption =
-        "Kept are idle connections. Started, failed and refused count from the start of the server.";
+    let columns = [
+        "Route",
+        "Program",
+        "#Processes",
+        "#Busy",
+        "#Waiting",
+        "#Kept",
+        "#Started",
+        "#Failed",
+        "#Refused",
+        "#First byte",
+        "#Time",
+        "#p99",
+    ];
+    let caption = "Kept are idle connections. Started, failed, refused and times are since the start of the server. First byte and time are those \
+                   of half the requests.";
     let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "programs", title: "Programs", parts }
 }

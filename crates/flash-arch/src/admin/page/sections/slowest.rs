@@ -22,6 +22,9 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
             if slow.status >= 500 { Cell::sick(status) } else { Cell::new(status) },
             Cell::new(format!("{} ago", number::duration(ago_s))),
             us(slow.duration_us),
+            us(slow.first_byte_us),
+            us(slow.program_open_us),
+            us(slow.program_us),
             us(slow.walk_us),
             us(slow.open_us),
             us(slow.read_us),
@@ -31,7 +34,19 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
         ]
     };
     let columns = [
-        "Request", "Host", "#Status", "#Began", "#Took", "#Walk", "#Open", "#Read", "#Queue", "#Help",
+        "Request",
+        "Host",
+        "#Status",
+        "#Began",
+        "#Took",
+        "#First byte",
+        "#Program opens",
+        "#Program",
+        "#Walk",
+        "#Open",
+        "#Read",
+        "#Queue",
+        "#Help",
         "#Send",
     ];
     let rows = snapshot.slowest.iter().map(row).collect();

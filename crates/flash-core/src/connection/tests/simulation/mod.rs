@@ -135,7 +135,8 @@ impl Simulation {
         let places = Places::new(&mut disk, &mut random);
         let revalidate_ms = *random.pick(&[0, 200, 1_000]);
         let goes_with_jobs = random.chance(30);
-        let mut world = World::new(Settings { log: true, revalidate_ms, ..Settings::default() }, disk);
+        let access_log = Some(LogNumber(0));
+        let mut world = World::new(Settings { access_log, revalidate_ms, ..Settings::default() }, disk);
         let mut listing = |path| (path, reply(&world.ask(get(path))).body);
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
         world.tally = Tally::default();

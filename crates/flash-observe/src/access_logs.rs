@@ -1,0 +1,197 @@
+//! The access logs of a configuration: that of the server, and those of its sites and places. Each has a writer of its own, so a
+//! destination that hangs holds up no other log.
+//!
+//! A reload may leave a log. Exchanges under way keep their configuration, so the log stays open until the last of them has ended.
+
+use flash_core::record::Record;
+use flash_core::record::log_choice::LogNumber;
+
+use crate::access::AccessLog;
+use crate::spool::OnReopened;
+
+/// A handle, one per thread that logs.
+#[derive(Clone, Default)]
+pub struct AccessLogs(Vec<Option<Numbered>>);
+
+#[derive(Clone)]
+struct Numbered {
+    log: AccessLog,
+    /// Of an earlier configuration.
+    is_left: bool,
+}
+
+impl AccessLogs {
+    pub fn insert(&mut self, LogNumber(number): LogNumber, log: AccessLog) {
+        let at = usize::from(number);
+        self.0.resize_with(self.0.len().max(at + 1), || None);
+        self.0[at] = Some(Numbered { log, is_left: false });
+    }
+
+    /// The log of this number, unless it ends.
+    pub fn get(&self, LogNumber(number): LogNumber) -> Option<&AccessLog> {
+        let numbered = self.0.get(usize::from(number))?.as_ref()?;
+        Some(&numbered.log).filter(|log| !log.is_closing())
+    }
+
+    /// Keeps the logs of the configuration before this one, for the exchanges that it still has.
+    pub fn keep(&mut self, before: &AccessLogs) {
+        self.0.resize_with(self.0.len().max(before.0.len()), || None);
+        for (own, before) in self.0.iter_mut().zip(&before.0) {
+            let kept = before.iter().filter(|before| own.is_none() && !before.log.is_closing());
+            let kept = kept.map(|before| Numbered { is_left: true, ..before.clone() }).next();
+            *own = own.take().or(kept);
+        }
+    }
+
+    /// No exchange of an earlier configuration is left, so their logs end.
+    pub fn close_left(&self) {
+        let left = self.0.iter().flatten().filter(|numbered| numbered.is_left);
+        left.for_each(|left| left.log.clone().begin_close());
+    }
+
+    /// Writes what is left and ends all writers. They have the same time for it.
+    pub fn close(self) {
+        let mut all: Vec<AccessLog> = self.all().cloned().collect();
+        all.iter_mut().for_each(AccessLog::begin_close);
+        all.into_iter().for_each(|log| _ = log.close());
+    }
+
+    /// Takes all records without ever waiting, for event loops. A record whose log has ended has no line.
+    ///
+    /// Returns `false` if another thread held the buffer of a log at this moment. The lines then stay in this handle until the next
+    /// call (an empty `records` will do) or until the handle is dropped.
+    pub fn push(&mut self, records: &mut Vec<Record>) -> bool {
+        for record in records.drain(..) {
+            let at = record.log.and_then(|LogNumber(number)| self.0.get_mut(usize::from(number)));
+            if let Some(Some(numbered)) = at {
+                numbered.log.add(&record);
+            }
+        }
+        let mut all = true;
+        for numbered in self.0.iter_mut().flatten() {
+            all &= numbered.log.pass_on();
+        }
+        all
+    }
+
+    /// Writes a record's line, waiting if need be while another thread copies its lines: for threads that may.
+    pub fn write(&self, record: &Record) {
+        let log = record.log.and_then(|number| self.get(number));
+        log.into_iter().for_each(|log| log.write(record));
+    }
+
+    /// Whether both write the same lines to the same places.
+    pub fn are_same(&self, other: &AccessLogs) -> bool {
+        let are_same = |pair: (&Option<Numbered>, &Option<Numbered>)| match pair {
+            (Some(one), Some(other)) => one.log.is_same(&other.log),
+            (None, None) => true,
+            _ => false,
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(are_same)
+    }
+
+    /// Records dropped so far, because a destination was too slow or took nothing.
+    pub fn dropped(&self) -> u64 {
+        self.all().map(AccessLog::dropped).sum()
+    }
+
+    /// Whether lines were dropped within the last ten minutes.
+    pub fn drop_lines(&self) -> bool {
+        self.all().any(AccessLog::drops_lines)
+    }
+
+    /// Makes the writers open their paths again, after files were renamed away. Returns at once. Each tells its own `done` later.
+    pub fn reopen(&self, mut done: impl FnMut() -> OnReopened) {
+        self.all().filter(|log| !log.is_closing()).for_each(|log| log.reopen(done()));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &AccessLog> {
+        self.0.iter().flatten().map(|numbered| &numbered.log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Destination, ErrorLog, Format, Limits};
+
+    struct Setup {
+        folder: TempDir,
+        errors: ErrorLog,
+    }
+
+    impl Setup {
+        fn new() -> Self {
+            let folder = TempDir::new().unwrap();
+            let to = Destination::Path(folder.path().join("errors"));
+            Self { errors: ErrorLog::open(to, Limits::default()).unwrap(), folder }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn log(&self, name: &str) -> AccessLog {
+            let to = Destination::Path(self.path(name));
+            AccessLog::open(to, Format::Combined, Limits::default(), self.errors.clone()).unwrap()
+        }
+
+        fn lines(&self, name: &str) -> Vec<String> {
+            let text = fs::read_to_string(self.path(name)).unwrap();
+            text.lines().map(|line| line.split('"').nth(1).unwrap().to_owned()).collect()
+        }
+    }
+
+    fn record(log: Option<u16>, line: &str) -> Record {
+        let request_line = line.as_bytes().into();
+        Record { log: log.map(LogNumber), request_line, ..Record::default() }
+    }
+
+    #[test]
+    fn each_record_goes_to_its_own_log() {
+        let setup = Setup::new();
+        let mut logs = AccessLogs::default();
+        logs.insert(LogNumber(2), setup.log("two"));
+        logs.insert(LogNumber(0), setup.log("none"));
+        let mut records =
+            vec![record(Some(2), "a"), record(Some(0), "b"), record(None, "c"), record(Some(2), "d")];
+        records.extend([1, 3].map(|number| record(Some(number), "of no log")));
+        while !logs.push(&mut records) {}
+        assert!(records.is_empty());
+        logs.write(&record(Some(2), "e"));
+        logs.close();
+        assert_eq!([setup.lines("two"), setup.lines("none")], [vec!["a", "d", "e"], vec!["b"]]);
+    }
+
+    #[test]
+    fn logs_that_a_reload_leaves_stay_open_until_no_exchange_is_left() {
+        let setup = Setup::new();
+        let mut before = AccessLogs::default();
+        before.insert(LogNumber(0), setup.log("left"));
+        before.insert(LogNumber(1), setup.log("stays"));
+        let mut present = AccessLogs::default();
+        present.insert(LogNumber(1), before.get(LogNumber(1)).unwrap().with_format(Format::Short));
+        present.keep(&before);
+        assert!(!present.are_same(&before));
+        present.write(&record(Some(0), "late"));
+        present.close_left();
+        assert!(present.get(LogNumber(0)).is_none() && present.get(LogNumber(1)).is_some());
+        let mut next = AccessLogs::default();
+        next.keep(&present);
+        assert!(next.get(LogNumber(0)).is_none(), "a log that ends does not come back");
+        assert!(next.get(LogNumber(1)).is_some());
+        let mut reopened = 0;
+        present.reopen(|| {
+            reopened += 1;
+            Box::new(|_| ())
+        });
+        assert_eq!(reopened, 1);
+        present.close();
+        assert_eq!(setup.lines("left"), ["late"]);
+    }
+}

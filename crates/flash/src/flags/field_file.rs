@@ -1,0 +1,29 @@
+//! The value of `--field-rules`.
+
+use std::path::PathBuf;
+
+use super::field;
+
+/// A field of requests, and the file of the words that are looked for in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FieldFile {
+    pub(crate) field: String,
+    pub(crate) file: PathBuf,
+}
+
+impl FieldFile {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (name, file) = text.split_once('=').ok_or("write FIELD=FILE")?;
+        let field = field::token(name)?.to_owned();
+        if !field.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return Err(format!("'{}' is the name of no field that clients send", name.escape_debug()));
+        }
+        match file.is_empty() {
+            true => {
+                Err("write the file of the words behind the field, as in User-Agent=/etc/flash/crawlers"
+                    .into())
+            }
+            false => Ok(Self { field, file: file.into() }),
+        }
+    }
+}

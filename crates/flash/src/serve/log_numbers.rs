@@ -1,0 +1,47 @@
+//! Where access logs go, and their numbers, for the life of the server: one for each destination, however many sites have it.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flash_core::record::log_choice::LogNumber;
+use flash_observe::Destination;
+
+use crate::flags;
+
+#[derive(Clone, Default)]
+pub(super) struct LogNumbers(Arc<Mutex<Vec<Destination>>>);
+
+impl LogNumbers {
+    /// The number of the access log of a server, a site or a place.
+    pub(super) fn of(&self, flags: &flags::Serve) -> Option<LogNumber> {
+        access_log(flags).map(|to| self.number(&to))
+    }
+
+    fn number(&self, destination: &Destination) -> LogNumber {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = known.iter().position(|other| other == destination).unwrap_or_else(|| {
+            known.push(destination.clone());
+            known.len() - 1
+        });
+        LogNumber(u16::try_from(at).unwrap_or(u16::MAX))
+    }
+
+    /// The destination of this number.
+    pub(super) fn destination(&self, LogNumber(number): LogNumber) -> Option<Destination> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(usize::from(number)).cloned()
+    }
+}
+
+/// Someone at a terminal previews a site, and sees each request.
+pub(super) fn is_preview(flags: &flags::Serve) -> bool {
+    flags.access_log.is_none() && io::stdout().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Where the access log of a server, a site or a place goes.
+pub(super) fn access_log(flags: &flags::Serve) -> Option<Destination> {
+    match &flags.access_log {
+        Some(to) => to.destination(),
+        None => is_preview(flags).then_some(Destination::Stdout),
+    }
+}
