@@ -13,6 +13,9 @@ mod app_pool;
 mod background;
 mod cgi;
 mod circuit_breaker;
+mod connecting;
+mod connector;
+mod connector_process;
 mod counts;
 mod first_responses;
 mod http_servers;
@@ -24,8 +27,10 @@ mod settings;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
+pub use connector::Connector;
+pub use connector_process::run as run_connector;
 pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
 pub use settings::{
-    Application, Balance, DirectLimits, HttpServer, HttpServers, ServerTls, Settings, UpstreamConfig,
+    Application, Balance, DirectLimits, HttpServers, ServerConfig, ServerTls, Settings, UpstreamConfig,
 };

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
+use arc_swap::ArcSwapOption;
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened, UpstreamProtocol};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
@@ -12,11 +13,12 @@ use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
+use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::http_servers::{HttpServers, TRIED_MAX};
 use crate::resolver::Resolver;
-use crate::server::{Server, Terms};
-use crate::settings::{HttpServer, Settings, UpstreamConfig};
+use crate::server::{Server, Shared};
+use crate::settings::{Settings, UpstreamConfig};
 
 /// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
 #[derive(Debug)]
@@ -52,16 +54,20 @@ struct Runtime {
     reporter: Arc<Reporter>,
     log_detached: LogDetached,
     resolver: Resolver,
+    /// That of the last configuration. `None` in a process that connects itself.
+    connector: Arc<ArcSwapOption<Connector>>,
 }
 
 impl RouteUpstreams {
-    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one.
+    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one. With a connector, it
+    /// makes all connections.
     ///
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(
         services: Vec<CountedUpstream>,
         helper: Option<&ForkHelper>,
+        connector: Option<Arc<Connector>>,
         settings: &Settings,
         reporter: Arc<Reporter>,
         log_detached: LogDetached,
@@ -74,17 +80,26 @@ impl RouteUpstreams {
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
         let (settings, thread) = (*settings, Some(thread));
-        let resolver = Resolver::default();
-        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached, resolver };
+        let (resolver, connector) = (Resolver::default(), Arc::new(ArcSwapOption::new(connector)));
+        let runtime =
+            Runtime { settings, background, thread, monitor, reporter, log_detached, resolver, connector };
         Ok(Self::new(services, Vec::new(), Arc::new(runtime)))
     }
 
     /// The upstreams after a reload. Those that are the same keep their idle connections and their processes. `None` if other
     /// settings hold for all of them.
     #[must_use]
-    pub fn next(&self, services: Vec<CountedUpstream>, settings: &Settings) -> Option<Self> {
-        let is_same = self.runtime.settings == *settings;
-        is_same.then(|| Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
+    pub fn next(
+        &self,
+        services: Vec<CountedUpstream>,
+        connector: Option<&Arc<Connector>>,
+        settings: &Settings,
+    ) -> Option<Self> {
+        if self.runtime.settings != *settings {
+            return None;
+        }
+        self.runtime.connector.store(connector.cloned());
+        Some(Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
     }
 
     fn new(
@@ -121,36 +136,33 @@ impl RouteUpstreams {
 
 impl Runtime {
     fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
-        let (mut settings, background, reporter) =
-            (self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+        let (mut settings, background, reporter) = (self.settings, &self.background, &self.reporter);
         if let UpstreamConfig::Http(all) = &service {
             // A request that tries several has no more time than with one.
             settings.connect /= all.servers.len().clamp(1, TRIED_MAX) as u32;
         }
-        let settings = &settings;
-        let server = |terms: Terms| {
-            let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
-            let server = Arc::new(Server::new(terms, settings, background, reporter, Arc::clone(&counter)));
-            self.resolver.add(&server);
+        let connector = &self.connector;
+        let shared = Shared { settings: &settings, background, connector, reporter, counter: &counter };
+        let server = |protocol, config| {
+            let server = Arc::new(Server::new(protocol, config, &shared));
+            if self.connector.load().is_none() {
+                self.resolver.add(&server);
+            }
             server
         };
         match service {
             UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
-            UpstreamConfig::FastCgi(address) => {
-                let (protocol, name) = (UpstreamProtocol::FastCgi, address.to_string());
-                RouteUpstream::FastCgi(server(Terms { protocol, name, tls: None, lookup: None, address }))
+            UpstreamConfig::FastCgi(config) => {
+                RouteUpstream::FastCgi(server(UpstreamProtocol::FastCgi, config))
             }
             UpstreamConfig::Http(all) => {
-                let one = |HttpServer { name, address, lookup, tls }| {
-                    let (protocol, tls) = (UpstreamProtocol::Http, tls.map(|tls| tls.client));
-                    server(Terms { protocol, name, tls, lookup, address })
-                };
+                let one = |config| server(UpstreamProtocol::Http, config);
                 let servers = all.servers.into_iter().map(one).collect();
                 RouteUpstream::Http(Arc::new(HttpServers::new(servers, all.balance)))
             }
             UpstreamConfig::Application(application) => {
                 let monitor = self.monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
-                let pool = AppPool::new(application, settings, monitor, background, reporter, counter);
+                let pool = AppPool::new(application, monitor, &shared);
                 RouteUpstream::Application(Arc::new(pool))
             }
         }

@@ -10,26 +10,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_cgi::fastcgi::Encoder;
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, UpstreamSession,
     UpstreamTls,
 };
-use flash_os::poller::Interest;
 use flash_os::socket::NO_SIGNAL;
 use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use crate::address::{Address, Dialed, connect_result};
-use crate::background::{Command, CommandChannel, FullSocket, Maintained, PendingIo};
+use crate::address::Address;
+use crate::background::{Command, CommandChannel, FullSocket, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
+use crate::connecting::Attempt;
+use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
 use crate::idle_connections::{IdleConnections, Kept};
-use crate::settings::Settings;
+use crate::resolver::Named;
+use crate::settings::{ServerConfig, Settings};
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -40,6 +42,10 @@ pub(crate) struct Server {
     /// The host and the port that are looked up, if it has a name.
     lookup: Option<String>,
     address: ArcSwap<Address>,
+    /// What the connector knows it as.
+    target: String,
+    /// What connects in place of a server in its sandbox.
+    connector: Arc<ArcSwapOption<Connector>>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
@@ -57,13 +63,13 @@ pub(crate) struct Server {
     counter: Arc<dyn ProgramCounter>,
 }
 
-/// Which server it is, and how it is spoken with.
-pub(crate) struct Terms {
-    pub(crate) protocol: UpstreamProtocol,
-    pub(crate) name: String,
-    pub(crate) tls: Option<Arc<dyn UpstreamTls>>,
-    pub(crate) lookup: Option<String>,
-    pub(crate) address: Address,
+/// What servers share with each other.
+pub(crate) struct Shared<'s> {
+    pub(crate) settings: &'s Settings,
+    pub(crate) background: &'s Arc<CommandChannel>,
+    pub(crate) connector: &'s Arc<ArcSwapOption<Connector>>,
+    pub(crate) reporter: &'s Arc<Reporter>,
+    pub(crate) counter: &'s Arc<dyn ProgramCounter>,
 }
 
 /// A request that waits for a connection.
@@ -75,29 +81,9 @@ struct Dial {
     _counted: Counted,
 }
 
-/// A connection that is under way, for a request.
-struct Connecting {
-    dial: Dial,
-    /// Which of the server's addresses is tried.
-    which: usize,
-    stream: OwnedFd,
-    give_up_at: Instant,
-    /// Once it is known.
-    result: Option<Result<(), Errno>>,
-}
-
-/// What became of an attempt to connect.
-enum Attempt {
-    Done(Opened),
-    InProgress { which: usize, stream: OwnedFd },
-    Full,
-}
-
 /// If a new connection has waited for this long, returning connections are closed, because it may wait for the process of one
 /// of them. A slow program looks the same. Then each request costs a connection for a while.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How finely deadlines of connections are kept.
-const CONNECT_SLACK: Duration = Duration::from_millis(100);
 /// How long an idle connection is kept. It costs its server a process, and a new one costs next to nothing.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 /// The same for a request that cannot be sent again, if the server closes the connection at the same time. Those that close early do so
@@ -105,31 +91,30 @@ pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 const UNREPEATABLE_IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Server {
-    pub(crate) fn new(
-        Terms { protocol, name, tls, lookup, address }: Terms,
-        settings: &Settings,
-        background: Arc<CommandChannel>,
-        reporter: Arc<Reporter>,
-        counter: Arc<dyn ProgramCounter>,
-    ) -> Self {
+    pub(crate) fn new(protocol: UpstreamProtocol, config: ServerConfig, shared: &Shared<'_>) -> Self {
+        let target = config.target();
+        let ServerConfig { name, address, lookup, tls } = config;
+        let Shared { settings, background, connector, reporter, counter } = shared;
         let now = Instant::now();
         Self {
             protocol,
             name,
-            tls,
+            tls: tls.map(|tls| tls.client),
             lookup,
             address: ArcSwap::from_pointee(address),
-            idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
-            breaker: CircuitBreaker::new(settings.connect, Arc::clone(&counter), now),
+            target,
+            connector: Arc::clone(connector),
+            idle: IdleConnections::new(settings.kept_max, Arc::clone(counter)),
+            breaker: CircuitBreaker::new(settings.connect, Arc::clone(counter), now),
             first_responses: FirstResponses::new(now),
             under_way: AtomicUsize::new(0),
             moves: AtomicUsize::new(0),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
             connect: settings.connect,
-            background,
-            reporter,
-            counter,
+            background: Arc::clone(background),
+            reporter: Arc::clone(reporter),
+            counter: Arc::clone(counter),
         }
     }
 
@@ -149,8 +134,8 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let attempt = match self.attempt(0, &begin.name) {
-            Attempt::Done(begun) => return Some(begun),
+        let attempt = match self.attempt() {
+            Attempt::Done(result) => return Some(self.opened(result, &begin.name)),
             attempt => attempt,
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
@@ -162,24 +147,6 @@ impl Server {
         Dial { server: Arc::clone(self), give_up_at, name: begin.name, reply, _counted: counted }
             .go_on(attempt);
         None
-    }
-
-    pub(crate) fn lookup(&self) -> Option<&str> {
-        self.lookup.as_deref()
-    }
-
-    pub(crate) fn has_address(&self) -> bool {
-        self.address.load().count() > 0
-    }
-
-    /// From now on it is at this address.
-    pub(crate) fn move_to(&self, address: Address) {
-        if !self.address.load().is_same(&address) {
-            self.address.store(Arc::new(address));
-            // What is kept leads to the last one.
-            self.moves.fetch_add(1, Ordering::Relaxed);
-            self.idle.clear();
-        }
     }
 
     /// Whether it could not be reached a moment ago.
@@ -197,19 +164,24 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
-    /// Tries the addresses from that one on.
-    fn attempt(self: &Arc<Self>, from: usize, name: &Arc<str>) -> Attempt {
-        let mut last = Errno::ADDRNOTAVAIL;
-        let address = self.address.load();
-        for which in from..address.count() {
-            match address.dial(which) {
-                Ok(Dialed::Connected(stream)) => return Attempt::Done(self.connected(stream, name)),
-                Ok(Dialed::InProgress(stream)) => return Attempt::InProgress { which, stream },
-                Ok(Dialed::Full) => return Attempt::Full,
-                Err(error) => last = error,
-            }
+    fn attempt(&self) -> Attempt {
+        match self.connector() {
+            Some(connector) => Attempt::by_connector(connector.connect(&self.target, self.connect)),
+            None => Attempt::begin(&self.address.load_full(), 0),
         }
-        Attempt::Done(Opened::Failed(self.failed(last)))
+    }
+
+    fn connector(&self) -> Option<Arc<Connector>> {
+        self.connector.load_full()
+    }
+
+    fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, name: &Arc<str>) -> Opened {
+        match result {
+            Ok(stream) => self.connected(stream, name),
+            // There is no background thread any more.
+            Err(Errno::CANCELED) => Opened::Failed(OpenError::Busy),
+            Err(error) => Opened::Failed(self.failed(error)),
+        }
     }
 
     fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Opened {
@@ -255,21 +227,48 @@ impl Maintained for Server {
     fn close(&self) {}
 }
 
+impl Named for Server {
+    fn lookup(&self) -> Option<&str> {
+        self.lookup.as_deref()
+    }
+
+    fn has_address(&self) -> bool {
+        self.address.load().count() > 0
+    }
+
+    fn move_to(&self, address: Address) {
+        if !self.address.load().is_same(&address) {
+            self.address.store(Arc::new(address));
+            // What is kept leads to the last one.
+            self.moves.fetch_add(1, Ordering::Relaxed);
+            self.idle.clear();
+        }
+    }
+}
+
 impl Dial {
     /// Answers the request, or has the background thread wait.
     fn go_on(self, attempt: Attempt) {
-        let background = Arc::clone(&self.server.background);
-        match attempt {
-            Attempt::Done(opened) => self.end(opened),
-            Attempt::InProgress { which, stream } => {
-                // Each address that is left has its share of the time.
-                let left = self.server.address.load().count().saturating_sub(which).max(1) as u32;
-                let now = Instant::now();
-                let give_up_at = now + self.give_up_at.saturating_duration_since(now) / left;
-                let connecting = Connecting { dial: self, which, stream, give_up_at, result: None };
-                background.send(Command::Wait(Box::new(connecting)));
+        let (until, background) = (self.give_up_at, Arc::clone(&self.server.background));
+        attempt.wait(until, &background, Box::new(move |result| self.connected(result)));
+    }
+
+    fn connected(self, result: Result<OwnedFd, Errno>) {
+        match result {
+            Err(Errno::AGAIN) if Instant::now() < self.give_up_at => {
+                let background = Arc::clone(&self.server.background);
+                background.send(Command::Retry(Box::new(self)));
             }
-            Attempt::Full => background.send(Command::Retry(Box::new(self))),
+            Err(Errno::AGAIN) => {
+                let Server { name, connect, reporter, .. } = &*self.server;
+                reporter.log(format_args!("{name}: as many wait there as may, for {connect:?}"));
+                let refused = self.server.refuse();
+                self.end(refused);
+            }
+            result => {
+                let opened = self.server.opened(result, &self.name);
+                self.end(opened);
+            }
         }
     }
 
@@ -289,16 +288,11 @@ impl FullSocket for Dial {
     }
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
-        match self.server.attempt(0, &self.name) {
+        if let Some(connector) = self.server.connector() {
+            connector.restart_if_gone();
+        }
+        match self.server.attempt() {
             Attempt::Full if now < self.give_up_at => return Some(self),
-            Attempt::Full => {
-                self.server.reporter.log(format_args!(
-                    "{}: as many wait there as may, for {:?}",
-                    self.server.name, self.server.connect
-                ));
-                let refused = self.server.refuse();
-                self.end(refused);
-            }
             attempt => self.go_on(attempt),
         }
         None
@@ -306,58 +300,6 @@ impl FullSocket for Dial {
 
     fn close(self: Box<Self>) {
         self.end(Opened::Failed(OpenError::Busy));
-    }
-}
-
-impl Connecting {
-    /// The connection was made or refused: then the next address is tried.
-    fn end(self, result: Result<(), Errno>) {
-        let Self { dial, which, stream, .. } = self;
-        let server = &dial.server;
-        let attempt = match result {
-            Ok(()) => Attempt::Done(server.connected(stream, &dial.name)),
-            Err(error) if which + 1 >= server.address.load().count() => {
-                Attempt::Done(Opened::Failed(server.failed(error)))
-            }
-            Err(_) => server.attempt(which + 1, &dial.name),
-        };
-        dial.go_on(attempt);
-    }
-}
-
-impl PendingIo for Connecting {
-    fn stream(&self) -> &OwnedFd {
-        &self.stream
-    }
-
-    fn interest(&self) -> Interest {
-        Interest::ROOM
-    }
-
-    fn give_up_at(&self) -> Instant {
-        self.give_up_at
-    }
-
-    fn deadline_slack(&self) -> Duration {
-        CONNECT_SLACK
-    }
-
-    fn advance(&mut self) -> bool {
-        self.result = connect_result(&self.stream);
-        self.result.is_some()
-    }
-
-    fn finish(mut self: Box<Self>) {
-        let result = self.result.take().unwrap_or(Err(Errno::INPROGRESS));
-        self.end(result);
-    }
-
-    fn give_up(self: Box<Self>) {
-        self.end(Err(Errno::TIMEDOUT));
-    }
-
-    fn close(self: Box<Self>) {
-        self.dial.end(Opened::Failed(OpenError::Busy));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What an operator sets about upstreams: what answers each route, and the limits of one server process.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,10 @@ use flash_core::upstream::UpstreamTls;
 use flash_process::Limits;
 
 use crate::address::Address;
+use crate::connector::Connector;
+
+/// How long each address of a server may take to answer at the start.
+const REACH: Duration = Duration::from_millis(500);
 
 /// What answers a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +20,7 @@ pub enum UpstreamConfig {
     Cgi {
         folder: u16,
     },
-    FastCgi(Address),
+    FastCgi(ServerConfig),
     Http(HttpServers),
     Application(Application),
 }
@@ -23,12 +28,13 @@ pub enum UpstreamConfig {
 /// HTTP servers that answer the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpServers {
-    pub servers: Vec<HttpServer>,
+    pub servers: Vec<ServerConfig>,
     pub balance: Balance,
 }
 
+/// A FastCGI or HTTP server.
 #[derive(Clone, Debug)]
-pub struct HttpServer {
+pub struct ServerConfig {
     /// For people who read logs.
     pub name: String,
     pub address: Address,
@@ -37,7 +43,25 @@ pub struct HttpServer {
     pub tls: Option<ServerTls>,
 }
 
-impl PartialEq for HttpServer {
+impl ServerConfig {
+    /// What it is known as to the [connector](crate::Connector).
+    pub(crate) fn target(&self) -> String {
+        self.lookup.clone().unwrap_or_else(|| self.address.to_string())
+    }
+
+    /// Connects and closes again, to see whether anything listens there, or has the connector do so.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn reach(&self, connector: Option<&Connector>) -> io::Result<()> {
+        match connector {
+            Some(connector) => connector.reach(&self.target(), REACH),
+            None => self.address.reach(REACH),
+        }
+    }
+}
+
+impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
         // The addresses of a name change, and a look-up may fail.
         let is_there = self.lookup.is_some() || self.address == other.address;
@@ -45,7 +69,7 @@ impl PartialEq for HttpServer {
     }
 }
 
-impl Eq for HttpServer {}
+impl Eq for ServerConfig {}
 
 /// TLS with a server.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ mod app;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
+mod sandbox;
 mod smuggling;
 
 use std::fs;

@@ -72,7 +72,7 @@ impl Stage {
         let services: Vec<(_, Arc<dyn ProgramCounter>)> =
             vec![(UpstreamConfig::Application(application), Arc::new(()))];
         let programs =
-            RouteUpstreams::start(services, Some(&helper), settings, reporter, log_detached()).unwrap();
+            RouteUpstreams::start(services, Some(&helper), None, settings, reporter, log_detached()).unwrap();
         Self { programs, said, _helper: helper }
     }
 

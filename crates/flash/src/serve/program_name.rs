@@ -31,7 +31,7 @@ impl fmt::Display for ProgramName<'_> {
                 let folder = self.folders.get(usize::from(*folder)).cloned().unwrap_or_default();
                 write!(f, "cgi\t{route}\t{}", folder.display())
             }
-            UpstreamConfig::FastCgi(address) => write!(f, "fastcgi\t{route}\t{address}"),
+            UpstreamConfig::FastCgi(server) => write!(f, "fastcgi\t{route}\t{}", server.name),
             UpstreamConfig::Http(all) => write!(f, "proxy\t{route}\t{}", names(all)),
             UpstreamConfig::Application(application) => write!(f, "app\t{route}\t{}", application.name),
         }
@@ -70,6 +70,8 @@ impl fmt::Display for Shown<'_> {
 
 #[cfg(test)]
 mod tests {
+    use flash_upstream::ServerConfig;
+
     use super::*;
 
     #[test]
@@ -78,7 +80,9 @@ mod tests {
         let (route, scripts) = (RouteMatch::Prefix(b"/bin"[..].into()), UpstreamConfig::Cgi { folder: 0 });
         assert_eq!(ProgramName::new(&route, &scripts, &folders).to_string(), "cgi\t/bin\t/srv/bin");
         let route = RouteMatch::Suffix(b".php"[..].into());
-        let server = UpstreamConfig::FastCgi(flash_upstream::Address::Inet(Vec::new()));
-        assert!(ProgramName::new(&route, &server, &[]).to_string().starts_with("fastcgi\t.php\t"));
+        let (name, address) = ("php:9000".to_owned(), flash_upstream::Address::Inet(Vec::new()));
+        let server = ServerConfig { name, address, lookup: None, tls: None };
+        let server = UpstreamConfig::FastCgi(server);
+        assert_eq!(ProgramName::new(&route, &server, &[]).to_string(), "fastcgi\t.php\tphp:9000");
     }
 }

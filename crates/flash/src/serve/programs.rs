@@ -28,8 +28,8 @@ use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_tls::upstream::{Client, read_authorities};
 use flash_upstream::{
-    Address, Application, Balance, DirectLimits, HttpServer, HttpServers, LogDetached, ProgramCounter,
-    RouteUpstreams, ServerTls, Settings, UnixAddress, UpstreamConfig,
+    Address, Application, Balance, Connector, DirectLimits, HttpServers, LogDetached, ProgramCounter,
+    RouteUpstreams, ServerConfig, ServerTls, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
@@ -67,15 +67,16 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds fault with the flags, and says with which one. `routes` are those of the sites before.
+    /// Finds fault with the flags, and says with which one. `routes` are those of the sites before. Where this process cannot look
+    /// names up, another one has.
     pub(super) fn prepare(
         flags: &flags::Serve,
         routes: usize,
         runnable: &mut Runnable,
-        open: &OpenNamed<'_>,
+        (open, looks_up): (&OpenNamed<'_>, bool),
     ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
-        let mut plan = Plan { list: Vec::new(), first: routes, runnable };
+        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up };
         for (key, mounts, direct) in
             [("cgi", &programs.cgi, false), ("cgi-direct", &programs.cgi_direct, true)]
         {
@@ -102,7 +103,7 @@ impl Programs {
     /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
     pub(super) fn note_folders(flags: &flags::Programs, runnable: &mut Runnable) {
         for mount in flags.cgi.iter().chain(&flags.cgi_direct) {
-            let _ = script_folder(mount).and_then(|folder| runnable.folder(folder));
+            let _ = script_folder(mount, runnable).and_then(|folder| runnable.folder(folder));
         }
     }
 
@@ -122,13 +123,29 @@ impl Programs {
         self.list.is_empty()
     }
 
+    /// Whether any of them is connected to.
+    pub(super) fn are_connected_to(&self) -> bool {
+        self.list.iter().any(|(_, upstream)| !matches!(upstream, UpstreamConfig::Cgi { .. }))
+    }
+
+    /// All servers that are connected to.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.list.iter().flat_map(|(_, upstream)| match upstream {
+            UpstreamConfig::FastCgi(server) => std::slice::from_ref(server),
+            UpstreamConfig::Http(all) => &all.servers,
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => &[],
+        })
+    }
+
     /// The servers that cannot be reached now, and why.
-    pub(super) fn refusals(&self) -> Vec<String> {
+    pub(super) fn refusals(&self, connector: Option<&Connector>) -> Vec<String> {
         let refusals = |(route, upstream): &(Route, UpstreamConfig)| match upstream {
-            UpstreamConfig::FastCgi(address) => {
-                reach::refusal(&Shown(&route.matches).to_string(), address).into_iter().collect()
+            UpstreamConfig::FastCgi(server) => {
+                reach::refusal(&Shown(&route.matches).to_string(), server, connector).into_iter().collect()
             }
-            UpstreamConfig::Http(all) => all.servers.iter().filter_map(reach::refusal_of_server).collect(),
+            UpstreamConfig::Http(all) => {
+                all.servers.iter().filter_map(|server| reach::refusal_of_server(server, connector)).collect()
+            }
             UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
         };
         self.list.iter().flat_map(refusals).collect()
@@ -151,7 +168,7 @@ impl Programs {
     pub(super) fn shown(&self) -> Vec<String> {
         let shown = |(route, upstream): &(Route, UpstreamConfig)| {
             let what = match upstream {
-                UpstreamConfig::FastCgi(address) => format!("fastcgi at {address}"),
+                UpstreamConfig::FastCgi(server) => format!("fastcgi at {}", server.name),
                 UpstreamConfig::Http(all) => format!("proxy of {}", names(all)),
                 UpstreamConfig::Cgi { .. } => "cgi".into(),
                 UpstreamConfig::Application(_) => "app".into(),
@@ -242,7 +259,7 @@ impl Programs {
     pub(super) fn start(
         sites: &[&Self],
         before: Option<&Arc<dyn upstream::Upstreams>>,
-        helper: Option<&ForkHelper>,
+        (helper, connector): (Option<&ForkHelper>, Option<Arc<Connector>>),
         error_log: &ErrorLog,
         (detached_log, metrics_memory): (&DetachedLog, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
@@ -258,7 +275,9 @@ impl Programs {
         });
         let services: Vec<_> = services.collect();
         let before = before.and_then(|before| (&**before as &dyn Any).downcast_ref::<RouteUpstreams>());
-        if let Some(next) = before.and_then(|before| before.next(services.clone(), &settings)) {
+        if let Some(next) =
+            before.and_then(|before| before.next(services.clone(), connector.as_ref(), &settings))
+        {
             return Ok(Some(Arc::new(next)));
         }
         let (for_stderr, for_lines, for_records) =
@@ -277,7 +296,7 @@ impl Programs {
                 log.write(&[record]);
             }
         });
-        let started = RouteUpstreams::start(services, helper, &settings, reporter, log_detached)?;
+        let started = RouteUpstreams::start(services, helper, connector, &settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
@@ -306,6 +325,8 @@ struct Plan<'r> {
     /// The number of its first route.
     first: usize,
     runnable: &'r mut Runnable,
+    /// Whether this process can look names up.
+    looks_up: bool,
 }
 
 impl Plan<'_> {
@@ -335,28 +356,21 @@ impl Plan<'_> {
         }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
-        let server = |url: &ProxyUrl| {
-            let lookup = match &url.upstream {
-                Upstream::Inet(name) if name.parse::<SocketAddr>().is_err() => Some(name.clone()),
-                _ => None,
-            };
-            let address = match address(&url.upstream) {
-                // It may be there later.
-                Err(_) if lookup.is_some() => Address::Inet(Vec::new()),
-                address => address?,
-            };
+        let of_url = |url: &ProxyUrl| {
+            // It may be there later.
+            let ServerConfig { name, address, lookup, .. } = server(&url.upstream, true)?;
             let name = match (&url.upstream, &url.tls) {
-                (Upstream::Unix(path), _) => format!("unix:{}", path.display()),
-                (Upstream::Inet(name), None) => format!("http://{name}"),
-                (Upstream::Inet(name), Some(_)) => format!("https://{name}"),
+                (Upstream::Unix(_), _) => name,
+                (Upstream::Inet(_), None) => format!("http://{name}"),
+                (Upstream::Inet(_), Some(_)) => format!("https://{name}"),
             };
             let tls = url
                 .tls
                 .as_ref()
                 .map(|of_url| server_tls(http.other_host().unwrap_or(of_url), authorities.as_ref()));
-            Ok::<_, Failure>(HttpServer { name, address, lookup, tls: tls.transpose()? })
+            Ok::<_, Failure>(ServerConfig { name, address, lookup, tls: tls.transpose()? })
         };
-        let servers = http.proxy.iter().map(server).collect::<Result<_, _>>()?;
+        let servers = http.proxy.iter().map(of_url).collect::<Result<_, _>>()?;
         let balance = match http.balance {
             flags::Balance::LeastRequests => Balance::LeastRequests,
             flags::Balance::RoundRobin => Balance::RoundRobin,
@@ -384,18 +398,19 @@ impl Plan<'_> {
     }
 
     fn add_folder(&mut self, mount: &RouteFlag<PathBuf>, direct: bool) -> Result<(), Failure> {
-        let folder = self.runnable.folder(script_folder(mount)?)?;
+        let folder = script_folder(mount, self.runnable)?;
+        let folder = self.runnable.folder(folder)?;
         self.add(&mount.place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder })
     }
 
     fn add_server(&mut self, mount: &RouteFlag<Upstream>) -> Result<(), Failure> {
-        let server = UpstreamConfig::FastCgi(address(&mount.what)?);
+        let server = UpstreamConfig::FastCgi(server(&mount.what, !self.looks_up)?);
         self.add(&mount.place, UpstreamProtocol::FastCgi, false, server)
     }
 
     fn add_application(&mut self, mount: &RouteFlag<Words>, flags: &flags::Programs) -> Result<(), Failure> {
         let RouteFlag { place, what: Words(words) } = mount;
-        let program = program(&words[0])?;
+        let program = program(&words[0], self.runnable)?;
         let c_string = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| Failure::Usage("a command cannot hold a zero byte".into()))
         };
@@ -425,10 +440,10 @@ pub(super) fn document_root(folder: &Path) -> Vec<u8> {
 }
 
 /// The folder of scripts, with the prefix of their URLs.
-fn script_folder(mount: &RouteFlag<PathBuf>) -> Result<Folder, Failure> {
+fn script_folder(mount: &RouteFlag<PathBuf>, runnable: &mut Runnable) -> Result<Folder, Failure> {
     let RouteFlag { place, what: folder } = mount;
     let what = format_args!("run the programs in {}", folder.display()).to_string();
-    let path = folder.canonicalize().and_then(|path| match path.is_dir() {
+    let path = runnable.real_path(folder).and_then(|path| match path.is_dir() {
         true => Ok(path),
         false => Err(io::ErrorKind::NotADirectory.into()),
     });
@@ -453,6 +468,19 @@ fn settings(flags: &flags::Programs) -> Settings {
         },
         monitor: Limits { pending_max: flags.cgi_max + flags.cgi_queue_max, linger: flags.program_deadline },
     }
+}
+
+/// Without TLS. If `may_be_unknown`, its name need not have an address yet.
+fn server(upstream: &Upstream, may_be_unknown: bool) -> Result<ServerConfig, Failure> {
+    let (name, lookup) = match upstream {
+        Upstream::Unix(path) => (format!("unix:{}", path.display()), None),
+        Upstream::Inet(name) => (name.clone(), name.parse::<SocketAddr>().is_err().then(|| name.clone())),
+    };
+    let address = match address(upstream) {
+        Err(_) if may_be_unknown && lookup.is_some() => Address::Inet(Vec::new()),
+        address => address?,
+    };
+    Ok(ServerConfig { name, address, lookup, tls: None })
 }
 
 fn address(upstream: &Upstream) -> Result<Address, Failure> {
@@ -483,13 +511,13 @@ fn server_tls(name: &str, authorities: Option<&Vec<u8>>) -> Result<ServerTls, Fa
 }
 
 /// Where a program is: a path, or a name that is looked for as a shell would.
-fn program(name: &str) -> Result<PathBuf, Failure> {
+fn program(name: &str, runnable: &mut Runnable) -> Result<PathBuf, Failure> {
     let failure = |why: &str| Failure::Run(format!("cannot run {name}: {why}"));
     let may_run = |path: &PathBuf| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & MAY_RUN != 0)
     };
     if name.contains('/') {
-        let path = absolute(Path::new(name)).canonicalize().map_err(|error| match error.kind() {
+        let path = runnable.real_path(&absolute(Path::new(name))).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => failure("there is no such program"),
             _ => failure(&error.to_string()),
         })?;

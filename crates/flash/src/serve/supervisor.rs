@@ -20,6 +20,7 @@ use super::dir::Dir;
 use super::inherited::Inherited;
 use super::named_files::open_or_leave;
 use super::plan::Plan;
+use super::programs::Programs;
 use super::reader::{Again, Reader};
 use super::{admin, cgi_user, logs, privileges};
 use crate::failure::{Failure, cannot};
@@ -117,6 +118,7 @@ impl HelperSites<'_> {
             open: &|site, root| self.open(site, root),
             confine: &|root| privileges::confine_helper(&self.plan.flags, root),
             configuration: &|server| self.read_again(server),
+            connect: &|server| self.connect(server),
             logs: &logs::paths(&self.plan.flags),
             sockets: self.sockets,
         })
@@ -133,6 +135,14 @@ impl HelperSites<'_> {
     fn open(&self, site: usize, root: Opened) -> io::Result<Disk> {
         let (folder, settings) = self.plan.sites.on_disk(site).ok_or(ErrorKind::NotFound)?;
         Disk::of_root(folder, root, self.plan.disk_settings(0, settings, self.memory_file_bytes_max))
+    }
+
+    /// Makes the connections of the server, to what the configuration names.
+    fn connect(&self, server: &OwnedFd) -> io::Result<()> {
+        let flags = &self.plan.flags;
+        let _ = privileges::protect_memory(flags);
+        let servers = self.plan.sites.programs().flat_map(Programs::servers);
+        flash_upstream::run_connector(server, servers, || privileges::confine_connector(flags))
     }
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
