@@ -69,8 +69,13 @@ type Answers = Vec<(OnOpened, Opened)>;
 const PROBE: Duration = Duration::from_secs(5);
 
 impl AppPool {
-    pub(crate) fn new(application: Application, monitor: Weak<ProcessMonitor>, shared: &Shared<'_>) -> Self {
-        let Shared { settings, background, connector, reporter, counter } = shared;
+    pub(crate) fn new(
+        application: Application,
+        monitor: Weak<ProcessMonitor>,
+        counter: &Arc<dyn ProgramCounter>,
+        shared: &Shared<'_>,
+    ) -> Self {
+        let Shared { settings, background, connector, reporter } = shared;
         let processes_max = Counted::many(counter, ProgramCount::ProcessesMax, application.processes_max);
         Self {
             application,
@@ -165,7 +170,7 @@ impl AppPool {
             let lease = Box::new(ProcessLease::new(Arc::clone(self), number, Arc::clone(name)));
             return Some(Opened::Running(
                 stream,
-                Upstream { protocol: UpstreamProtocol::FastCgi, lease, used, tls: None },
+                Upstream { used, ..Upstream::new(UpstreamProtocol::FastCgi, lease) },
             ));
         }
     }

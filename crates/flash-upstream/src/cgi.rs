@@ -146,10 +146,7 @@ impl ProcessObserver for StreamObserver {
             Ok(Started { stream: Some(stream), name_bytes, handle }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
                 let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
-                Opened::Running(
-                    stream,
-                    Upstream { protocol, lease: Box::new(ScriptLease(handle)), used: false, tls: None },
-                )
+                Opened::Running(stream, Upstream::new(protocol, Box::new(ScriptLease(handle))))
             }
             Ok(_) => Opened::Failed(OpenError::Broken),
             Err(refusal) => Opened::Failed(refusal),

@@ -11,16 +11,20 @@
 mod address;
 mod app_pool;
 mod background;
+mod balance;
 mod cgi;
+mod checking;
 mod circuit_breaker;
 mod connecting;
 mod connector;
 mod connector_process;
 mod counts;
 mod first_responses;
+mod health;
 mod http_servers;
 mod idle_connections;
 mod resolver;
+mod retry_budget;
 mod route_upstreams;
 mod server;
 mod settings;
@@ -32,5 +36,6 @@ pub use connector_process::run as run_connector;
 pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
 pub use settings::{
-    Application, Balance, DirectLimits, HttpServers, ServerConfig, ServerTls, Settings, UpstreamConfig,
+    Application, Balance, Check, DirectLimits, HttpServers, Member, ServerConfig, ServerTls, Settings,
+    UpstreamConfig,
 };

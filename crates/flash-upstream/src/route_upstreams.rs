@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use flash_core::record::counters::ProgramCount;
@@ -17,8 +18,8 @@ use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::http_servers::{HttpServers, TRIED_MAX};
 use crate::resolver::Resolver;
-use crate::server::{Server, Shared};
-use crate::settings::{Settings, UpstreamConfig};
+use crate::server::{InFlight, Server, Shared, Terms};
+use crate::settings::{Member, Settings, UpstreamConfig};
 
 /// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
 #[derive(Debug)]
@@ -41,8 +42,8 @@ enum RouteUpstream {
     Application(Arc<AppPool>),
 }
 
-/// What an upstream is made of, and where it is counted.
-pub type CountedUpstream = (UpstreamConfig, Arc<dyn ProgramCounter>);
+/// What an upstream is made of, and where it is counted: each server apart, in their order, or all of it.
+pub type CountedUpstream = (UpstreamConfig, Vec<Arc<dyn ProgramCounter>>);
 
 /// What the upstreams of a process share through its reloads.
 struct Runtime {
@@ -108,21 +109,31 @@ impl RouteUpstreams {
         runtime: Arc<Runtime>,
     ) -> Self {
         let (mut folders, mut maintained) = (Vec::new(), Vec::new());
-        let configured = services.iter().map(|(_, counter)| Counted::one(counter, ProgramCount::Configured));
+        let counters = services.iter().flat_map(|(_, counters)| counters);
+        let configured = counters.map(|counter| Counted::one(counter, ProgramCount::Configured));
         let configured = configured.collect();
-        let ready = |(route, (service, counter)): (usize, CountedUpstream)| {
+        let mut shared: Vec<(UpstreamConfig, RouteUpstream)> = Vec::new();
+        let ready = |(route, (service, mut counters)): (usize, CountedUpstream)| {
             if let UpstreamConfig::Cgi { folder } = &service {
+                let counter = counters.pop().unwrap_or_else(|| Arc::new(()));
                 folders.push(ScriptFolder { route, folder: *folder, counter });
                 return (service, RouteUpstream::Cgi);
             }
-            match before.iter().position(|(known, _)| *known == service) {
+            // One with a name is the same for all its routes.
+            let is_named = matches!(&service, UpstreamConfig::Http(all) if all.name.is_some());
+            if let Some((_, known)) = shared.iter().find(|(known, _)| is_named && *known == service) {
+                return (service, known.clone());
+            }
+            let one = match before.iter().position(|(known, _)| *known == service) {
                 Some(place) => before.swap_remove(place),
                 None => {
-                    let upstream = runtime.upstream(service.clone(), counter);
+                    let upstream = runtime.upstream(service.clone(), counters);
                     upstream.maintained(&mut maintained);
                     (service, upstream)
                 }
-            }
+            };
+            shared.push(one.clone());
+            one
         };
         let list = services.into_iter().enumerate().map(ready).collect();
         runtime.background.send(Command::Maintain(maintained));
@@ -135,16 +146,18 @@ impl RouteUpstreams {
 }
 
 impl Runtime {
-    fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
+    fn upstream(&self, service: UpstreamConfig, counters: Vec<Arc<dyn ProgramCounter>>) -> RouteUpstream {
         let (mut settings, background, reporter) = (self.settings, &self.background, &self.reporter);
         if let UpstreamConfig::Http(all) = &service {
             // A request that tries several has no more time than with one.
-            settings.connect /= all.servers.len().clamp(1, TRIED_MAX) as u32;
+            settings.connect = all.connect / all.servers.len().clamp(1, TRIED_MAX) as u32;
         }
         let connector = &self.connector;
-        let shared = Shared { settings: &settings, background, connector, reporter, counter: &counter };
-        let server = |protocol, config| {
-            let server = Arc::new(Server::new(protocol, config, &shared));
+        let mut counters = counters.into_iter();
+        let mut counter = || counters.next().unwrap_or_else(|| Arc::new(()));
+        let shared = Shared { settings: &settings, background, connector, reporter };
+        let mut server = |protocol, config, terms| {
+            let server = Arc::new(Server::new(protocol, config, terms, &counter(), &shared));
             if self.connector.load().is_none() {
                 self.resolver.add(&server);
             }
@@ -153,16 +166,20 @@ impl Runtime {
         match service {
             UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
             UpstreamConfig::FastCgi(config) => {
-                RouteUpstream::FastCgi(server(UpstreamProtocol::FastCgi, config))
+                RouteUpstream::FastCgi(server(UpstreamProtocol::FastCgi, config, Terms::ALONE))
             }
             UpstreamConfig::Http(all) => {
-                let one = |config| server(UpstreamProtocol::Http, config);
-                let servers = all.servers.into_iter().map(one).collect();
-                RouteUpstream::Http(Arc::new(HttpServers::new(servers, all.balance)))
+                let one = |member: &Member| {
+                    let &Member { server: ref config, weight, is_backup, requests_max } = member;
+                    let terms = Terms { weight, is_backup, requests_max, slow_start: all.slow_start };
+                    server(UpstreamProtocol::Http, config.clone(), terms)
+                };
+                let servers = all.servers.iter().map(one).collect();
+                RouteUpstream::Http(HttpServers::new(servers, all, (background, reporter)))
             }
             UpstreamConfig::Application(application) => {
                 let monitor = self.monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
-                let pool = AppPool::new(application, monitor, &shared);
+                let pool = AppPool::new(application, monitor, &counter(), &shared);
                 RouteUpstream::Application(Arc::new(pool))
             }
         }
@@ -179,7 +196,10 @@ impl RouteUpstream {
         match self {
             Self::Cgi => {}
             Self::FastCgi(server) => all.push(weak(server)),
-            Self::Http(servers) => all.extend(servers.servers().iter().map(weak)),
+            Self::Http(servers) => {
+                all.extend(servers.servers().iter().map(weak));
+                all.push(weak(servers));
+            }
             Self::Application(pool) => all.push(weak(pool)),
         }
     }
@@ -189,7 +209,9 @@ impl upstream::Upstreams for RouteUpstreams {
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
         match (self.list.get(begin.route).map(|(_, upstream)| upstream), &self.cgi) {
             (Some(RouteUpstream::Cgi), Some(cgi)) => cgi.begin(begin, reply),
-            (Some(RouteUpstream::FastCgi(server)), _) => server.begin(begin, reply),
+            (Some(RouteUpstream::FastCgi(server)), _) => {
+                server.begin(InFlight::new(server, 0), begin, Duration::ZERO, reply)
+            }
             (Some(RouteUpstream::Http(servers)), _) => servers.begin(begin, reply),
             (Some(RouteUpstream::Application(pool)), Some(_)) => pool.begin(begin, reply),
             _ => Some(Opened::Failed(OpenError::Broken)),

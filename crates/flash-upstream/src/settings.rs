@@ -28,8 +28,38 @@ pub enum UpstreamConfig {
 /// HTTP servers that answer the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpServers {
-    pub servers: Vec<ServerConfig>,
+    /// Of `[upstream.NAME]`. All routes with the same one share it.
+    pub name: Option<String>,
+    pub servers: Vec<Member>,
     pub balance: Balance,
+    /// How long a connection may take.
+    pub connect: Duration,
+    /// How long a server gets fewer requests after it could not be reached.
+    pub slow_start: Duration,
+    pub check: Option<Check>,
+    /// Requests that wait until a server has room, and for how long.
+    pub queue_max: usize,
+    pub queue_wait: Duration,
+}
+
+/// A server among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub server: ServerConfig,
+    /// Its part of the requests, beside those of the others.
+    pub weight: u32,
+    /// It is asked if none of the others is well.
+    pub is_backup: bool,
+    /// Requests that it may have at a time.
+    pub requests_max: usize,
+}
+
+/// A request that says whether a server is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub path: String,
+    pub host: Option<String>,
+    pub every: Duration,
 }
 
 /// A FastCGI or HTTP server.
@@ -94,6 +124,8 @@ pub enum Balance {
     #[default]
     LeastRequests,
     RoundRobin,
+    /// That to which the request's hash leads, unless it has a quarter more than its part of all requests.
+    Hash,
 }
 
 /// A FastCGI application that is started here.

@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod backend;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
 mod sandbox;
 mod smuggling;
+mod upstreams;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -294,6 +296,20 @@ fn what_is_wrong_is_said() {
         (
             "proxy = 'http://127.0.0.1:1'\nproxy-header = { 'Host' = 'a' }",
             "proxy-host says which host is asked",
+        ),
+        (
+            "proxy = 'shop'",
+            "there is no upstream `shop`: write [upstream.shop], or an address such as http://shop:3000",
+        ),
+        (
+            "proxy = 'ap'\nupstream.app = { servers = 'http://a:1' }",
+            "there is no upstream `ap`: did you mean `app`?",
+        ),
+        ("proxy = 'app'\nupstream.app = { server = 'http://a:1' }", "did you mean `servers`?"),
+        ("proxy = ['app', 'http://b:1']\nupstream.app = { servers = 'http://a:1' }", "stands alone"),
+        (
+            "proxy = 'app'\nupstream.app = { servers = { 'http://a:1' = { weight = 0 } } }",
+            "a weight is a number from 1 to 1000",
         ),
         ("proxy = 'http://127.0.0.1:1'\nbalance = 'random'", "\"least-requests\", \"round-robin\""),
     ] {

@@ -41,7 +41,7 @@ impl Bench {
         let (reporter, said) = reporter();
         let config = ServerConfig { name: address.to_string(), address, lookup: None, tls: None };
         let programs = RouteUpstreams::start(
-            vec![(UpstreamConfig::FastCgi(config), Arc::new(()))],
+            vec![(UpstreamConfig::FastCgi(config), vec![Arc::new(())])],
             None,
             None,
             &settings,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
-use flash_core::site::proxy_rules::ProxyRules;
+use flash_core::site::proxy_rules::{Patience, ProxyRules};
 use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
@@ -28,17 +28,20 @@ use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_tls::upstream::{Client, read_authorities};
 use flash_upstream::{
-    Address, Application, Balance, Connector, DirectLimits, HttpServers, LogDetached, ProgramCounter,
-    RouteUpstreams, ServerConfig, ServerTls, Settings, UnixAddress, UpstreamConfig,
+    Address, Application, Balance, Check, Connector, DirectLimits, HttpServers, LogDetached, Member,
+    ProgramCounter, RouteUpstreams, ServerConfig, ServerTls, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
 use super::named_files::OpenNamed;
-use super::program_name::{Counter, ProgramName, Shown, names};
+use super::program_name::{Counter, ProgramName, Shown, shown_servers};
 use super::reach;
 use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, ProxyField, ProxyUrl, RouteFlag, Upstream, Words};
+use crate::flags::{
+    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Upstream, UpstreamBalance, UpstreamServer,
+    Words,
+};
 use crate::start_folder::absolute;
 
 /// What programs are told of the server: the `Server` field's value.
@@ -131,9 +134,9 @@ impl Programs {
     /// All servers that are connected to.
     pub(super) fn servers(&self) -> impl Iterator<Item = &ServerConfig> {
         self.list.iter().flat_map(|(_, upstream)| match upstream {
-            UpstreamConfig::FastCgi(server) => std::slice::from_ref(server),
-            UpstreamConfig::Http(all) => &all.servers,
-            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => &[],
+            UpstreamConfig::FastCgi(server) => vec![server],
+            UpstreamConfig::Http(all) => all.servers.iter().map(|member| &member.server).collect(),
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
         })
     }
 
@@ -143,9 +146,11 @@ impl Programs {
             UpstreamConfig::FastCgi(server) => {
                 reach::refusal(&Shown(&route.matches).to_string(), server, connector).into_iter().collect()
             }
-            UpstreamConfig::Http(all) => {
-                all.servers.iter().filter_map(|server| reach::refusal_of_server(server, connector)).collect()
-            }
+            UpstreamConfig::Http(all) => all
+                .servers
+                .iter()
+                .filter_map(|member| reach::refusal_of_server(&member.server, connector))
+                .collect(),
             UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
         };
         self.list.iter().flat_map(refusals).collect()
@@ -156,7 +161,7 @@ impl Programs {
         let all = |(route, upstream): &(Route, UpstreamConfig)| match (&route.matches, upstream) {
             (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => {
                 // The only address with a scheme in the line is the server's own.
-                let names = names(all).replace("http://", "").replace("https://", "");
+                let names = shown_servers(all).replace("http://", "").replace("https://", "");
                 Some(format!("what {names} answers"))
             }
             _ => None,
@@ -169,7 +174,7 @@ impl Programs {
         let shown = |(route, upstream): &(Route, UpstreamConfig)| {
             let what = match upstream {
                 UpstreamConfig::FastCgi(server) => format!("fastcgi at {}", server.name),
-                UpstreamConfig::Http(all) => format!("proxy of {}", names(all)),
+                UpstreamConfig::Http(all) => format!("proxy of {}", shown_servers(all)),
                 UpstreamConfig::Cgi { .. } => "cgi".into(),
                 UpstreamConfig::Application(_) => "app".into(),
             };
@@ -269,9 +274,11 @@ impl Programs {
         settings.monitor.pending_max += sites.iter().map(|programs| programs.processes_max()).sum::<usize>();
         let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
         let services = services.map(|((route, service), programs)| {
-            let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
-            let counter: Arc<dyn ProgramCounter> = Arc::new(Counter(metrics_memory.programs.named(&counted)));
-            (service.clone(), counter)
+            let counter = |name: ProgramName<'_>| -> Arc<dyn ProgramCounter> {
+                Arc::new(Counter(metrics_memory.programs.named(&name.to_string())))
+            };
+            let names = ProgramName::all(&route.matches, service, &programs.folders);
+            (service.clone(), names.map(counter).collect())
         });
         let services: Vec<_> = services.collect();
         let before = before.and_then(|before| (&**before as &dyn Any).downcast_ref::<RouteUpstreams>());
@@ -348,48 +355,67 @@ impl Plan<'_> {
 
     fn add_proxy(&mut self, flags: &flags::Serve, open: &OpenNamed<'_>) -> Result<(), Failure> {
         let http = &flags.programs.http;
-        let Some(first) = http.proxy.first() else { return Ok(()) };
-        if http.proxy.iter().any(|url| url.base != first.base) {
-            return Err(Failure::Usage(
-                "servers that answer the same have the same path (see flash serve --help)".into(),
-            ));
+        let usage = |what: String| Failure::Usage(format!("{what} (see flash serve --help)"));
+        let upstream = match &http.proxy[..] {
+            [] => return Ok(()),
+            [ProxyTo::Named(name)] => named(name, &http.upstream).cloned().map_err(usage).map(Some)?,
+            all if all.iter().any(|one| matches!(one, ProxyTo::Named(_))) => {
+                return Err(usage("the name of an upstream stands alone: it has all its servers".into()));
+            }
+            _ => None,
+        };
+        let upstream = upstream.unwrap_or_else(|| unnamed(http));
+        let Some(first) = upstream.servers.first() else { return Ok(()) };
+        if upstream.servers.iter().any(|server| server.url.base != first.url.base) {
+            return Err(usage("servers that answer the same have the same path".into()));
         }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
-        let of_url = |url: &ProxyUrl| {
-            // It may be there later.
-            let ServerConfig { name, address, lookup, .. } = server(&url.upstream, true)?;
-            let name = match (&url.upstream, &url.tls) {
-                (Upstream::Unix(_), _) => name,
-                (Upstream::Inet(_), None) => format!("http://{name}"),
-                (Upstream::Inet(_), Some(_)) => format!("https://{name}"),
-            };
-            let tls = url
-                .tls
-                .as_ref()
-                .map(|of_url| server_tls(http.other_host().unwrap_or(of_url), authorities.as_ref()));
-            Ok::<_, Failure>(ServerConfig { name, address, lookup, tls: tls.transpose()? })
+        let member = |one: &UpstreamServer| {
+            let server = http_server(&one.url, http.other_host(), authorities.as_ref())?;
+            let UpstreamServer { weight, is_backup, requests_max, .. } = *one;
+            Ok::<_, Failure>(Member {
+                server,
+                weight,
+                is_backup,
+                requests_max: requests_max.unwrap_or(usize::MAX),
+            })
         };
-        let servers = http.proxy.iter().map(of_url).collect::<Result<_, _>>()?;
-        let balance = match http.balance {
-            flags::Balance::LeastRequests => Balance::LeastRequests,
-            flags::Balance::RoundRobin => Balance::RoundRobin,
+        let servers = upstream.servers.iter().map(member).collect::<Result<_, _>>()?;
+        let (balance, hash) = match &upstream.balance {
+            UpstreamBalance::LeastRequests => (Balance::LeastRequests, None),
+            UpstreamBalance::RoundRobin => (Balance::RoundRobin, None),
+            UpstreamBalance::Hash(by) => (Balance::Hash, Some(by.clone())),
         };
         let place = match flags.falls_back_to_proxy() {
             true => RouteMatch::Rest,
             false => RouteMatch::Prefix(b"/".as_slice().into()),
         };
-        self.add(
-            &place,
-            UpstreamProtocol::Http,
-            false,
-            UpstreamConfig::Http(HttpServers { servers, balance }),
-        )?;
+        let settings = settings(&flags.programs);
+        let check = upstream.check.as_ref().map(|(path, every)| Check {
+            path: format!("{}{path}", first.url.base),
+            host: http.other_host().cloned(),
+            every: *every,
+        });
+        let servers = HttpServers {
+            name: Some(upstream.name.clone()).filter(|name| !name.is_empty()),
+            servers,
+            balance,
+            connect: upstream.connect.unwrap_or(settings.connect),
+            slow_start: upstream.slow_start,
+            check,
+            queue_max: upstream.queue_max,
+            queue_wait: upstream.queue_wait.unwrap_or(settings.queue_wait),
+        };
+        self.add(&place, UpstreamProtocol::Http, false, UpstreamConfig::Http(servers))?;
         let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
+        let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
         let rules = ProxyRules {
             host: http.other_host().map(|host| host.as_bytes().into()),
-            base: first.base.as_bytes().into(),
+            base: first.url.base.as_bytes().into(),
             fields: http.proxy_header.iter().map(field).collect(),
+            hash,
+            patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
         };
         if let Some((route, _)) = self.list.last_mut() {
             route.proxy = Some(rules.into());
@@ -429,6 +455,46 @@ impl Plan<'_> {
         };
         self.add(place, UpstreamProtocol::FastCgi, false, UpstreamConfig::Application(application))
     }
+}
+
+/// The upstream of this name.
+fn named<'u>(name: &str, all: &'u [NamedUpstream]) -> Result<&'u NamedUpstream, String> {
+    let known = || all.iter().map(|upstream| &*upstream.name);
+    let advice = || match flash_config::nearest(name, known()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("write [upstream.{name}], or an address such as http://{name}:3000"),
+    };
+    let found = all.iter().find(|upstream| upstream.name == name);
+    found.ok_or_else(|| format!("there is no upstream `{name}`: {}", advice()))
+}
+
+/// Servers that `proxy` names one by one.
+fn unnamed(http: &flags::Proxy) -> NamedUpstream {
+    let url = |one: &ProxyTo| match one {
+        ProxyTo::Url(url) => Some(url.clone()),
+        ProxyTo::Named(_) => None,
+    };
+    let balance = match http.balance {
+        flags::Balance::LeastRequests => UpstreamBalance::LeastRequests,
+        flags::Balance::RoundRobin => UpstreamBalance::RoundRobin,
+    };
+    NamedUpstream::of_servers(http.proxy.iter().filter_map(url), balance)
+}
+
+fn http_server(
+    url: &ProxyUrl,
+    host: Option<&String>,
+    authorities: Option<&Vec<u8>>,
+) -> Result<ServerConfig, Failure> {
+    // It may be there later.
+    let ServerConfig { name, address, lookup, .. } = server(&url.upstream, true)?;
+    let name = match (&url.upstream, &url.tls) {
+        (Upstream::Unix(_), _) => name,
+        (Upstream::Inet(_), None) => format!("http://{name}"),
+        (Upstream::Inet(_), Some(_)) => format!("https://{name}"),
+    };
+    let tls = url.tls.as_ref().map(|of_url| server_tls(host.unwrap_or(of_url), authorities)).transpose()?;
+    Ok(ServerConfig { name, address, lookup, tls })
 }
 
 /// A folder as programs are told of it.

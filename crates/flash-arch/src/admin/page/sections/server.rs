@@ -95,26 +95,50 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
     let rows = snapshot.programs.iter().map(|program| {
         let count = |what| number::count(program.counts.get(what));
+        let is_server = matches!(&*program.kind, "fastcgi" | "proxy" | "upstream");
+        let of_server = |text: String| Cell::new(if is_server { text } else { UNKNOWN.into() });
+        let first_byte_us = program.counts.get(ProgramCount::FirstByteUs);
+        let first_byte = first_byte_us.checked_div(program.counts.get(ProgramCount::Requests));
+        let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
         vec![
             Cell::new(&*program.route),
             Cell::new(format!("{} {}", program.kind, program.program)),
-            Cell::new(match (&*program.kind, program.counts.get(ProgramCount::ProcessesMax)) {
-                ("fastcgi", _) => UNKNOWN.into(),
-                (_, 0) => count(ProgramCount::Processes),
-                (_, most) => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
+            Cell::new(match program.counts.get(ProgramCount::ProcessesMax) {
+                _ if is_server => UNKNOWN.into(),
+                0 => count(ProgramCount::Processes),
+                most => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
             }),
             Cell::new(count(ProgramCount::Busy)),
             Cell::new(count(ProgramCount::Waiting)),
-            Cell::new(if program.kind == "fastcgi" { count(ProgramCount::Kept) } else { UNKNOWN.into() }),
+            of_server(count(ProgramCount::Kept)),
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
+            of_server(count(ProgramCount::Requests)),
+            of_server(count(ProgramCount::Broken)),
+            of_server(count(ProgramCount::TimedOut)),
             Cell::new(count(ProgramCount::Refused)),
+            of_server(first_byte.map_or_else(|| UNKNOWN.into(), number::micros)),
+            Cell::new(if is_well { "well" } else { "not reached" }),
         ]
     });
-    let columns =
-        ["Route", "Program", "#Processes", "#Busy", "#Waiting", "#Kept", "#Started", "#Failed", "#Refused"];
-    let caption =
-        "Kept are idle connections. Started, failed and refused count from the start of the server.";
+    let columns = [
+        "Route",
+        "Program",
+        "#Processes",
+        "#Busy",
+        "#Waiting",
+        "#Kept",
+        "#Started",
+        "#Failed",
+        "#Requests",
+        "#502",
+        "#504",
+        "#Refused",
+        "#First byte",
+        "Health",
+    ];
+    let caption = "Kept are idle connections. From started on, all count from the start of the server. 502 are requests that a \
+                   server broke off, 504 those that it did not answer in time, and refused are 503. The first byte is an average.";
     let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "programs", title: "Programs", parts }
 }
