@@ -55,6 +55,7 @@ impl Checking {
                     let checking = Self::ask(server, stream, head.as_bytes(), until);
                     then.send(Command::Wait(Box::new(checking)));
                 }
+                // There is no background thread any more.
                 Err(Errno::CANCELED) => {}
                 Err(error) => server.checked(Err(error.to_string()), Instant::now()),
             }),

@@ -104,9 +104,8 @@ impl HttpServers {
     }
 
     pub(crate) fn begin(self: &Arc<Self>, request: Open, reply: OnOpened) -> Option<Opened> {
-        match request.failed {
-            None if !request.again => self.retries.earn(),
-            _ => {}
+        if !request.again {
+            self.retries.earn();
         }
         if let [server] = &self.servers[..]
             && !server.is_limited()
@@ -339,3 +338,6 @@ impl std::fmt::Debug for Waiting {
         f.debug_struct("Waiting").field("since", &self.since).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -301,7 +301,6 @@ impl Server {
 
     /// The result of a check.
     pub(crate) fn checked(&self, result: Result<(), String>, now: Instant) {
-        self.is_being_checked.store(false, Ordering::Relaxed);
         match result {
             Ok(()) if self.health.passed(now) => {
                 self.reporter.log(format_args!("{}: passes its check again", self.name));
@@ -311,6 +310,12 @@ impl Server {
             }
             _ => {}
         }
+        self.end_check();
+    }
+
+    /// From now on it can be checked again.
+    pub(crate) fn end_check(&self) {
+        self.is_being_checked.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn begin_tls(&self) -> Option<Box<dyn UpstreamSession>> {
