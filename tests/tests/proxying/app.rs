@@ -11,19 +11,21 @@ use flash_tests::{need, wait_for};
 pub(crate) struct App {
     child: RefCell<Child>,
     port: u16,
+    /// The files of its certificate and key, if it has one.
+    tls: Option<(String, String)>,
     is_php: bool,
 }
 
 impl App {
     pub(crate) fn node() -> Self {
         let (child, port) = node(0, None);
-        Self { child: child.into(), port, is_php: false }
+        Self { child: child.into(), port, tls: None, is_php: false }
     }
 
     /// With the files of a certificate and its key.
     pub(crate) fn node_with_tls(files: &(String, String)) -> Self {
         let (child, port) = node(0, Some(files));
-        Self { child: child.into(), port, is_php: false }
+        Self { child: child.into(), port, tls: Some(files.clone()), is_php: false }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -50,7 +52,7 @@ impl App {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         wait_for("the application listens", || TcpStream::connect(address).is_ok());
-        Self { child: child.into(), port, is_php }
+        Self { child: child.into(), port, tls: None, is_php }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -82,7 +84,7 @@ impl App {
 
     /// Starts it at the same port.
     pub(crate) fn start_again(&self) {
-        *self.child.borrow_mut() = node(self.port, None).0;
+        *self.child.borrow_mut() = node(self.port, self.tls.as_ref()).0;
     }
 }
 

@@ -375,6 +375,34 @@ fn an_application_shows_its_certificate() {
     }
 }
 
+/// A check goes through the same TLS as requests.
+#[test]
+fn a_check_asks_an_application_for_its_certificate() {
+    let (folder, authority) = (folder(), Authority::new());
+    let app = App::node_with_tls(&authority.issue("app", &["localhost"]));
+    let own = format!("proxy-ca = '{}'", authority.path("authority.pem").display());
+    let config = folder.path().join("flash.toml");
+    let start = |rules: &str| {
+        let text = format!(
+            "listen = '127.0.0.1:0'\nadmin = 'off'\n[upstream.app]\nservers = 'https://localhost:{}'\n\
+             check = {{ path = '/healthz', every = '1s' }}\n[site.'*']\nproxy = 'app'\n{rules}\n",
+            app.port()
+        );
+        fs::write(&config, text).expect("the file is written");
+        Server::start_configured(&config, &[])
+    };
+    let server = start("");
+    let said = "fails its check: shows a certificate that is not accepted for its name";
+    wait_for("the reason", || server.said().contains(said));
+    server.stop();
+    let server = start(&own);
+    app.stop_one();
+    wait_for("it is not there", || server.said().contains("fails its check: Connection refused"));
+    app.start_again();
+    wait_for("it is there", || server.said().contains("passes its check again"));
+    assert_eq!(server.get("/a").status, 200);
+}
+
 #[test]
 fn php_and_python_are_applications_too() {
     let folder = folder();

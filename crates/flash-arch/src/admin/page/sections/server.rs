@@ -5,7 +5,7 @@ use flash_core::record::counters::ProgramCount;
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
 use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, ProgramSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
@@ -92,55 +92,78 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
     Section { id: "caches", title: "Caches", parts }
 }
 
+/// Whether it is a server that runs on its own, and not a program that Flash starts.
+fn is_server(program: &ProgramSnapshot) -> bool {
+    matches!(&*program.kind, "fastcgi" | "proxy" | "upstream")
+}
+
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
-    let rows = snapshot.programs.iter().map(|program| {
+    let rows = snapshot.programs.iter().filter(|program| !is_server(program)).map(|program| {
         let count = |what| number::count(program.counts.get(what));
-        let is_server = matches!(&*program.kind, "fastcgi" | "proxy" | "upstream");
-        let of_server = |text: String| Cell::new(if is_server { text } else { UNKNOWN.into() });
-        let first_byte_us = program.counts.get(ProgramCount::FirstByteUs);
-        let first_byte = first_byte_us.checked_div(program.counts.get(ProgramCount::Requests));
-        let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
         vec![
             Cell::new(&*program.route),
             Cell::new(format!("{} {}", program.kind, program.program)),
             Cell::new(match program.counts.get(ProgramCount::ProcessesMax) {
-                _ if is_server => UNKNOWN.into(),
                 0 => count(ProgramCount::Processes),
                 most => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
             }),
             Cell::new(count(ProgramCount::Busy)),
             Cell::new(count(ProgramCount::Waiting)),
-            of_server(count(ProgramCount::Kept)),
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
-            of_server(count(ProgramCount::Requests)),
-            of_server(count(ProgramCount::Broken)),
-            of_server(count(ProgramCount::TimedOut)),
             Cell::new(count(ProgramCount::Refused)),
-            of_server(first_byte.map_or_else(|| UNKNOWN.into(), number::micros)),
-            Cell::new(if is_well { "well" } else { "not reached" }),
+        ]
+    });
+    let columns = ["Route", "Program", "#Processes", "#Busy", "#Waiting", "#Started", "#Failed", "#Refused"];
+    let caption = "Started, failed and refused count from the start of the server.";
+    let parts = of_rows(caption, &columns, rows.collect());
+    Section { id: "programs", title: "Programs", parts }
+}
+
+pub(super) fn servers(snapshot: &Snapshot) -> Section {
+    let rows = snapshot.programs.iter().filter(|program| is_server(program)).map(|program| {
+        let count = |what| number::count(program.counts.get(what));
+        let mean = |sum, of| {
+            let mean = program.counts.get(sum).checked_div(program.counts.get(of));
+            mean.map_or_else(|| UNKNOWN.into(), number::micros)
+        };
+        let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
+        vec![
+            Cell::new(&*program.route),
+            Cell::new(format!("{} {}", program.kind, program.program)),
+            if is_well { Cell::well("well") } else { Cell::sick("failing") },
+            Cell::new(count(ProgramCount::Busy)),
+            Cell::new(count(ProgramCount::Waiting)),
+            Cell::new(count(ProgramCount::Kept)),
+            Cell::new(count(ProgramCount::Requests)),
+            Cell::new(mean(ProgramCount::ConnectUs, ProgramCount::Started)),
+            Cell::new(mean(ProgramCount::FirstByteUs, ProgramCount::Requests)),
+            Cell::new(mean(ProgramCount::TotalUs, ProgramCount::Requests)),
+            Cell::new(count(ProgramCount::Failed)),
+            Cell::new(count(ProgramCount::Broken)),
+            Cell::new(count(ProgramCount::TimedOut)),
+            Cell::new(count(ProgramCount::Refused)),
         ]
     });
     let columns = [
         "Route",
-        "Program",
-        "#Processes",
+        "Server",
+        "Health",
         "#Busy",
         "#Waiting",
         "#Kept",
-        "#Started",
-        "#Failed",
         "#Requests",
+        "#Connected after",
+        "#First byte",
+        "#Whole",
+        "#Not connected",
         "#502",
         "#504",
-        "#Refused",
-        "#First byte",
-        "Health",
+        "#503",
     ];
-    let caption = "Kept are idle connections. From started on, all count from the start of the server. 502 are requests that a \
-                   server broke off, 504 those that it did not answer in time, and refused are 503. The first byte is an average.";
+    let caption = "Kept are idle connections. Requests and failures count from the start of the server, and times are averages.";
     let parts = of_rows(caption, &columns, rows.collect());
-    Section { id: "programs", title: "Programs", parts }
+    Section { id: "servers", title: "Servers", parts }
 }
 
 pub(super) fn certificates(snapshot: &Snapshot) -> Section {
