@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use flash_http::head::Head;
 
+use crate::clients;
 use crate::path::SitePath;
 use crate::record::Peer;
 
@@ -28,7 +29,7 @@ pub struct ProxyRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashBy {
     Path,
-    /// The client's address.
+    /// The client's address, or of an IPv6 address the first 64 bits.
     Client,
     /// The value of a cookie.
     Cookie(Box<[u8]>),
@@ -60,12 +61,12 @@ impl HashBy {
             fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
         };
         let mut hasher = DefaultHasher::new();
-        match (self, peer) {
-            (Self::Path, _) => path.as_bytes().hash(&mut hasher),
-            (Self::Client, Peer::Inet(address)) => address.ip().hash(&mut hasher),
-            (Self::Client, Peer::Unix) => return None,
-            (Self::Field(name), _) => field(name)?.hash(&mut hasher),
-            (Self::Cookie(name), _) => cookie(field(b"cookie")?, name)?.hash(&mut hasher),
+        match self {
+            Self::Path => path.as_bytes().hash(&mut hasher),
+            Self::Client if peer == Peer::Unix => return None,
+            Self::Client => clients::network(peer).hash(&mut hasher),
+            Self::Field(name) => field(name)?.hash(&mut hasher),
+            Self::Cookie(name) => cookie(field(b"cookie")?, name)?.hash(&mut hasher),
         }
         Some(hasher.finish())
     }
@@ -102,6 +103,9 @@ mod tests {
         assert_ne!(of(&HashBy::Path, "/a", "", here), of(&HashBy::Path, "/b", "", here));
         assert_eq!(of(&HashBy::Client, "/a", "", here), of(&HashBy::Client, "/b", "", "192.0.2.1:99"));
         assert_ne!(of(&HashBy::Client, "/a", "", here), of(&HashBy::Client, "/a", "", there));
+        let of_client = |client| of(&HashBy::Client, "/a", "", client);
+        assert_eq!(of_client("[2001:db8::1]:1"), of_client("[2001:db8::2]:1"), "a client has all of them");
+        assert_ne!(of_client("[2001:db8::1]:1"), of_client("[2001:db8:0:1::1]:1"));
         assert_eq!(of(&field, "/a", "x-user: b\r\n", here), of(&field, "/b", "X-User: b\r\n", there));
         assert_eq!(hash(&field, "/a", "", here), None);
         let of_cookie = |cookies: &str| hash(&cookie, "/a", &format!("Cookie: {cookies}\r\n"), here);
