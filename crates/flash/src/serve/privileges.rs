@@ -5,11 +5,10 @@
 //! defines the sandbox.
 
 use std::cell::RefCell;
-use std::env;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
@@ -362,10 +361,10 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
     }
 }
 
-/// Confines a process that looks names up and connects: it changes files below this folder alone.
-pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Result<()> {
+/// Confines a process that looks names up and connects: it changes files below these folders alone.
+pub(super) fn confine_client(flags: &flags::Serve, writable: &[PathBuf]) -> io::Result<()> {
     let readable = NAMES.map(PathBuf::from);
-    let confine = || sandbox::confine_client(&readable, &[writable.to_owned()]);
+    let confine = || sandbox::confine_client(&readable, writable);
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
         // What is missing the server says, if it is confined itself.
@@ -375,11 +374,6 @@ pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Resul
         }
         Sandbox::Required => confine().map_err(io::Error::other),
     }
-}
-
-/// Confines the connector, which makes the sockets of applications in a folder of their own.
-pub(super) fn confine_connector(flags: &flags::Serve) -> io::Result<()> {
-    confine_client(flags, &env::temp_dir())
 }
 
 /// Where a helper reads beside its root: what else the settings of its site lead to.

@@ -131,6 +131,10 @@ impl Programs {
         self.list.iter().any(|(_, upstream)| !matches!(upstream, UpstreamConfig::Cgi { .. }))
     }
 
+    pub(super) fn have_applications(&self) -> bool {
+        self.list.iter().any(|(_, upstream)| matches!(upstream, UpstreamConfig::Application(_)))
+    }
+
     /// All servers that are connected to.
     pub(super) fn servers(&self) -> impl Iterator<Item = &ServerConfig> {
         self.list.iter().flat_map(|(_, upstream)| match upstream {

@@ -4,6 +4,7 @@
 //! none of its roles has no supervisor process. With helper processes each reload makes another one, which knows the sites of its
 //! configuration. If programs have [a user of their own](super::cgi_user), the fork helper has a supervisor process of its own.
 
+use std::env;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -141,8 +142,12 @@ impl HelperSites<'_> {
     fn connect(&self, server: &OwnedFd) -> io::Result<()> {
         let flags = &self.plan.flags;
         let _ = privileges::protect_memory(flags);
-        let servers = self.plan.sites.programs().flat_map(Programs::servers);
-        flash_upstream::run_connector(server, servers, || privileges::confine_connector(flags))
+        let programs = || self.plan.sites.programs();
+        // Sockets of applications have a name at first.
+        let has_applications = programs().any(Programs::have_applications);
+        let writable: Vec<PathBuf> = has_applications.then(env::temp_dir).into_iter().collect();
+        let confine = || privileges::confine_client(flags, &writable);
+        flash_upstream::run_connector(server, programs().flat_map(Programs::servers), confine)
     }
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
