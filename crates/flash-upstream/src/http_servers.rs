@@ -2,7 +2,7 @@
 //! wait until one of them has room. How one is chosen of those that may be, [`balance`] knows.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::background::{Command, CommandChannel, Maintained};
 use crate::balance::{self, Candidate};
 use crate::checking::Checking;
 use crate::counts::Counted;
+use crate::log_limit::LogLimit;
 use crate::retry_budget::RetryBudget;
 use crate::server::{Group, InFlight, Server};
 use crate::settings::{self, Check};
@@ -30,17 +31,14 @@ pub(crate) struct HttpServers {
     waiting_count: AtomicUsize,
     /// When servers are checked next.
     check_at: Mutex<Instant>,
-    start: Instant,
-    /// When it was last said that requests are refused, in milliseconds from the start.
-    said_ms: AtomicU64,
+    /// Of lines about requests that are refused.
+    refusals: LogLimit,
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
 }
 
 /// More than these are not tried for one request.
 pub(crate) const TRIED_MAX: usize = 3;
-/// How often it is said that requests are refused.
-const SAY_EVERY: Duration = Duration::from_secs(5);
 /// How long a check may take.
 const CHECK_MAX: Duration = Duration::from_secs(5);
 
@@ -84,8 +82,7 @@ impl HttpServers {
             waiting: Mutex::default(),
             waiting_count: AtomicUsize::new(0),
             check_at: Mutex::new(now),
-            start: now,
-            said_ms: AtomicU64::new(0),
+            refusals: LogLimit::new(now),
             background: Arc::clone(background),
             reporter: Arc::clone(reporter),
         });
@@ -182,12 +179,7 @@ impl HttpServers {
         if let Some(server) = self.servers.first() {
             server.count(ProgramCount::Refused);
         }
-        let now_ms = 1 + self.start.elapsed().as_millis() as u64;
-        let said_ms = self.said_ms.load(Ordering::Relaxed);
-        let is_due = said_ms == 0 || now_ms >= said_ms + SAY_EVERY.as_millis() as u64;
-        if is_due
-            && self.said_ms.compare_exchange(said_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        if self.refusals.is_due(Instant::now()) {
             let name = self.shown();
             self.reporter.log(format_args!("{name}: {why}: requests get 503"));
         }

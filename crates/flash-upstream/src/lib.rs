@@ -23,6 +23,7 @@ mod first_responses;
 mod health;
 mod http_servers;
 mod idle_connections;
+mod log_limit;
 mod resolver;
 mod retry_budget;
 mod route_upstreams;

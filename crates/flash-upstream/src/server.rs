@@ -33,6 +33,7 @@ use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
+use crate::log_limit::LogLimit;
 use crate::resolver::Named;
 use crate::settings::{ServerConfig, Settings};
 
@@ -67,6 +68,8 @@ pub(crate) struct Server {
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
+    /// Of lines about requests that are refused.
+    refusals: LogLimit,
     /// How long a connection may take.
     connect: Duration,
     background: Arc<CommandChannel>,
@@ -200,6 +203,7 @@ impl Server {
             moves: AtomicUsize::new(0),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
+            refusals: LogLimit::new(now),
             connect: settings.connect,
             background: Arc::clone(background),
             reporter: Arc::clone(reporter),
@@ -237,6 +241,11 @@ impl Server {
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
+            if self.refusals.is_due(now) {
+                let name = &self.name;
+                self.reporter
+                    .log(format_args!("{name}: as many wait for a connection as may: requests get 503"));
+            }
             return Some(self.refuse());
         }
         let give_up_at = now + self.connect;

@@ -306,6 +306,11 @@ fn what_is_wrong_is_said() {
             "there is no upstream `ap`: did you mean `app`?",
         ),
         ("proxy = 'app'\nupstream.app = { server = 'http://a:1' }", "did you mean `servers`?"),
+        (
+            "proxy = 'app'\nupstream.app = { servers = 'http://a:1', check = { path = '/a b' } }",
+            "a wrong value of `path`",
+        ),
+        ("proxy = 'app'\nupstream.app = { servers = { 'http://a:1' = 3 } }", "this is a number"),
         ("proxy = ['app', 'http://b:1']\nupstream.app = { servers = 'http://a:1' }", "stands alone"),
         (
             "proxy = 'app'\nupstream.app = { servers = { 'http://a:1' = { weight = 0 } } }",
