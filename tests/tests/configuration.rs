@@ -315,11 +315,6 @@ fn check_says_what_serve_would_find_later() {
     let sites = format!("[site.'a.example']\n{root}");
     for (text, marked, line) in [
         (format!("# one\ncgi = {{ '/a' = '/no/such' }}\n{sites}"), "cannot use /no/such", 2),
-        (
-            format!("# one\nhelpers = 'process'\n{sites}fastcgi = {{ '.php' = 'unix:/x' }}\n"),
-            "--fastcgi, --app and --proxy need --sandbox off",
-            2,
-        ),
         (format!("{sites}# its own\napp = {{ '/a' = '/no/such' }}"), "cannot run /no/such", 4),
     ] {
         let (_folder, path) = file(&text);

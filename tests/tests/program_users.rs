@@ -156,7 +156,6 @@ fn programs_run_as_another_user_and_reach_nothing_of_the_server() {
         let mut flags =
             vec!["--user", "nobody", "--cgi-user", CGI_USER, "--cgi", &cgi, "--cgi-direct", &direct];
         flags.extend(["--processes", "2", "--admin", &socket, "--app", &app]);
-        flags.extend(["--sandbox", "off"].iter().filter(|_| arch == flash_tests::PROCESSES));
         let server = Server::start(arch, site.path(), &flags);
         let said = attack(&server);
         let helper = family::named(&server, "flash-fork").unwrap();

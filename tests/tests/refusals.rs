@@ -70,8 +70,7 @@ fn the_error_log_says_why_a_request_was_refused() {
     std::os::unix::fs::symlink(outside.path().join("secret.txt"), root.join("link")).unwrap();
     std::fs::create_dir(root.join("bare")).unwrap();
     std::fs::write(root.join("run.php"), "<?php").unwrap();
-    let flags =
-        ["--app", ".php=/bin/false", "--sandbox", "off", "--no-programs", "/run.php", "--processes", "4"];
+    let flags = ["--app", ".php=/bin/false", "--no-programs", "/run.php", "--processes", "4"];
     for arch in ARCHITECTURES {
         let server = Server::start(arch, root, &[&flags[..], &["--body-bytes-max", "10"]].concat());
         for _ in 0..3 {

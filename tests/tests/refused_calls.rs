@@ -291,7 +291,7 @@ fn under<T: Send>(filters: &[BpfProgram], what: impl FnOnce() -> T + Send) -> T 
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A server in its sandbox makes no connections, and so has no programs.
+/// A server in its sandbox, whose programs are tried elsewhere.
 const SANDBOX: [&str; 2] = ["--sandbox", "on"];
 
 /// What is asked of each server.

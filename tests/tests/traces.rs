@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, each, need, program, scripts, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, each, need, program, scripts, site};
 use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -36,9 +36,7 @@ impl Told {
         let app = format!(".php={}", need("php-cgi", "php-cgi").display());
         let log = folder.path().join("log");
         let logs = ["--access-log", log.to_str().expect("a path"), "--log-format", "json"];
-        // A server in its sandbox makes no connections.
-        let sandbox: &[&str] = if arch == PROCESSES { &["--sandbox", "off"] } else { &[] };
-        let all = [&["--cgi", &cgi, "--app", &app, "--processes", "2"], sandbox, &logs, flags].concat();
+        let all = [&["--cgi", &cgi, "--app", &app, "--processes", "2"], &logs[..], flags].concat();
         Told { server: Server::start(arch, site.path(), &all), folder, _kept: [site, scripts] }
     }
 

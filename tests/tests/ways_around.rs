@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, need, program, reply, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, reply, site};
 use tempfile::TempDir;
 
 /// The password is "bee".
@@ -75,10 +75,6 @@ fn made(arch: &str) -> (TempDir, PathBuf) {
         "{}listen = '127.0.0.1:0'\nadmin = 'off'\nprocesses = 2\nrevalidate = '0s'\ndigests = true\ncgi = {{ '/cgi' = 'programs' }}\n",
         arch_settings(arch)
     );
-    if arch == PROCESSES {
-        // In a sandbox a server connects to nobody.
-        config.push_str("sandbox = 'off'\n");
-    }
     let site = |host: &str, rule: &str| {
         let places = PLACES.map(|place| format!("'{place}' = {{ {rule} }}\n")).concat();
         let places = if rule.is_empty() { "" } else { &places };

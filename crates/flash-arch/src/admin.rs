@@ -224,7 +224,7 @@ impl AdminServer {
         for client in self.clients.extract_if(.., |client| is_over(client)) {
             // A worker of mp may have the socket too, so a close would end neither the watch nor the connection.
             let _ = self.poller.delete(&client);
-            let _ = shutdown(&client, Shutdown::Both);
+            let _ = shutdown(&client, Shutdown::Write);
         }
     }
 }

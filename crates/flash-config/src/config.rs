@@ -456,6 +456,10 @@ impl Reader<'_> {
                 values
             }
             (Kind::Names(names), DeValue::Table(pairs)) => self.names(key, names, pairs, value.span()),
+            (Kind::Tables(names), DeValue::Table(tables)) => {
+                let tables = in_order(tables).into_iter();
+                tables.filter_map(|(name, table)| self.table(key, names, name, table)).collect()
+            }
             (kind, _) => self.list(key, kind, key.takes_list(), "", value),
         }
     }
@@ -464,11 +468,7 @@ impl Reader<'_> {
     fn names(&mut self, key: &Key, names: &[Named], table: &DeTable<'_>, place: Range<usize>) -> Vec<Value> {
         let (mut values, before) = (Vec::new(), self.problems.len());
         for (name, value) in in_order(table) {
-            let Some(named) = names.iter().find(|named| named.name == name.get_ref()) else {
-                let message = format!("unknown key `{}` in `{}`", name.get_ref().escape_debug(), key.name);
-                self.problem(name.span(), message, format!("it takes {}", key.kind.expected()));
-                continue;
-            };
+            let Some(named) = self.named(key, names, name) else { continue };
             values.extend(self.list(key, &named.kind, named.is_list, &format!("{}=", named.name), value));
         }
         // Without a value the key would not be set, and without a word.
@@ -480,6 +480,116 @@ impl Reader<'_> {
             );
         }
         values
+    }
+
+    /// What this name stands for.
+    fn named<'n>(
+        &mut self,
+        key: &Key,
+        names: &'n [Named],
+        name: &Spanned<DeString<'_>>,
+    ) -> Option<&'n Named> {
+        let found = names.iter().find(|named| named.name == name.get_ref());
+        if found.is_none() {
+            let message = format!("unknown key `{}` in `{}`", name.get_ref().escape_debug(), key.name);
+            let known = key::nearest(name.get_ref(), names.iter().map(|named| named.name));
+            let all = || names.iter().map(|named| named.name).collect::<Vec<_>>().join(", ");
+            let advice =
+                known.map_or_else(|| format!("it has {}", all()), |known| format!("did you mean `{known}`?"));
+            self.problem(name.span(), message, advice);
+        }
+        found
+    }
+
+    /// One of several tables.
+    fn table(
+        &mut self,
+        key: &Key,
+        names: &[Named],
+        name: &Spanned<DeString<'_>>,
+        table: &Spanned<DeValue<'_>>,
+    ) -> Option<Value> {
+        let DeValue::Table(pairs) = table.get_ref() else {
+            self.wrong_form(key, &key.kind, table.get_ref(), table.span());
+            return None;
+        };
+        let before = self.problems.len();
+        let mut words = vec![name.get_ref().to_string()];
+        for (field, value) in in_order(pairs) {
+            if let Some(named) = self.named(key, names, field) {
+                words.extend(self.words(key, named, value));
+            }
+        }
+        if self.problems.len() > before {
+            return None;
+        }
+        match self.valid(key, "", words.join(" ")) {
+            Ok(text) => Some(Value { text: Some(text), place: self.location(name.span()), folder: None }),
+            Err(why) => {
+                self.problem(name.span(), format!("a wrong value of `{}`", key.name), why);
+                None
+            }
+        }
+    }
+
+    /// The words of a pair: one, or one for each table in it.
+    fn words(&mut self, key: &Key, named: &Named, value: &Spanned<DeValue<'_>>) -> Vec<String> {
+        let name = named.name;
+        match (&named.kind, value.get_ref()) {
+            (Kind::Tables(names), DeValue::Table(tables)) => {
+                let mut words = Vec::new();
+                for (own, table) in in_order(tables) {
+                    let DeValue::Table(pairs) = table.get_ref() else {
+                        self.wrong_form(key, &named.kind, table.get_ref(), table.span());
+                        continue;
+                    };
+                    let parts = self.parts(key, names, pairs);
+                    words.push([vec![format!("{name}={}", own.get_ref())], parts].concat().join(","));
+                }
+                words
+            }
+            (Kind::Tables(_), _) => {
+                let texts = self.texts(name, "names", value).into_iter();
+                texts.map(|(text, _)| format!("{name}={text}")).collect()
+            }
+            (Kind::Names(names), DeValue::Table(pairs)) => {
+                vec![format!("{name}={}", self.parts(key, names, pairs).join(","))]
+            }
+            (kind, _) => self.part(kind, name, value).into_iter().collect(),
+        }
+    }
+
+    fn parts(&mut self, key: &Key, names: &[Named], pairs: &DeTable<'_>) -> Vec<String> {
+        let mut parts = Vec::new();
+        for (name, value) in in_order(pairs) {
+            if let Some(named) = self.named(key, names, name) {
+                parts.extend(self.part(&named.kind, named.name, value));
+            }
+        }
+        parts
+    }
+
+    /// `name=value`, or the name of a switch that is on.
+    fn part(&mut self, kind: &Kind, name: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+        match (kind, value.get_ref()) {
+            (Kind::Switch, DeValue::Boolean(is_on)) => is_on.then(|| name.to_owned()),
+            (kind, value_of) => match kind.text(value_of, self.file) {
+                Some(text) if !text.contains([' ', ',']) => Some(format!("{name}={text}")),
+                Some(_) => {
+                    self.problem(
+                        value.span(),
+                        format!("a wrong value of `{name}`"),
+                        "it has a space or a comma".into(),
+                    );
+                    None
+                }
+                None => {
+                    let label = format!("this is {}", name_of(value_of));
+                    self.problem(value.span(), format!("`{name}` takes {}", kind.expected()), label);
+                    None
+                }
+            },
+        }
     }
 
     /// A file for each of these names.

@@ -66,7 +66,7 @@ impl Key {
 
     /// Whether its value may be a list. A table has the lists in its pairs.
     pub(crate) fn takes_list(&self) -> bool {
-        self.is_list && !matches!(self.kind, Kind::Table { .. } | Kind::Names(_))
+        self.is_list && !matches!(self.kind, Kind::Table { .. } | Kind::Names(_) | Kind::Tables(_))
     }
 }
 

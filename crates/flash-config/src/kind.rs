@@ -17,6 +17,9 @@ pub enum Kind {
     },
     /// A table of some of these names, or `"off"`. Each value of a name is one value: the name, `=`, and what it is.
     Names(Vec<Named>),
+    /// A table of tables. Each of them is one value: its name, and a word for each of its pairs, as `weight=3`. Of a table in it, the word
+    /// is `servers=NAME,weight=3`.
+    Tables(Vec<Named>),
     /// `{ file = "/path" }` or `{ credential = "NAME" }`, whose content stays there. As a flag it is the path.
     SecretFile,
     Number,
@@ -69,6 +72,10 @@ impl Kind {
             Kind::Names(names) => {
                 let names: Vec<&str> = names.iter().map(|named| named.name).collect();
                 format!("a table with {}, or \"off\"", names.join(", "))
+            }
+            Kind::Tables(names) => {
+                let names: Vec<&str> = names.iter().map(|named| named.name).collect();
+                format!("a table of tables, each with {}", names.join(", "))
             }
             Kind::SecretFile => "{ file = \"/path\" } or { credential = \"NAME\" }".into(),
             Kind::Number => "a whole number".into(),

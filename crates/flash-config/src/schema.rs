@@ -90,16 +90,8 @@ fn form(kind: &Kind) -> Value {
                 { "type": "array", "items": table },
             ] })
         }
-        Kind::Names(names) => {
-            let one = |named: &Named| match named.is_list {
-                true => or_list(form(&named.kind)),
-                false => form(&named.kind),
-            };
-            let properties: Map<String, Value> =
-                names.iter().map(|named| (named.name.into(), one(named))).collect();
-            let table = json!({ "type": "object", "additionalProperties": false, "properties": properties });
-            json!({ "anyOf": [{ "const": "off" }, table] })
-        }
+        Kind::Names(names) => json!({ "anyOf": [{ "const": "off" }, table(names)] }),
+        Kind::Tables(names) => json!({ "type": "object", "additionalProperties": table(names) }),
         Kind::SecretFile => secret(&["file", "credential"]),
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
         Kind::Bytes => json!({ "anyOf": [
@@ -131,6 +123,21 @@ fn form(kind: &Kind) -> Value {
             json!({ "type": "object", "additionalProperties": value })
         }
     }
+}
+
+fn table(names: &[Named]) -> Value {
+    let one = |named: &Named| match (&named.kind, named.is_list) {
+        // A list of names is enough where none has anything to say.
+        (Kind::Tables(_), _) => {
+            let text = or_list(json!({ "type": "string", "minLength": 1 }));
+            json!({ "anyOf": [form(&named.kind), text] })
+        }
+        (Kind::Names(names), _) => table(names),
+        (kind, true) => or_list(form(kind)),
+        (kind, false) => form(kind),
+    };
+    let properties: Map<String, Value> = names.iter().map(|named| (named.name.into(), one(named))).collect();
+    json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
 fn secret(names: &[&str]) -> Value {

@@ -134,14 +134,18 @@ impl Clients {
     }
 
     fn hash(&self, what: impl Hash, client: Peer) -> u64 {
-        let network = match client {
-            Peer::Inet(address) => match address.ip() {
-                IpAddr::V4(ip) => (4, u64::from(ip.to_bits())),
-                IpAddr::V6(ip) => (6, (ip.to_bits() >> 64) as u64),
-            },
-            Peer::Unix => (0, 0),
-        };
-        self.key.hash_one((what, network))
+        self.key.hash_one((what, network(client)))
+    }
+}
+
+/// What a client is known by: the version of its address, and its first 64 bits at most.
+pub(crate) fn network(client: Peer) -> (u8, u64) {
+    match client {
+        Peer::Inet(address) => match address.ip() {
+            IpAddr::V4(ip) => (4, u64::from(ip.to_bits())),
+            IpAddr::V6(ip) => (6, (ip.to_bits() >> 64) as u64),
+        },
+        Peer::Unix => (0, 0),
     }
 }
 

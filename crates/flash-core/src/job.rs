@@ -147,7 +147,7 @@ pub struct Spent {
     pub open_ns: u64,
     /// Reading content, or a folder's names.
     pub read_ns: u64,
-    /// Waiting for a helper.
+    /// Waiting for a helper, or for a server behind this one.
     pub queue_ns: u64,
     /// A helper's work. It includes the first three.
     pub help_ns: u64,

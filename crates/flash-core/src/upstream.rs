@@ -8,6 +8,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flash_cgi::Variables;
 use flash_http::status::Status;
@@ -64,6 +65,10 @@ pub struct Open {
     pub again: bool,
     /// If an idle connection turns out to be closed, the request can be sent again.
     pub may_be_repeated: bool,
+    /// The server whose connection broke before it answered. Another one is asked.
+    pub failed: Option<usize>,
+    /// Equal requests of a route that hashes go to the same server.
+    pub hash: Option<u64>,
     pub direct: Option<Box<Direct>>,
     /// What opens it. `None` where the server has no upstreams.
     pub upstreams: Option<Arc<dyn Upstreams>>,
@@ -73,10 +78,11 @@ impl Open {
     /// The same for another attempt, which writes to no client itself.
     #[must_use]
     pub fn again(&self) -> Self {
-        let Self { route, again, may_be_repeated, .. } = *self;
+        let Self { route, again, may_be_repeated, failed, hash, .. } = *self;
         let (path, variables, name) =
             (self.path.clone(), Arc::clone(&self.variables), Arc::clone(&self.name));
-        Self { route, path, variables, name, again, may_be_repeated, direct: None, upstreams: None }
+        let (direct, upstreams) = (None, None);
+        Self { route, path, variables, name, again, may_be_repeated, failed, hash, direct, upstreams }
     }
 }
 
@@ -147,12 +153,43 @@ pub struct Upstream {
     /// The connection has carried other requests, so the program may have closed it already.
     pub used: bool,
     pub tls: Option<Box<dyn UpstreamSession>>,
+    /// Which of its route's servers it is.
+    pub server: usize,
+    /// How long the request waited for a server with room.
+    pub queued: Duration,
+}
+
+impl Upstream {
+    /// The only one of its route, which no request has used.
+    pub fn new(protocol: UpstreamProtocol, lease: Box<dyn Lease>) -> Self {
+        Self { protocol, lease, used: false, tls: None, server: 0, queued: Duration::ZERO }
+    }
+}
+
+/// What an upstream has done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamFailure {
+    /// It has been silent for too long: 504.
+    TimedOut,
+    /// It has broken off, or said what is no response: 502.
+    Broken,
 }
 
 /// The right to a program, or to a connection, for one request. If the lease is dropped, its program is ended.
 pub trait Lease: Send + Debug {
     /// From now on, Flash writes to the program. Before, the exchange could still be given up.
     fn begins(&mut self) {}
+
+    /// The first byte of the response is there.
+    fn heard(&mut self) {}
+
+    /// The exchange fails by the upstream's fault.
+    fn failed(&mut self, _why: UpstreamFailure) {}
+
+    /// Whether a safe request that this one has not answered may be sent to another.
+    fn may_retry(&mut self) -> bool {
+        false
+    }
 
     /// A FastCGI program's error output, in the pieces in which it arrives. The lease finds the lines.
     fn stderr(&mut self, bytes: &[u8]);

@@ -35,6 +35,7 @@ mod supervisor;
 mod supervisor_process;
 mod upgrader;
 
+pub use child::log;
 pub use earlier_servers::{EarlierServer, EarlierServers};
 pub use flash_os::spawn::{Limit, Resource};
 pub use fork_helper_handle::{ForkHelper, descriptor_limit};

@@ -26,6 +26,11 @@ static OF_MACHINE: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
+/// Reads the authorities that this machine trusts, for a process that cannot read files later.
+pub fn load_authorities() {
+    LazyLock::force(&OF_MACHINE);
+}
+
 /// Reads a file of authorities, in PEM.
 ///
 /// # Errors

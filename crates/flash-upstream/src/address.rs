@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flash_os::socket::{self, Waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -79,12 +80,9 @@ impl Address {
         }
     }
 
-    /// Connects and closes again, to see whether anything listens there. Waits half a second for each address at most.
-    ///
-    /// # Errors
-    /// Why the last one cannot be reached.
-    pub fn reach(&self) -> io::Result<()> {
-        let patience = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+    /// Connects and closes again, to see whether anything listens there. Waits so long for each address at most.
+    pub(crate) fn reach(&self, patience: Duration) -> io::Result<()> {
+        let patience = Timespec::try_from(patience).unwrap_or_default();
         let mut result = Err(Errno::ADDRNOTAVAIL);
         for which in 0..self.count() {
             result = match self.dial(which) {

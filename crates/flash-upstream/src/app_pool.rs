@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use flash_cgi::Variables;
 use flash_core::record::counters::ProgramCount;
 use flash_core::record::program_times::ProgramTimes;
@@ -37,10 +38,11 @@ use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, PoolState, Process, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
+use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter, is_failure};
 use crate::idle_connections::is_reusable;
-use crate::server::abort;
-use crate::settings::{Application, Settings};
+use crate::server::{Shared, abort};
+use crate::settings::Application;
 
 #[derive(Debug)]
 pub(crate) struct AppPool {
@@ -49,6 +51,7 @@ pub(crate) struct AppPool {
     queue_wait: Duration,
     /// Upstreams hold it; the monitor would not end otherwise.
     monitor: Weak<ProcessMonitor>,
+    connector: Arc<ArcSwapOption<Connector>>,
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     breaker: CircuitBreaker,
@@ -69,23 +72,23 @@ const PROBE: Duration = Duration::from_secs(5);
 impl AppPool {
     pub(crate) fn new(
         application: Application,
-        settings: &Settings,
         monitor: Weak<ProcessMonitor>,
-        background: Arc<CommandChannel>,
-        reporter: Arc<Reporter>,
-        counter: Arc<dyn ProgramCounter>,
+        counter: &Arc<dyn ProgramCounter>,
+        shared: &Shared<'_>,
     ) -> Self {
-        let processes_max = Counted::many(&counter, ProgramCount::ProcessesMax, application.processes_max);
+        let Shared { settings, background, connector, reporter } = shared;
+        let processes_max = Counted::many(counter, ProgramCount::ProcessesMax, application.processes_max);
         Self {
             application,
             queue_max: settings.queue_max,
             queue_wait: settings.queue_wait,
             monitor,
-            background,
-            reporter,
-            breaker: CircuitBreaker::new(PROBE, Arc::clone(&counter), Instant::now()),
+            connector: Arc::clone(connector),
+            background: Arc::clone(background),
+            reporter: Arc::clone(reporter),
+            breaker: CircuitBreaker::new(PROBE, Arc::clone(counter), Instant::now()),
             state: Mutex::default(),
-            counter,
+            counter: Arc::clone(counter),
             _processes_max: processes_max,
         }
     }
@@ -143,21 +146,32 @@ impl AppPool {
             let is_idle = |process: &Process| matches!(process.phase, Phase::Idle { .. });
             let at = state.processes.iter().position(is_idle)?;
             let process = &mut state.processes[at];
-            let Process { number, address, phase, .. } = process;
-            let kept = match std::mem::replace(phase, Phase::Busy) {
-                Phase::Idle { stream, .. } => stream.filter(|stream| !again && is_reusable(stream)),
-                Phase::Starting | Phase::Busy | Phase::Ending => None,
+            let kept = match std::mem::replace(&mut process.phase, Phase::Busy) {
+                Phase::Idle { stream, is_new, .. } => stream.map(|stream| (stream, !is_new)),
+                Phase::Starting | Phase::Connecting | Phase::Busy | Phase::Ending => None,
             };
-            let used = kept.is_some();
-            let Some(stream) = kept.or_else(|| address.connect().ok()) else {
+            let kept = kept.filter(|(stream, used)| !(again && *used) && is_reusable(stream));
+            let is_new = |stream| (stream, false);
+            let connect = || process.address.connect_now().map(|attempt| attempt.done().map(is_new));
+            let (stream, used) = match kept.map(Ok).or_else(connect) {
+                Some(Ok(connected)) => connected,
                 // It listens no more. Another one may.
-                process.end();
-                continue;
+                Some(Err(_)) => {
+                    process.end();
+                    continue;
+                }
+                None => {
+                    process.phase = Phase::Connecting;
+                    let number = process.number;
+                    self.send(Event::Unconnected { number });
+                    continue;
+                }
             };
-            let lease = Box::new(ProcessLease::new(Arc::clone(self), *number, Arc::clone(name)));
+            let number = process.number;
+            let lease = Box::new(ProcessLease::new(Arc::clone(self), number, Arc::clone(name)));
             return Some(Opened::Running(
                 stream,
-                Upstream { protocol: UpstreamProtocol::FastCgi, lease, used, tls: None },
+                Upstream { used, ..Upstream::new(UpstreamProtocol::FastCgi, lease) },
             ));
         }
     }
@@ -200,9 +214,15 @@ impl AppPool {
             Event::Wanted => {}
             Event::Started { number, result } => self.started(&mut state, number, result, &mut answers),
             Event::Free { number, stream } => self.free(&mut state, number, stream),
+            Event::Unconnected { number } => self.connect(&mut state, number),
+            Event::Connected { number, result } => match (state.find(number), result) {
+                (Some(process), Ok(stream)) => process.rest(Some(stream), true),
+                (Some(process), Err(_)) => process.end(),
+                (None, _) => {}
+            },
             Event::Unused { number } => {
                 if let Some(process) = state.find(number) {
-                    process.phase = Phase::Idle { stream: None, since: Instant::now() };
+                    process.rest(None, true);
                 }
             }
             Event::Useless { number } => {
@@ -225,6 +245,15 @@ impl AppPool {
         is_short
     }
 
+    /// Has the connector connect to a process, on the background thread.
+    fn connect(self: &Arc<Self>, state: &mut PoolState, number: u64) {
+        let Some(process) = state.find(number) else { return };
+        let pool = Arc::clone(self);
+        // Not here, where the state is locked.
+        let then = Box::new(move |result| pool.send(Event::Connected { number, result }));
+        process.address.connect().wait(Instant::now() + PROBE, &self.background, then);
+    }
+
     fn started(
         &self,
         state: &mut PoolState,
@@ -236,7 +265,7 @@ impl AppPool {
             (Some(process), Ok(Started { handle, .. })) => {
                 self.counter.add(ProgramCount::Started, 1);
                 process.handle = Some(handle);
-                process.phase = Phase::Idle { stream: None, since: Instant::now() };
+                process.rest(None, true);
             }
             // It is ended as it is dropped.
             (None, _) => {}
@@ -252,7 +281,7 @@ impl AppPool {
     fn free(&self, state: &mut PoolState, number: u64, stream: Option<OwnedFd>) {
         let Some(process) = state.find(number) else { return };
         process.served += 1;
-        process.phase = Phase::Idle { stream, since: Instant::now() };
+        process.rest(stream, false);
         if process.served >= self.application.requests_max {
             process.end();
         }
@@ -264,7 +293,7 @@ impl AppPool {
         let Some(process) = state.remove(number) else { return };
         let of_its_own = match process.phase {
             Phase::Ending => !matches!(how, ExitStatus::Signal(SIGTERM | SIGKILL) | ExitStatus::Unknown),
-            Phase::Starting | Phase::Idle { .. } | Phase::Busy => true,
+            Phase::Starting | Phase::Connecting | Phase::Idle { .. } | Phase::Busy => true,
         };
         // A process that was told to end may do so with any code.
         self.counter.add(ProgramCount::Failed, (of_its_own && is_failure(how)).into());
@@ -323,7 +352,7 @@ impl AppPool {
     }
 
     fn add_process(self: &Arc<Self>, state: &mut PoolState) -> std::io::Result<SpawnRequest> {
-        let (address, listener) = PrivateAddress::open()?;
+        let (address, listener) = PrivateAddress::open(self.connector.load_full())?;
         state.numbers += 1;
         let number = state.numbers;
         let counted = Counted::one(&self.counter, ProgramCount::Processes);

@@ -149,7 +149,7 @@ impl ProcessObserver for StreamObserver {
                 let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
                 let counter = Arc::clone(&self.counts.counter);
                 let lease = Box::new(ScriptLease { handle, counter });
-                Opened::Running(stream, Upstream { protocol, lease, used: false, tls: None })
+                Opened::Running(stream, Upstream::new(protocol, lease))
             }
             Ok(_) => Opened::Failed(OpenError::Broken),
             Err(refusal) => Opened::Failed(refusal),

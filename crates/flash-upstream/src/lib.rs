@@ -11,21 +11,32 @@
 mod address;
 mod app_pool;
 mod background;
+mod balance;
 mod cgi;
+mod checking;
 mod circuit_breaker;
+mod connecting;
+mod connector;
+mod connector_process;
 mod counts;
 mod first_responses;
+mod health;
 mod http_servers;
 mod idle_connections;
+mod log_limit;
 mod resolver;
+mod retry_budget;
 mod route_upstreams;
 mod server;
 mod settings;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
+pub use connector::Connector;
+pub use connector_process::run as run_connector;
 pub use counts::ProgramCounter;
 pub use route_upstreams::{CountedUpstream, RouteUpstreams};
 pub use settings::{
-    Application, Balance, DirectLimits, HttpServer, HttpServers, ServerTls, Settings, UpstreamConfig,
+    Application, Balance, Check, DirectLimits, HttpServers, Member, ServerConfig, ServerTls, Settings,
+    UpstreamConfig,
 };

@@ -10,20 +10,30 @@ use std::thread;
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::server::Server;
 
 /// How often a name is looked up. Systems do not tell how long its addresses hold.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// What has a name.
+pub(crate) trait Named: Send + Sync {
+    /// The host and the port that are looked up, if it has a name.
+    fn lookup(&self) -> Option<&str>;
+
+    fn has_address(&self) -> bool;
+
+    /// From now on it is at this address.
+    fn move_to(&self, address: Address);
+}
+
 /// Begins its thread with the first name.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver {
-    servers: Mutex<Option<Sender<Weak<Server>>>>,
+    servers: Mutex<Option<Sender<Weak<dyn Named>>>>,
 }
 
 impl Resolver {
     /// From now on the server's name is looked up, if it has one.
-    pub(crate) fn add(&self, server: &Arc<Server>) {
+    pub(crate) fn add<T: Named + 'static>(&self, server: &Arc<T>) {
         if server.lookup().is_none() {
             return;
         }
@@ -34,13 +44,14 @@ impl Resolver {
             let _ = thread::Builder::new().name("resolver".into()).spawn(move || look_up(&receiver));
             sender
         });
-        let _ = servers.send(Arc::downgrade(server));
+        let server: Weak<T> = Arc::downgrade(server);
+        let _ = servers.send(server);
     }
 }
 
 /// Until the [`Resolver`] is gone.
-fn look_up(added: &Receiver<Weak<Server>>) {
-    let mut servers: Vec<Weak<Server>> = Vec::new();
+fn look_up(added: &Receiver<Weak<dyn Named>>) {
+    let mut servers: Vec<Weak<dyn Named>> = Vec::new();
     loop {
         match added.recv_timeout(EVERY) {
             Ok(server) => {
@@ -48,12 +59,12 @@ fn look_up(added: &Receiver<Weak<Server>>) {
                     .upgrade()
                     .filter(|server| !server.has_address())
                     .iter()
-                    .for_each(|server| refresh(server));
+                    .for_each(|server| refresh(&**server));
                 servers.push(server);
             }
             Err(RecvTimeoutError::Timeout) => {
                 servers.retain(|server| server.strong_count() > 0);
-                servers.iter().filter_map(Weak::upgrade).for_each(|server| refresh(&server));
+                servers.iter().filter_map(Weak::upgrade).for_each(|server| refresh(&*server));
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -61,7 +72,7 @@ fn look_up(added: &Receiver<Weak<Server>>) {
 }
 
 /// If the name has no address now, the last ones stay.
-fn refresh(server: &Server) {
+fn refresh(server: &dyn Named) {
     let found = server.lookup().and_then(|name| name.to_socket_addrs().ok());
     let all: Vec<_> = found.into_iter().flatten().collect();
     if !all.is_empty() {

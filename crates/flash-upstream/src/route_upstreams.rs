@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened, UpstreamProtocol};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
@@ -12,11 +14,12 @@ use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached, ScriptFolder};
+use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::http_servers::{HttpServers, TRIED_MAX};
 use crate::resolver::Resolver;
-use crate::server::{Server, Terms};
-use crate::settings::{HttpServer, Settings, UpstreamConfig};
+use crate::server::{InFlight, Server, Shared, Terms};
+use crate::settings::{Member, Settings, UpstreamConfig};
 
 /// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
 #[derive(Debug)]
@@ -39,8 +42,8 @@ enum RouteUpstream {
     Application(Arc<AppPool>),
 }
 
-/// What an upstream is made of, and where it is counted.
-pub type CountedUpstream = (UpstreamConfig, Arc<dyn ProgramCounter>);
+/// What an upstream is made of, and where it is counted: each server apart, in their order, or all of it.
+pub type CountedUpstream = (UpstreamConfig, Vec<Arc<dyn ProgramCounter>>);
 
 /// What the upstreams of a process share through its reloads.
 struct Runtime {
@@ -52,16 +55,20 @@ struct Runtime {
     reporter: Arc<Reporter>,
     log_detached: LogDetached,
     resolver: Resolver,
+    /// That of the last configuration. `None` in a process that connects itself.
+    connector: Arc<ArcSwapOption<Connector>>,
 }
 
 impl RouteUpstreams {
-    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one.
+    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one. With a connector, it
+    /// makes all connections.
     ///
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(
         services: Vec<CountedUpstream>,
         helper: Option<&ForkHelper>,
+        connector: Option<Arc<Connector>>,
         settings: &Settings,
         reporter: Arc<Reporter>,
         log_detached: LogDetached,
@@ -74,17 +81,26 @@ impl RouteUpstreams {
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
         let (settings, thread) = (*settings, Some(thread));
-        let resolver = Resolver::default();
-        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached, resolver };
+        let (resolver, connector) = (Resolver::default(), Arc::new(ArcSwapOption::new(connector)));
+        let runtime =
+            Runtime { settings, background, thread, monitor, reporter, log_detached, resolver, connector };
         Ok(Self::new(services, Vec::new(), Arc::new(runtime)))
     }
 
     /// The upstreams after a reload. Those that are the same keep their idle connections and their processes. `None` if other
     /// settings hold for all of them.
     #[must_use]
-    pub fn next(&self, services: Vec<CountedUpstream>, settings: &Settings) -> Option<Self> {
-        let is_same = self.runtime.settings == *settings;
-        is_same.then(|| Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
+    pub fn next(
+        &self,
+        services: Vec<CountedUpstream>,
+        connector: Option<&Arc<Connector>>,
+        settings: &Settings,
+    ) -> Option<Self> {
+        if self.runtime.settings != *settings {
+            return None;
+        }
+        self.runtime.connector.store(connector.cloned());
+        Some(Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
     }
 
     fn new(
@@ -93,21 +109,31 @@ impl RouteUpstreams {
         runtime: Arc<Runtime>,
     ) -> Self {
         let (mut folders, mut maintained) = (Vec::new(), Vec::new());
-        let configured = services.iter().map(|(_, counter)| Counted::one(counter, ProgramCount::Configured));
+        let counters = services.iter().flat_map(|(_, counters)| counters);
+        let configured = counters.map(|counter| Counted::one(counter, ProgramCount::Configured));
         let configured = configured.collect();
-        let ready = |(route, (service, counter)): (usize, CountedUpstream)| {
+        let mut shared: Vec<(UpstreamConfig, RouteUpstream)> = Vec::new();
+        let ready = |(route, (service, mut counters)): (usize, CountedUpstream)| {
             if let UpstreamConfig::Cgi { folder } = &service {
+                let counter = counters.pop().unwrap_or_else(|| Arc::new(()));
                 folders.push(ScriptFolder { route, folder: *folder, counter });
                 return (service, RouteUpstream::Cgi);
             }
-            match before.iter().position(|(known, _)| *known == service) {
+            // One with a name is the same for all its routes.
+            let is_named = matches!(&service, UpstreamConfig::Http(all) if all.name.is_some());
+            if let Some((_, known)) = shared.iter().find(|(known, _)| is_named && *known == service) {
+                return (service, known.clone());
+            }
+            let one = match before.iter().position(|(known, _)| *known == service) {
                 Some(place) => before.swap_remove(place),
                 None => {
-                    let upstream = runtime.upstream(service.clone(), counter);
+                    let upstream = runtime.upstream(service.clone(), counters);
                     upstream.maintained(&mut maintained);
                     (service, upstream)
                 }
-            }
+            };
+            shared.push(one.clone());
+            one
         };
         let list = services.into_iter().enumerate().map(ready).collect();
         runtime.background.send(Command::Maintain(maintained));
@@ -120,37 +146,40 @@ impl RouteUpstreams {
 }
 
 impl Runtime {
-    fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
-        let (mut settings, background, reporter) =
-            (self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+    fn upstream(&self, service: UpstreamConfig, counters: Vec<Arc<dyn ProgramCounter>>) -> RouteUpstream {
+        let (mut settings, background, reporter) = (self.settings, &self.background, &self.reporter);
         if let UpstreamConfig::Http(all) = &service {
             // A request that tries several has no more time than with one.
-            settings.connect /= all.servers.len().clamp(1, TRIED_MAX) as u32;
+            settings.connect = all.connect / all.servers.len().clamp(1, TRIED_MAX) as u32;
         }
-        let settings = &settings;
-        let server = |terms: Terms| {
-            let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
-            let server = Arc::new(Server::new(terms, settings, background, reporter, Arc::clone(&counter)));
-            self.resolver.add(&server);
+        let connector = &self.connector;
+        let mut counters = counters.into_iter();
+        let mut counter = || counters.next().unwrap_or_else(|| Arc::new(()));
+        let shared = Shared { settings: &settings, background, connector, reporter };
+        let mut server = |protocol, config, terms| {
+            let server = Arc::new(Server::new(protocol, config, terms, &counter(), &shared));
+            if self.connector.load().is_none() {
+                self.resolver.add(&server);
+            }
             server
         };
         match service {
             UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
-            UpstreamConfig::FastCgi(address) => {
-                let (protocol, name) = (UpstreamProtocol::FastCgi, address.to_string());
-                RouteUpstream::FastCgi(server(Terms { protocol, name, tls: None, lookup: None, address }))
+            UpstreamConfig::FastCgi(config) => {
+                RouteUpstream::FastCgi(server(UpstreamProtocol::FastCgi, config, Terms::ALONE))
             }
             UpstreamConfig::Http(all) => {
-                let one = |HttpServer { name, address, lookup, tls }| {
-                    let (protocol, tls) = (UpstreamProtocol::Http, tls.map(|tls| tls.client));
-                    server(Terms { protocol, name, tls, lookup, address })
+                let one = |member: &Member| {
+                    let &Member { server: ref config, weight, is_backup, requests_max } = member;
+                    let terms = Terms { weight, is_backup, requests_max, slow_start: all.slow_start };
+                    server(UpstreamProtocol::Http, config.clone(), terms)
                 };
-                let servers = all.servers.into_iter().map(one).collect();
-                RouteUpstream::Http(Arc::new(HttpServers::new(servers, all.balance)))
+                let servers = all.servers.iter().map(one).collect();
+                RouteUpstream::Http(HttpServers::new(servers, all, (background, reporter)))
             }
             UpstreamConfig::Application(application) => {
                 let monitor = self.monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
-                let pool = AppPool::new(application, settings, monitor, background, reporter, counter);
+                let pool = AppPool::new(application, monitor, &counter(), &shared);
                 RouteUpstream::Application(Arc::new(pool))
             }
         }
@@ -167,7 +196,10 @@ impl RouteUpstream {
         match self {
             Self::Cgi => {}
             Self::FastCgi(server) => all.push(weak(server)),
-            Self::Http(servers) => all.extend(servers.servers().iter().map(weak)),
+            Self::Http(servers) => {
+                all.extend(servers.servers().iter().map(weak));
+                all.push(weak(servers));
+            }
             Self::Application(pool) => all.push(weak(pool)),
         }
     }
@@ -177,7 +209,9 @@ impl upstream::Upstreams for RouteUpstreams {
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
         match (self.list.get(begin.route).map(|(_, upstream)| upstream), &self.cgi) {
             (Some(RouteUpstream::Cgi), Some(cgi)) => cgi.begin(begin, reply),
-            (Some(RouteUpstream::FastCgi(server)), _) => server.begin(begin, reply),
+            (Some(RouteUpstream::FastCgi(server)), _) => {
+                server.begin(InFlight::new(server, 0), begin, Duration::ZERO, reply)
+            }
             (Some(RouteUpstream::Http(servers)), _) => servers.begin(begin, reply),
             (Some(RouteUpstream::Application(pool)), Some(_)) => pool.begin(begin, reply),
             _ => Some(Opened::Failed(OpenError::Broken)),

@@ -5,32 +5,38 @@
 //! path's business.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_cgi::fastcgi::Encoder;
 use flash_core::record::counters::ProgramCount;
 use flash_core::record::program_times::ProgramTimes;
 use flash_core::upstream::{
-    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, UpstreamSession,
-    UpstreamTls,
+    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamFailure, UpstreamProtocol,
+    UpstreamSession, UpstreamTls,
 };
-use flash_os::poller::Interest;
 use flash_os::socket::NO_SIGNAL;
 use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use crate::address::{Address, Dialed, connect_result};
-use crate::background::{Command, CommandChannel, FullSocket, Maintained, PendingIo};
+use crate::address::Address;
+use crate::background::{Command, CommandChannel, FullSocket, Maintained};
+use crate::balance::Candidate;
 use crate::circuit_breaker::CircuitBreaker;
+use crate::connecting::Attempt;
+use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
+use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
-use crate::settings::Settings;
+use crate::log_limit::LogLimit;
+use crate::resolver::Named;
+use crate::settings::{ServerConfig, Settings};
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -41,16 +47,30 @@ pub(crate) struct Server {
     /// The host and the port that are looked up, if it has a name.
     lookup: Option<String>,
     address: ArcSwap<Address>,
+    /// What the connector knows it as.
+    target: String,
+    /// What connects in place of a server in its sandbox.
+    connector: Arc<ArcSwapOption<Connector>>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
     first_responses: FirstResponses,
     under_way: AtomicUsize,
+    /// Its place among the others of its route.
+    member: Terms,
+    /// Of its name.
+    hash: u64,
+    health: Health,
+    /// Those others, once they are known.
+    group: OnceLock<Weak<dyn Group>>,
+    is_being_checked: AtomicBool,
     /// How often the addresses have changed.
     moves: AtomicUsize,
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
+    /// Of lines about requests that are refused.
+    refusals: LogLimit,
     /// How long a connection may take.
     connect: Duration,
     background: Arc<CommandChannel>,
@@ -58,47 +78,92 @@ pub(crate) struct Server {
     counter: Arc<dyn ProgramCounter>,
 }
 
-/// Which server it is, and how it is spoken with.
+/// What servers share with each other.
+pub(crate) struct Shared<'s> {
+    pub(crate) settings: &'s Settings,
+    pub(crate) background: &'s Arc<CommandChannel>,
+    pub(crate) connector: &'s Arc<ArcSwapOption<Connector>>,
+    pub(crate) reporter: &'s Arc<Reporter>,
+}
+
+/// Servers that answer the same.
+pub(crate) trait Group: Send + Sync + fmt::Debug {
+    /// A request of one of them is over.
+    fn has_room(self: Arc<Self>);
+
+    /// Whether a request that one has not answered may be sent to another.
+    fn may_retry(&self) -> bool;
+}
+
+/// What a server is among others.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    pub(crate) protocol: UpstreamProtocol,
-    pub(crate) name: String,
-    pub(crate) tls: Option<Arc<dyn UpstreamTls>>,
-    pub(crate) lookup: Option<String>,
-    pub(crate) address: Address,
+    pub(crate) weight: u32,
+    pub(crate) is_backup: bool,
+    pub(crate) requests_max: usize,
+    pub(crate) slow_start: Duration,
+}
+
+impl Terms {
+    /// Of the only server.
+    pub(crate) const ALONE: Self =
+        Self { weight: 1, is_backup: false, requests_max: usize::MAX, slow_start: Duration::ZERO };
+}
+
+/// A request's place among those that a server has.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    server: Arc<Server>,
+    /// Among the servers of its route.
+    number: usize,
+}
+
+impl InFlight {
+    /// One more, even if it is one too many.
+    pub(crate) fn new(server: &Arc<Server>, number: usize) -> Self {
+        server.under_way.fetch_add(1, Ordering::Relaxed);
+        Self { server: Arc::clone(server), number }
+    }
+
+    pub(crate) fn within_limit(server: &Arc<Server>, number: usize) -> Option<Self> {
+        let add = |count: usize| (count < server.member.requests_max).then(|| count + 1);
+        let added = server.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        added.is_ok().then(|| Self { server: Arc::clone(server), number })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.server.under_way.fetch_sub(1, Ordering::Relaxed);
+        if self.server.is_limited()
+            && let Some(group) = self.server.group()
+        {
+            group.has_room();
+        }
+    }
+}
+
+/// A request on its way to a connection.
+struct Asking {
+    in_flight: InFlight,
+    /// The request, for the logs.
+    name: Arc<str>,
+    queued: Duration,
+    since: Instant,
 }
 
 /// A request that waits for a connection.
 struct Dial {
     server: Arc<Server>,
+    asking: Asking,
     give_up_at: Instant,
-    name: Arc<str>,
     reply: OnOpened,
     _counted: Counted,
-}
-
-/// A connection that is under way, for a request.
-struct Connecting {
-    dial: Dial,
-    /// Which of the server's addresses is tried.
-    which: usize,
-    stream: OwnedFd,
-    give_up_at: Instant,
-    /// Once it is known.
-    result: Option<Result<(), Errno>>,
-}
-
-/// What became of an attempt to connect.
-enum Attempt {
-    Done(Opened),
-    InProgress { which: usize, stream: OwnedFd },
-    Full,
 }
 
 /// If a new connection has waited for this long, returning connections are closed, because it may wait for the process of one
 /// of them. A slow program looks the same. Then each request costs a connection for a while.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How finely deadlines of connections are kept.
-const CONNECT_SLACK: Duration = Duration::from_millis(100);
 /// How long an idle connection is kept. It costs its server a process, and a new one costs next to nothing.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 /// The same for a request that cannot be sent again, if the server closes the connection at the same time. Those that close early do so
@@ -107,41 +172,62 @@ const UNREPEATABLE_IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Server {
     pub(crate) fn new(
-        Terms { protocol, name, tls, lookup, address }: Terms,
-        settings: &Settings,
-        background: Arc<CommandChannel>,
-        reporter: Arc<Reporter>,
-        counter: Arc<dyn ProgramCounter>,
+        protocol: UpstreamProtocol,
+        config: ServerConfig,
+        member: Terms,
+        counter: &Arc<dyn ProgramCounter>,
+        shared: &Shared<'_>,
     ) -> Self {
+        let target = config.target();
+        let ServerConfig { name, address, lookup, tls } = config;
+        let Shared { settings, background, connector, reporter } = shared;
         let now = Instant::now();
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
         Self {
             protocol,
             name,
-            tls,
+            tls: tls.map(|tls| tls.client),
             lookup,
             address: ArcSwap::from_pointee(address),
-            idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
-            breaker: CircuitBreaker::new(settings.connect, Arc::clone(&counter), now),
+            target,
+            connector: Arc::clone(connector),
+            idle: IdleConnections::new(settings.kept_max, Arc::clone(counter)),
+            breaker: CircuitBreaker::new(settings.connect, Arc::clone(counter), now),
             first_responses: FirstResponses::new(now),
             under_way: AtomicUsize::new(0),
+            member,
+            hash: hasher.finish(),
+            health: Health::new(member.slow_start, Arc::clone(counter), now),
+            group: OnceLock::new(),
+            is_being_checked: AtomicBool::new(false),
             moves: AtomicUsize::new(0),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
+            refusals: LogLimit::new(now),
             connect: settings.connect,
-            background,
-            reporter,
-            counter,
+            background: Arc::clone(background),
+            reporter: Arc::clone(reporter),
+            counter: Arc::clone(counter),
         }
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
+    /// Gives it a request, which may have been `queued` for it.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        in_flight: InFlight,
+        begin: Open,
+        queued: Duration,
+        reply: OnOpened,
+    ) -> Option<Opened> {
         let now = Instant::now();
+        let asking = Asking { in_flight, name: begin.name, queued, since: now };
         let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
             && let Some(kept) = self.idle.take(idle_max, now)
         {
-            return Some(self.lend(kept, begin.name, None, true));
+            return Some(self.lend(kept, asking, None, true));
         }
         if !self.breaker.allow(now) {
             return Some(match self.protocol {
@@ -150,47 +236,104 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let attempt = match self.attempt(0, &begin.name) {
-            Attempt::Done(begun) => return Some(begun),
+        let attempt = match self.attempt() {
+            Attempt::Done(result) => return Some(self.opened(result, asking)),
             attempt => attempt,
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
+            if self.refusals.is_due(now) {
+                let name = &self.name;
+                self.reporter
+                    .log(format_args!("{name}: as many wait for a connection as may: requests get 503"));
+            }
             return Some(self.refuse());
         }
         let give_up_at = now + self.connect;
         let counted = Counted::one(&self.counter, ProgramCount::Waiting);
-        Dial { server: Arc::clone(self), give_up_at, name: begin.name, reply, _counted: counted }
-            .go_on(attempt);
+        Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted }.go_on(attempt);
         None
     }
 
-    pub(crate) fn lookup(&self) -> Option<&str> {
-        self.lookup.as_deref()
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
-    pub(crate) fn has_address(&self) -> bool {
-        self.address.load().count() > 0
+    /// The host that it is asked for if nothing else is said, with its port.
+    pub(crate) fn authority(&self) -> &str {
+        self.name.split_once("://").map_or("localhost", |(_, authority)| authority)
     }
 
-    /// From now on it is at this address.
-    pub(crate) fn move_to(&self, address: Address) {
-        if !self.address.load().is_same(&address) {
-            self.address.store(Arc::new(address));
-            // What is kept leads to the last one.
-            self.moves.fetch_add(1, Ordering::Relaxed);
-            self.idle.clear();
+    /// The others with which it answers the same.
+    pub(crate) fn belongs_to(&self, group: Weak<dyn Group>) {
+        let _ = self.group.set(group);
+    }
+
+    fn group(&self) -> Option<Arc<dyn Group>> {
+        self.group.get()?.upgrade()
+    }
+
+    pub(crate) fn is_backup(&self) -> bool {
+        self.member.is_backup
+    }
+
+    /// Whether it may have only so many requests at a time.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.member.requests_max < usize::MAX
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) < self.member.requests_max
+    }
+
+    /// Whether it passes its checks, and could be reached when that was tried last.
+    pub(crate) fn is_well(&self, now: Instant) -> bool {
+        !self.health.is_failing() && !self.breaker.is_open(now)
+    }
+
+    pub(crate) fn candidate(&self, number: usize, now: Instant) -> Candidate {
+        let weight = u64::from(self.member.weight) * self.health.part(now);
+        Candidate { number, weight, under_way: self.under_way.load(Ordering::Relaxed), hash: self.hash }
+    }
+
+    pub(crate) fn count(&self, what: ProgramCount) {
+        self.counter.add(what, 1);
+    }
+
+    pub(crate) fn counted(&self, what: ProgramCount) -> Counted {
+        Counted::one(&self.counter, what)
+    }
+
+    /// Whether no other check is under way.
+    pub(crate) fn begin_check(&self) -> bool {
+        !self.is_being_checked.swap(true, Ordering::Relaxed)
+    }
+
+    /// The result of a check.
+    pub(crate) fn checked(&self, result: Result<(), String>, now: Instant) {
+        match result {
+            Ok(()) if self.health.passed(now) => {
+                self.reporter.log(format_args!("{}: passes its check again", self.name));
+            }
+            Err(why) if self.health.failed() => {
+                self.reporter.log(format_args!("{}: fails its check: {why}; it gets no requests", self.name));
+            }
+            _ => {}
         }
+        self.end_check();
     }
 
-    /// Whether it could not be reached a moment ago.
-    pub(crate) fn is_open(&self, now: Instant) -> bool {
-        self.breaker.is_open(now)
+    /// From now on it can be checked again.
+    pub(crate) fn end_check(&self) {
+        self.is_being_checked.store(false, Ordering::Relaxed);
     }
 
-    /// How many requests are under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    pub(crate) fn begin_tls(&self) -> Option<Box<dyn UpstreamSession>> {
+        self.tls.as_ref().map(|tls| tls.begin())
+    }
+
+    fn count_time(&self, what: ProgramCount, time: Duration) {
+        self.counter.add(what, i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
     }
 
     fn refuse(&self) -> Opened {
@@ -198,30 +341,37 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
-    /// Tries the addresses from that one on.
-    fn attempt(self: &Arc<Self>, from: usize, name: &Arc<str>) -> Attempt {
-        let mut last = Errno::ADDRNOTAVAIL;
-        let address = self.address.load();
-        for which in from..address.count() {
-            match address.dial(which) {
-                Ok(Dialed::Connected(stream)) => return Attempt::Done(self.connected(stream, name)),
-                Ok(Dialed::InProgress(stream)) => return Attempt::InProgress { which, stream },
-                Ok(Dialed::Full) => return Attempt::Full,
-                Err(error) => last = error,
-            }
+    pub(crate) fn attempt(&self) -> Attempt {
+        match self.connector() {
+            Some(connector) => Attempt::by_connector(connector.connect(&self.target, self.connect)),
+            None => Attempt::begin(&self.address.load_full(), 0),
         }
-        Attempt::Done(Opened::Failed(self.failed(last)))
     }
 
-    fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Opened {
+    fn connector(&self) -> Option<Arc<Connector>> {
+        self.connector.load_full()
+    }
+
+    fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, asking: Asking) -> Opened {
+        match result {
+            Ok(stream) => self.connected(stream, asking),
+            // There is no background thread any more.
+            Err(Errno::CANCELED) => Opened::Failed(OpenError::Busy),
+            Err(error) => Opened::Failed(self.failed(error)),
+        }
+    }
+
+    fn connected(self: &Arc<Self>, stream: OwnedFd, asking: Asking) -> Opened {
+        let now = Instant::now();
         if self.breaker.succeeded() {
+            self.health.recovered(now);
             self.reporter.log(format_args!("{}: can be reached again", self.name));
         }
-        self.counter.add(ProgramCount::Started, 1);
+        self.count(ProgramCount::Started);
+        self.count_time(ProgramCount::ConnectUs, now.saturating_duration_since(asking.since));
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
-        let slot = is_fastcgi.then(|| self.first_responses.begin(Instant::now())).flatten();
-        let tls = self.tls.as_ref().map(|tls| tls.begin());
-        self.lend((stream, tls), Arc::clone(name), slot, false)
+        let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
+        self.lend((stream, self.begin_tls()), asking, slot, false)
     }
 
     fn failed(&self, error: Errno) -> OpenError {
@@ -236,14 +386,28 @@ impl Server {
         if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
     }
 
-    fn lend(self: &Arc<Self>, (stream, tls): Kept, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
-        let counted = Counted::one(&self.counter, ProgramCount::Busy);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+    fn lend(self: &Arc<Self>, (stream, tls): Kept, asking: Asking, slot: Option<Slot>, used: bool) -> Opened {
+        let counted = self.counted(ProgramCount::Busy);
+        self.count(ProgramCount::Requests);
+        let Asking { in_flight, name, queued, since } = asking;
+        if queued > Duration::ZERO {
+            self.count_time(ProgramCount::QueueUs, queued);
+        }
+        let number = in_flight.number;
         let (server, lines) = (Arc::clone(self), LineLimiter::default());
         let moves = self.moves.load(Ordering::Relaxed);
-        let lease = ConnectionLease { server, name, slot, lines, tls: None, moves, _counted: counted };
-        let lease = Box::new(lease);
-        Opened::Running(stream, Upstream { protocol: self.protocol, lease, used, tls })
+        let lease = Box::new(ConnectionLease {
+            server,
+            name,
+            slot,
+            lines,
+            tls: None,
+            moves,
+            since,
+            _counted: (counted, in_flight),
+        });
+        let upstream = Upstream::new(self.protocol, lease);
+        Opened::Running(stream, Upstream { used, tls, server: number, queued, ..upstream })
     }
 }
 
@@ -256,21 +420,49 @@ impl Maintained for Server {
     fn close(&self) {}
 }
 
+impl Named for Server {
+    fn lookup(&self) -> Option<&str> {
+        self.lookup.as_deref()
+    }
+
+    fn has_address(&self) -> bool {
+        self.address.load().count() > 0
+    }
+
+    fn move_to(&self, address: Address) {
+        if !self.address.load().is_same(&address) {
+            self.address.store(Arc::new(address));
+            // What is kept leads to the last one.
+            self.moves.fetch_add(1, Ordering::Relaxed);
+            self.idle.clear();
+        }
+    }
+}
+
 impl Dial {
     /// Answers the request, or has the background thread wait.
     fn go_on(self, attempt: Attempt) {
-        let background = Arc::clone(&self.server.background);
-        match attempt {
-            Attempt::Done(opened) => self.end(opened),
-            Attempt::InProgress { which, stream } => {
-                // Each address that is left has its share of the time.
-                let left = self.server.address.load().count().saturating_sub(which).max(1) as u32;
-                let now = Instant::now();
-                let give_up_at = now + self.give_up_at.saturating_duration_since(now) / left;
-                let connecting = Connecting { dial: self, which, stream, give_up_at, result: None };
-                background.send(Command::Wait(Box::new(connecting)));
+        let (until, background) = (self.give_up_at, Arc::clone(&self.server.background));
+        attempt.wait(until, &background, Box::new(move |result| self.connected(result)));
+    }
+
+    fn connected(self, result: Result<OwnedFd, Errno>) {
+        match result {
+            Err(Errno::AGAIN) if Instant::now() < self.give_up_at => {
+                let background = Arc::clone(&self.server.background);
+                background.send(Command::Retry(Box::new(self)));
             }
-            Attempt::Full => background.send(Command::Retry(Box::new(self))),
+            Err(Errno::AGAIN) => {
+                let Server { name, connect, reporter, .. } = &*self.server;
+                reporter.log(format_args!("{name}: as many wait there as may, for {connect:?}"));
+                let refused = self.server.refuse();
+                self.end(refused);
+            }
+            result => {
+                let Self { server, asking, reply, .. } = self;
+                server.dialing.fetch_sub(1, Ordering::Relaxed);
+                reply(server.opened(result, asking));
+            }
         }
     }
 
@@ -290,16 +482,11 @@ impl FullSocket for Dial {
     }
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
-        match self.server.attempt(0, &self.name) {
+        if let Some(connector) = self.server.connector() {
+            connector.restart_if_gone();
+        }
+        match self.server.attempt() {
             Attempt::Full if now < self.give_up_at => return Some(self),
-            Attempt::Full => {
-                self.server.reporter.log(format_args!(
-                    "{}: as many wait there as may, for {:?}",
-                    self.server.name, self.server.connect
-                ));
-                let refused = self.server.refuse();
-                self.end(refused);
-            }
             attempt => self.go_on(attempt),
         }
         None
@@ -307,58 +494,6 @@ impl FullSocket for Dial {
 
     fn close(self: Box<Self>) {
         self.end(Opened::Failed(OpenError::Busy));
-    }
-}
-
-impl Connecting {
-    /// The connection was made or refused: then the next address is tried.
-    fn end(self, result: Result<(), Errno>) {
-        let Self { dial, which, stream, .. } = self;
-        let server = &dial.server;
-        let attempt = match result {
-            Ok(()) => Attempt::Done(server.connected(stream, &dial.name)),
-            Err(error) if which + 1 >= server.address.load().count() => {
-                Attempt::Done(Opened::Failed(server.failed(error)))
-            }
-            Err(_) => server.attempt(which + 1, &dial.name),
-        };
-        dial.go_on(attempt);
-    }
-}
-
-impl PendingIo for Connecting {
-    fn stream(&self) -> &OwnedFd {
-        &self.stream
-    }
-
-    fn interest(&self) -> Interest {
-        Interest::ROOM
-    }
-
-    fn give_up_at(&self) -> Instant {
-        self.give_up_at
-    }
-
-    fn deadline_slack(&self) -> Duration {
-        CONNECT_SLACK
-    }
-
-    fn advance(&mut self) -> bool {
-        self.result = connect_result(&self.stream);
-        self.result.is_some()
-    }
-
-    fn finish(mut self: Box<Self>) {
-        let result = self.result.take().unwrap_or(Err(Errno::INPROGRESS));
-        self.end(result);
-    }
-
-    fn give_up(self: Box<Self>) {
-        self.end(Err(Errno::TIMEDOUT));
-    }
-
-    fn close(self: Box<Self>) {
-        self.dial.end(Opened::Failed(OpenError::Busy));
     }
 }
 
@@ -372,7 +507,9 @@ struct ConnectionLease {
     tls: Option<Box<dyn UpstreamSession>>,
     /// How often the server had moved when this began.
     moves: usize,
-    _counted: Counted,
+    /// When the request came.
+    since: Instant,
+    _counted: (Counted, InFlight),
 }
 
 impl ConnectionLease {
@@ -384,6 +521,25 @@ impl ConnectionLease {
 }
 
 impl Lease for ConnectionLease {
+    fn heard(&mut self) {
+        self.server.count_time(ProgramCount::FirstByteUs, self.since.elapsed());
+    }
+
+    fn failed(&mut self, why: UpstreamFailure) {
+        self.server.count(match why {
+            UpstreamFailure::TimedOut => ProgramCount::TimedOut,
+            UpstreamFailure::Broken => ProgramCount::Broken,
+        });
+    }
+
+    fn may_retry(&mut self) -> bool {
+        let may = self.server.group().is_some_and(|group| group.may_retry());
+        if may {
+            self.server.count(ProgramCount::Retries);
+        }
+        may
+    }
+
     fn stderr(&mut self, bytes: &[u8]) {
         self.lines.push(bytes, |line| self.server.reporter.stderr_line(&self.name, line));
     }
@@ -417,7 +573,7 @@ impl Lease for ConnectionLease {
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
         self.answered();
-        self.server.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.server.count_time(ProgramCount::TotalUs, self.since.elapsed());
         self.lines.end(|line| self.server.reporter.stderr_line(&self.name, line));
     }
 }

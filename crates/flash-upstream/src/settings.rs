@@ -1,5 +1,6 @@
 //! What an operator sets about upstreams: what answers each route, and the limits of one server process.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,10 @@ use flash_core::upstream::UpstreamTls;
 use flash_process::Limits;
 
 use crate::address::Address;
+use crate::connector::Connector;
+
+/// How long each address of a server may take to answer at the start.
+const REACH: Duration = Duration::from_millis(500);
 
 /// What answers a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +20,7 @@ pub enum UpstreamConfig {
     Cgi {
         folder: u16,
     },
-    FastCgi(Address),
+    FastCgi(ServerConfig),
     Http(HttpServers),
     Application(Application),
 }
@@ -23,12 +28,43 @@ pub enum UpstreamConfig {
 /// HTTP servers that answer the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpServers {
-    pub servers: Vec<HttpServer>,
+    /// Of `[upstream.NAME]`. All routes with the same one share it.
+    pub name: Option<String>,
+    pub servers: Vec<Member>,
     pub balance: Balance,
+    /// How long a connection may take.
+    pub connect: Duration,
+    /// How long a server gets fewer requests after it could not be reached.
+    pub slow_start: Duration,
+    pub check: Option<Check>,
+    /// Requests that wait until a server has room, and for how long.
+    pub queue_max: usize,
+    pub queue_wait: Duration,
 }
 
+/// A server among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub server: ServerConfig,
+    /// Its part of the requests, beside those of the others.
+    pub weight: u32,
+    /// It is asked if none of the others is well.
+    pub is_backup: bool,
+    /// Requests that it may have at a time.
+    pub requests_max: usize,
+}
+
+/// A request that says whether a server is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub path: String,
+    pub host: Option<String>,
+    pub every: Duration,
+}
+
+/// A FastCGI or HTTP server.
 #[derive(Clone, Debug)]
-pub struct HttpServer {
+pub struct ServerConfig {
     /// For people who read logs.
     pub name: String,
     pub address: Address,
@@ -37,7 +73,25 @@ pub struct HttpServer {
     pub tls: Option<ServerTls>,
 }
 
-impl PartialEq for HttpServer {
+impl ServerConfig {
+    /// What it is known as to the [connector](crate::Connector).
+    pub(crate) fn target(&self) -> String {
+        self.lookup.clone().unwrap_or_else(|| self.address.to_string())
+    }
+
+    /// Connects and closes again, to see whether anything listens there, or has the connector do so.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn reach(&self, connector: Option<&Connector>) -> io::Result<()> {
+        match connector {
+            Some(connector) => connector.reach(&self.target(), REACH),
+            None => self.address.reach(REACH),
+        }
+    }
+}
+
+impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
         // The addresses of a name change, and a look-up may fail.
         let is_there = self.lookup.is_some() || self.address == other.address;
@@ -45,7 +99,7 @@ impl PartialEq for HttpServer {
     }
 }
 
-impl Eq for HttpServer {}
+impl Eq for ServerConfig {}
 
 /// TLS with a server.
 #[derive(Clone, Debug)]
@@ -70,6 +124,8 @@ pub enum Balance {
     #[default]
     LeastRequests,
     RoundRobin,
+    /// That to which the request's hash leads, unless it has a quarter more than its part of all requests.
+    Hash,
 }
 
 /// A FastCGI application that is started here.

@@ -25,7 +25,7 @@ use crate::serve::{self, Again, Check, Fault, Findings, Reader};
 use crate::start_folder::absolute;
 
 use inherit::names_of;
-use keys::{ACME, ROOT, TLS, id};
+use keys::{ACME, PROXY, ROOT, TLS, UPSTREAM, id};
 
 mod directives;
 mod in_place;
@@ -334,6 +334,7 @@ impl Explained {
         let named = [line(host, &site.place)].into_iter().chain(named).collect();
         let mut rules = inherit::settings(&self.keys, &config.settings, site, &names, name);
         rules.retain(|setting| self.is_rule(setting));
+        keep_used_upstreams(&mut rules);
         // A table may have values of several places.
         let rules = rules.iter().map(|rule| line(shown(rule), &rule.place));
         (named, rules.collect())
@@ -342,6 +343,18 @@ impl Explained {
     fn is_rule(&self, setting: &Setting) -> bool {
         self.keys.get(&setting.key).is_some_and(|key| key.stands > Stands::Server)
     }
+}
+
+/// Of all upstreams, those alone that are asked there.
+fn keep_used_upstreams(rules: &mut Vec<Setting>) {
+    let proxy = rules.iter().filter(|setting| setting.key == PROXY).flat_map(|setting| &setting.values);
+    let used: Vec<String> = proxy.filter_map(|value| value.text.clone()).collect();
+    rules.retain_mut(|setting| {
+        let is_used = |text: &str| used.iter().any(|name| text.split(' ').next() == Some(name));
+        let is_upstreams = setting.key == UPSTREAM;
+        setting.values.retain(|value| !is_upstreams || value.text.as_deref().is_some_and(is_used));
+        !is_upstreams || !setting.values.is_empty()
+    });
 }
 
 /// A setting as `KEY = VALUES`.

@@ -48,6 +48,7 @@ mod log;
 mod name;
 mod programs;
 mod proxy;
+mod proxy_url;
 mod respond;
 mod route;
 mod rules;
@@ -56,6 +57,7 @@ mod sign;
 mod signed;
 mod size;
 mod tls;
+mod upstream;
 mod usual_listen;
 mod value;
 
@@ -76,7 +78,8 @@ pub(crate) use import::{ForeignServer, Import};
 pub(crate) use listen::{Listen, ListenAddress, UnixAddress};
 pub(crate) use log::{ErrorLogFormat, ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::{FastCgiParam, Programs};
-pub(crate) use proxy::{ProxyField, ProxyUrl};
+pub(crate) use proxy::{Proxy, ProxyField, ProxyTo};
+pub(crate) use proxy_url::ProxyUrl;
 pub(crate) use respond::Respond;
 pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use rules::{Rules, Satisfy};
@@ -85,6 +88,7 @@ pub(crate) use sign::Sign;
 pub(crate) use signed::{LinkForm, Signed};
 pub(crate) use size::shown as shown_size;
 pub(crate) use tls::{ClientCertificate, Https, Tls};
+pub(crate) use upstream::{NamedUpstream, UpstreamBalance, UpstreamServer};
 pub(crate) use value::Switch;
 
 /// A web server whose event loop never waits for a disk.

@@ -182,6 +182,9 @@ fn serve(
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(plan.table.limit.min(DESCRIPTORS_READY));
     let privileges = Privileges::give_up(&flags, &site, supervisor.as_ref())?;
+    let connector = privileges
+        .connector(plan.sites.are_connected_to(), &privileges.helper_kind().first_openers())
+        .map_err(|error| cannot(format_args!("start the connector"), &error))?;
     let (arch, limits) = (plan.arch, plan.limits());
     let ready = Ready {
         predecessor,
@@ -202,6 +205,7 @@ fn serve(
             .chain(privileges.unenforced())
             .collect(),
         programs: plan.sites.shared_programs(),
+        connector: connector.clone(),
     };
     let clients = plan.clients.clone();
     let needed = supervisor.iter().map(|supervisor| supervisor.child());
@@ -225,6 +229,7 @@ fn serve(
         detached_logs: DetachedLogs::default(),
         watch: Watch::default(),
         metrics_memory: Arc::clone(&metrics_memory),
+        connector,
         prepared: None,
     };
     let startup = Startup {

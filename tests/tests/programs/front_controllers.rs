@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, program, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -115,10 +115,8 @@ fn check(arch: &str, server: &Server) {
     assert!(text(&ask(server, "POST", "/made.up", &big)).ends_with(" 300000"), "{arch}");
 }
 
-/// A server in its sandbox makes no connections.
 fn start(arch: &str, site: &Path, flags: &[&str]) -> Server {
-    let sandbox: &[&str] = if arch == PROCESSES { &["--sandbox", "off"] } else { &[] };
-    Server::start(arch, site, &[flags, sandbox, &["--processes", "4"]].concat())
+    Server::start(arch, site, &[flags, &["--processes", "4"]].concat())
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn folder(settings: &str, arch: &str, socket: &Path) -> TempDir {
     }
     symlink("../secret.txt", folder.path().join("private/out")).unwrap();
     let text = format!(
-        "listen = '127.0.0.1:0'\n{}sandbox = 'off'\nprocesses = 4\naccess-log = 'access.log'\nlog-format = 'combined'
+        "listen = '127.0.0.1:0'\n{}processes = 4\naccess-log = 'access.log'\nlog-format = 'combined'
         [site.'*']\nroot = 'site'\nfastcgi = {{ '.php' = 'unix:{}' }}\nheader = {{ X-Of = 'site' }}\n{settings}\n",
         arch_settings(arch),
         socket.display()
@@ -257,8 +257,7 @@ fn a_flag_and_every_kind_of_program() {
         format!("/cgi={}", programs.path().display()),
     );
     for arch in ARCHITECTURES {
-        let sandbox: &[&str] = if arch.contains("process") { &["--sandbox", "off"] } else { &[] };
-        let flags = [&["--files", &files, "--cgi", &cgi, "--processes", "4"], sandbox].concat();
+        let flags = ["--files", &files, "--cgi", &cgi, "--processes", "4"];
         let server = Server::start(arch, &folder.path().join("site"), &flags);
         let reply = server.get("/cgi/hand");
         assert_eq!((reply.status, reply.field("Content-Type")), (200, Some("a/b")), "{arch}");

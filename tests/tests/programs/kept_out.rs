@@ -22,19 +22,8 @@ fn uploads_do_not_run_and_backups_are_not_shown() {
     put("private/plan.txt", "secret");
     put("private.txt", "not below it");
     let app = format!(".php={}", need("php-cgi", "php-cgi").display());
-    let flags = [
-        "--app",
-        &app,
-        "--no-programs",
-        "/uploads",
-        "--deny",
-        "/private",
-        "--list",
-        "--processes",
-        "4",
-        "--sandbox",
-        "off",
-    ];
+    let flags =
+        ["--app", &app, "--no-programs", "/uploads", "--deny", "/private", "--list", "--processes", "4"];
     for arch in ARCHITECTURES {
         let server = Server::start(arch, site.path(), &flags);
         assert_eq!(server.get("/run.php").body, b"ran", "{arch}");

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, read_all, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, read_all, site};
 use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
 
@@ -124,10 +124,8 @@ fn app() -> TempDir {
     site
 }
 
-/// A server in its sandbox makes no connections.
 fn start(arch: &str, site: &TempDir, flags: &[&str]) -> Server {
-    let sandbox: &[&str] = if arch == PROCESSES { &["--sandbox", "off"] } else { &[] };
-    let flags = [flags, sandbox, &["--processes", "4", "--body-bytes-max", "16M"]].concat();
+    let flags = [flags, &["--processes", "4", "--body-bytes-max", "16M"]].concat();
     Server::start(arch, site.path(), &flags)
 }
 

@@ -37,7 +37,7 @@ fn shop(socket: &Path, arch: &str) -> (TempDir, PathBuf) {
     }
     let arch = arch_settings(arch);
     let text = format!(
-        "listen = '127.0.0.1:0'\n{arch}sandbox = 'off'\nprocesses = 4
+        "listen = '127.0.0.1:0'\n{arch}processes = 4
         [site.'plain.example']
         root = 'plain'
         [site.'shop.example']
@@ -163,7 +163,7 @@ fn sites_run_scripts_and_applications_of_their_own() {
         let configure = |of_three: &str| {
             let arch = arch_settings(arch);
             let text = format!(
-                "listen = '127.0.0.1:0'\n{arch}sandbox = 'off'\nprocesses = 4\nadmin = 'unix:admin'
+                "listen = '127.0.0.1:0'\n{arch}processes = 4\nadmin = 'unix:admin'
                 [site.'three.example']
                 root = 'three'
                 {of_three}

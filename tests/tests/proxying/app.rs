@@ -11,6 +11,8 @@ use flash_tests::{need, own_addresses, wait_for};
 pub(crate) struct App {
     child: RefCell<Child>,
     address: SocketAddr,
+    /// The files of its certificate and key, if it has one.
+    tls: Option<(String, String)>,
     is_php: bool,
 }
 
@@ -24,9 +26,10 @@ impl App {
         Self::of_node(Some(files))
     }
 
-    fn of_node(files: Option<&(String, String)>) -> Self {
-        let (child, port) = node(0, files);
-        Self { child: child.into(), address: (Ipv4Addr::LOCALHOST, port).into(), is_php: false }
+    fn of_node(tls: Option<&(String, String)>) -> Self {
+        let (child, port) = node(0, tls);
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        Self { child: child.into(), address, tls: tls.cloned(), is_php: false }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -53,7 +56,7 @@ impl App {
     fn listening(command: &mut Command, address: SocketAddr, is_php: bool) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
         wait_for("the application listens", || TcpStream::connect(address).is_ok());
-        Self { child: child.into(), address, is_php }
+        Self { child: child.into(), address, tls: None, is_php }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -86,7 +89,7 @@ impl App {
 
     /// Starts it at the same port.
     pub(crate) fn start_again(&self) {
-        *self.child.borrow_mut() = node(self.port(), None).0;
+        *self.child.borrow_mut() = node(self.port(), self.tls.as_ref()).0;
     }
 }
 

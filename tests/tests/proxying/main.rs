@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod backend;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
+mod sandbox;
 mod smuggling;
+mod upstreams;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -294,6 +297,25 @@ fn what_is_wrong_is_said() {
             "proxy = 'http://127.0.0.1:1'\nproxy-header = { 'Host' = 'a' }",
             "proxy-host says which host is asked",
         ),
+        (
+            "proxy = 'shop'",
+            "there is no upstream `shop`: write [upstream.shop], or an address such as http://shop:3000",
+        ),
+        (
+            "proxy = 'ap'\nupstream.app = { servers = 'http://a:1' }",
+            "there is no upstream `ap`: did you mean `app`?",
+        ),
+        ("proxy = 'app'\nupstream.app = { server = 'http://a:1' }", "did you mean `servers`?"),
+        (
+            "proxy = 'app'\nupstream.app = { servers = 'http://a:1', check = { path = '/a b' } }",
+            "a wrong value of `path`",
+        ),
+        ("proxy = 'app'\nupstream.app = { servers = { 'http://a:1' = 3 } }", "this is a number"),
+        ("proxy = ['app', 'http://b:1']\nupstream.app = { servers = 'http://a:1' }", "stands alone"),
+        (
+            "proxy = 'app'\nupstream.app = { servers = { 'http://a:1' = { weight = 0 } } }",
+            "a weight is a number from 1 to 1000",
+        ),
         ("proxy = 'http://127.0.0.1:1'\nbalance = 'random'", "\"least-requests\", \"round-robin\""),
     ] {
         fs::write(&config, format!("[site.'*']\n{rules}\n")).expect("the file is written");
@@ -356,6 +378,34 @@ fn an_application_shows_its_certificate() {
             server.said().contains("shows a certificate that is not accepted for its name")
         });
     }
+}
+
+/// A check goes through the same TLS as requests.
+#[test]
+fn a_check_asks_an_application_for_its_certificate() {
+    let (folder, authority) = (folder(), Authority::new());
+    let app = App::node_with_tls(&authority.issue("app", &["localhost"]));
+    let own = format!("proxy-ca = '{}'", authority.path("authority.pem").display());
+    let config = folder.path().join("flash.toml");
+    let start = |rules: &str| {
+        let text = format!(
+            "listen = '127.0.0.1:0'\nadmin = 'off'\n[upstream.app]\nservers = 'https://localhost:{}'\n\
+             check = {{ path = '/healthz', every = '1s' }}\n[site.'*']\nproxy = 'app'\n{rules}\n",
+            app.port()
+        );
+        fs::write(&config, text).expect("the file is written");
+        Server::start_configured(&config, &[])
+    };
+    let server = start("");
+    let said = "fails its check: shows a certificate that is not accepted for its name";
+    wait_for("the reason", || server.said().contains(said));
+    server.stop();
+    let server = start(&own);
+    app.stop_one();
+    wait_for("it is not there", || server.said().contains("fails its check: Connection refused"));
+    app.start_again();
+    wait_for("it is there", || server.said().contains("passes its check again"));
+    assert_eq!(server.get("/a").status, 200);
 }
 
 #[test]

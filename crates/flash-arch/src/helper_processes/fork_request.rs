@@ -18,6 +18,8 @@ pub(super) enum ForkRequest {
     /// Read the configuration again, and check it. The reply is what it says, or all that is wrong. If nothing is wrong, the process
     /// stays as the supervisor process of that configuration.
     Configuration,
+    /// Be the connector of this configuration, until the socket closes.
+    Connector,
     /// Remove the sockets' names. The process closes the socket when that is done.
     TidyUp,
 }
@@ -40,6 +42,7 @@ impl ForkRequest {
                 message.bytes(path.as_os_str().as_bytes());
             }
             Self::Configuration => message.u8(b'c'),
+            Self::Connector => message.u8(b'n'),
             Self::TidyUp => message.u8(b't'),
         }
         message.bytes
@@ -53,6 +56,7 @@ impl ForkRequest {
             b'r' => Self::Root { site: number(&mut message)? },
             b'l' => Self::Log { path: OsStr::from_bytes(message.bytes(bytes.len())?).into() },
             b'c' => Self::Configuration,
+            b'n' => Self::Connector,
             b't' => Self::TidyUp,
             _ => return None,
         };

@@ -42,6 +42,19 @@ impl SiteOpeners {
     }
 }
 
+impl SiteOpeners {
+    /// Requests the connector of the configuration. Returns the socket to it.
+    ///
+    /// # Errors
+    /// When this process connects itself, or the supervisor process is gone.
+    pub fn request_connector(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::ThisProcess => Err(ErrorKind::Unsupported.into()),
+            Self::Supervisor(supervisor) => supervisor.request(&ForkRequest::Connector.to_bytes()),
+        }
+    }
+}
+
 impl HelperSite {
     /// The socket of a new helper. It waits for its root.
     pub(super) fn request_helper(&self, number: usize) -> io::Result<OwnedFd> {

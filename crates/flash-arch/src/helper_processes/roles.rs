@@ -1,7 +1,8 @@
 //! The roles of processes that a server with helper processes requests. Each request gets a process of its own, so that none waits
 //! for another.
 //!
-//! They are a helper, opening a new root, reading the configuration again, reopening a log, and removing the sockets' names.
+//! They are a helper, opening a new root, reading the configuration again, reopening a log, making connections, and removing the
+//! sockets' names.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +28,8 @@ pub struct HelperRoles<'a> {
     /// Reads the configuration again, and checks it. Sends what it says, or all that is wrong. If nothing is wrong, it is the
     /// supervisor process of that configuration from then on.
     pub configuration: &'a dyn Fn(&OwnedFd) -> io::Result<()>,
+    /// Makes the connections of this configuration, until the server is gone.
+    pub connect: &'a dyn Fn(&OwnedFd) -> io::Result<()>,
     /// The logs that may be reopened.
     pub logs: &'a [PathBuf],
     /// The names of the server's sockets.
@@ -60,6 +63,7 @@ impl HelperRoles<'_> {
                 }
             },
             ForkRequest::Configuration => (self.configuration)(socket),
+            ForkRequest::Connector => (self.connect)(socket),
             ForkRequest::Log { path } if self.logs.contains(path) => match flash_trust::open_log(path) {
                 Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
                 Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),

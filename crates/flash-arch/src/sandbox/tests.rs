@@ -4,17 +4,21 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
 use rustix::io::Errno;
+use rustix::net::{self, SendFlags, Shutdown};
 use rustix::process::{PidfdFlags, pidfd_open, test_kill_process};
 use tempfile::TempDir;
 
 use super::*;
+
+/// `MSG_FASTOPEN`, which rustix does not know.
+const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
 /// Runs in a thread that is a server's from then on.
 fn as_server<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
@@ -91,6 +95,35 @@ fn a_server_connects_to_nobody_and_listens_nowhere() {
         ]
     });
     assert_eq!(refused, [true; 5]);
+}
+
+/// Data can be sent with the first packet of a connection. What a server has is connected elsewhere in no such way: not a listener that
+/// it has shut down, and not a connection.
+#[test]
+fn a_server_connects_nothing_by_its_first_byte() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = other.local_addr().unwrap();
+    let lead_elsewhere = move || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let is_shut = net::shutdown(&listener, Shutdown::Both);
+        (is_shut, net::sendto(&listener, b"x", FAST_OPEN, &elsewhere))
+    };
+    assert_eq!(lead_elsewhere(), (Ok(()), Ok(1)), "without a sandbox it is connected");
+    other.accept().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    let results = as_server(move || {
+        let mut results = Vec::new();
+        for socket in [OwnedFd::from(listener), client.into(), accepted.into()] {
+            results.push(net::shutdown(&socket, Shutdown::Both));
+            results.push(net::sendto(&socket, b"x", FAST_OPEN, &elsewhere).map(drop));
+        }
+        results
+    });
+    assert!(results.iter().all(Result::is_err), "{results:?}");
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]

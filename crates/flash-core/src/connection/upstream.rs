@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Connection;
 use crate::connection::context::Context;
@@ -50,7 +51,15 @@ impl Connection {
         };
         upstream.program_lives(cx);
         upstream.clock.opens(cx.now);
-        match upstream.begun(begun) {
+        let queued = match &begun {
+            Opened::Running((), upstream) => upstream.queued,
+            Opened::Detached | Opened::Failed(_) => Duration::ZERO,
+        };
+        let begun = upstream.begun(begun);
+        if let Some(exchange) = self.protocol.exchange_mut(id) {
+            exchange.timing.spent.queue_ns += queued.as_nanos() as u64;
+        }
+        match begun {
             Ok(true) => self.protocol.feed(id, cx),
             Ok(false) => self.protocol.detach(cx),
             Err(fault) => self.protocol.give_up(id, fault, cx),

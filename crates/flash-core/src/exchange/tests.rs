@@ -283,8 +283,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let Ok(Parsed::Complete { head, .. }) = head::parse(request, &world.server.settings.head) else {
         panic!()
     };
-    let first = ExchangeId::default().next();
-    let mut all: Vec<(UpstreamExchange, Stream, Program)> = Vec::new();
+    let (first, mut all) = (ExchangeId::default().next(), Vec::new());
     for id in [first, first.next()] {
         let begin = Open {
             route: 0,
@@ -293,6 +292,8 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             name: Arc::from("POST /app"),
             again: false,
             may_be_repeated: true,
+            failed: None,
+            hash: None,
             direct: None,
             upstreams: None,
         };

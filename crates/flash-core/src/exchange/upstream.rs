@@ -35,6 +35,7 @@ use crate::exchange::id::ExchangeId;
 use crate::record::Timing;
 use crate::record::program_times::ProgramClock;
 use crate::site::Site;
+use crate::site::proxy_rules::Patience;
 use crate::site::routes::Routes;
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
 
@@ -223,7 +224,13 @@ impl UpstreamExchange {
             Stage::Running(_) if self.reply.is_tunnel() => Awaited::Either,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
-        self.deadline.wait(awaited, has_ended, cx.now.ms(), &cx.server.settings);
+        let Patience { first_byte_ms, idle_ms } = self.request.patience;
+        let silence_ms = match &self.stage {
+            Stage::Running(running) if running.heard => idle_ms,
+            Stage::Running(_) => first_byte_ms,
+            Stage::Spooling | Stage::Pending | Stage::Opening | Stage::Over => None,
+        };
+        self.deadline.wait(awaited, has_ended, silence_ms, cx.now.ms(), &cx.server.settings);
     }
 
     /// The upstream has acted.
@@ -416,6 +423,9 @@ impl UpstreamExchange {
     pub(crate) fn fails(&mut self, fault: GatewayError, cx: &mut Context<'_>) -> bool {
         if let Some(reason) = fault.reason {
             self.request.complain(reason, cx);
+        }
+        if let (Some(failure), Stage::Running(running)) = (fault.failure, &mut self.stage) {
+            running.upstream.lease.failed(failure);
         }
         let is_safe = self.is_safe();
         if is_safe {

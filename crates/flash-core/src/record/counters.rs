@@ -231,6 +231,24 @@ counters! {
     Unreachable { name: "unreachable", metric: "flash_program_unreachable", kind: Kind::Gauge, section: Programs,
         help: "Servers or applications of the route that the last attempt could not reach or start.",
         alert: "any" }
+    Requests { name: "requests", metric: "flash_program_requests", section: Programs,
+        help: "Requests that a FastCGI or HTTP server was given." }
+    ConnectUs { name: "connect_us", metric: "flash_program_connect_seconds", section: Programs,
+        help: "Time until connections to a server were made." }
+    QueueUs { name: "queue_us", metric: "flash_program_queue_seconds", section: Programs,
+        help: "Time that requests waited until a server had room." }
+    FirstByteUs { name: "first_byte_us", metric: "flash_program_first_byte_seconds", section: Programs,
+        help: "Time until the first byte of a server's responses." }
+    TotalUs { name: "total_us", metric: "flash_program_response_seconds", section: Programs,
+        help: "Time until servers had given their whole responses." }
+    TimedOut { name: "timed_out", metric: "flash_program_timeouts", section: Programs,
+        help: "Requests that a server did not answer in time: 504.",
+        alert: "it grows" }
+    Broken { name: "broken", metric: "flash_program_broken", section: Programs,
+        help: "Requests that a server broke off, or answered with what is no response: 502.",
+        alert: "it grows" }
+    Retries { name: "retries", metric: "flash_program_retries", section: Programs,
+        help: "Requests that one server did not answer, and that another one was given." }
     Refused { name: "refused", metric: "flash_program_refusals", section: Programs,
         help: "Requests that were refused, because too many waited or the program had just failed.",
         alert: "any" }

@@ -1,4 +1,12 @@
-//! What an HTTP server behind this one is told in place of what the client has said.
+//! What an HTTP server behind this one is told in place of what the client has said, which one is asked, and how long it may take.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use flash_http::head::Head;
+
+use crate::clients;
+use crate::path::SitePath;
+use crate::record::Peer;
 
 /// A field's name and its value.
 pub type ProxyField = (Box<[u8]>, Box<[u8]>);
@@ -12,11 +20,97 @@ pub struct ProxyRules {
     pub base: Box<[u8]>,
     /// Fields that are set, or with an empty value left out.
     pub fields: Vec<ProxyField>,
+    /// Requests that are equal in this go to the same server.
+    pub hash: Option<HashBy>,
+    pub patience: Patience,
+}
+
+/// What tells requests apart that go to different servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HashBy {
+    Path,
+    /// The client's address, or of an IPv6 address the first 64 bits.
+    Client,
+    /// The value of a cookie.
+    Cookie(Box<[u8]>),
+    /// The value of a field.
+    Field(Box<[u8]>),
+}
+
+/// How long the servers of a route may be silent, where that is not as long as all programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// Before the first byte of a response.
+    pub first_byte_ms: Option<u64>,
+    /// After it.
+    pub idle_ms: Option<u64>,
 }
 
 impl ProxyRules {
     /// Whether a rule says what becomes of the field.
     pub(crate) fn names(&self, name: &[u8]) -> bool {
         self.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
+}
+
+impl HashBy {
+    /// The hash of a request, which is the same on all machines. `None` if the request has no such cookie, field or address.
+    pub(crate) fn of(&self, path: &SitePath<'_>, head: &Head<'_>, peer: Peer) -> Option<u64> {
+        let field = |wanted: &[u8]| {
+            let mut fields = head.fields;
+            fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+        };
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Path => path.as_bytes().hash(&mut hasher),
+            Self::Client if peer == Peer::Unix => return None,
+            Self::Client => clients::network(peer).hash(&mut hasher),
+            Self::Field(name) => field(name)?.hash(&mut hasher),
+            Self::Cookie(name) => cookie(field(b"cookie")?, name)?.hash(&mut hasher),
+        }
+        Some(hasher.finish())
+    }
+}
+
+/// The value of a cookie among all of a request (RFC 6265 §4.2.1).
+fn cookie<'c>(all: &'c [u8], wanted: &[u8]) -> Option<&'c [u8]> {
+    let pairs = all.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    pairs.filter_map(|pair| pair.strip_prefix(wanted)).find_map(|rest| rest.strip_prefix(b"="))
+}
+
+#[cfg(test)]
+mod tests {
+    use flash_http::head::{self, Limits, Parsed};
+
+    use super::*;
+
+    fn hash(by: &HashBy, target: &str, fields: &str, client: &str) -> Option<u64> {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let Ok(Parsed::Complete { head, .. }) = head::parse(text.as_bytes(), &Limits::NONE) else {
+            panic!("{text}")
+        };
+        let path = SitePath::parse(target.as_bytes()).unwrap();
+        by.of(&path, &head, Peer::Inet(client.parse().unwrap()))
+    }
+
+    #[test]
+    fn equal_requests_have_equal_hashes_and_others_have_others() {
+        let (here, there) = ("192.0.2.1:1", "192.0.2.2:1");
+        let field = HashBy::Field(b"X-User"[..].into());
+        let cookie = HashBy::Cookie(b"sid"[..].into());
+        let of = |by: &HashBy, target, fields, client| hash(by, target, fields, client).expect("it has one");
+        assert_eq!(of(&HashBy::Path, "/a", "", here), of(&HashBy::Path, "/a", "X-User: b\r\n", there));
+        assert_ne!(of(&HashBy::Path, "/a", "", here), of(&HashBy::Path, "/b", "", here));
+        assert_eq!(of(&HashBy::Client, "/a", "", here), of(&HashBy::Client, "/b", "", "192.0.2.1:99"));
+        assert_ne!(of(&HashBy::Client, "/a", "", here), of(&HashBy::Client, "/a", "", there));
+        let of_client = |client| of(&HashBy::Client, "/a", "", client);
+        assert_eq!(of_client("[2001:db8::1]:1"), of_client("[2001:db8::2]:1"), "a client has all of them");
+        assert_ne!(of_client("[2001:db8::1]:1"), of_client("[2001:db8:0:1::1]:1"));
+        assert_eq!(of(&field, "/a", "x-user: b\r\n", here), of(&field, "/b", "X-User: b\r\n", there));
+        assert_eq!(hash(&field, "/a", "", here), None);
+        let of_cookie = |cookies: &str| hash(&cookie, "/a", &format!("Cookie: {cookies}\r\n"), here);
+        assert_eq!(of_cookie("a=1; sid=7;b=2"), of_cookie("sid=7"));
+        assert_ne!(of_cookie("sid=7"), of_cookie("sid=8"));
+        assert_eq!((of_cookie("xsid=7; sidx=7; b=sid=7"), hash(&cookie, "/a", "", here)), (None, None));
     }
 }

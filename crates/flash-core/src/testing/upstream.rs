@@ -100,7 +100,7 @@ impl Program {
         // Any descriptor does: nobody reads from it.
         let stream = Some(File::open("/dev/null").expect("there is always one").into());
         let (protocol, used) = (manner.protocol, manner.used && !begin.again);
-        let upstream = Upstream { protocol, lease: Box::new(Held(fate.clone())), used, tls: None };
+        let upstream = Upstream { used, ..Upstream::new(protocol, Box::new(Held(fate.clone()))) };
         let program = Self {
             exchange,
             stream,

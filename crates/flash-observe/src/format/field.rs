@@ -67,7 +67,7 @@ fields! {
     OpenUs = "open_us",
     /// Reading files
     ReadUs = "read_us",
-    /// Waiting for a free helper
+    /// Waiting for a free helper, or for a server of an upstream that has room
     QueueUs = "queue_us",
     /// All work of that helper
     HelpUs = "help_us",

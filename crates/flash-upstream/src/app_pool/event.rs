@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flash_core::upstream::{OnOpened, OpenError};
 use flash_process::{ExitStatus, Started};
+use rustix::io::Errno;
 
 /// Processes that it does not know any more are of no concern.
 pub(super) enum Event {
@@ -18,6 +19,14 @@ pub(super) enum Event {
     Started {
         number: u64,
         result: Result<Started, OpenError>,
+    },
+    /// A process is idle, and has no connection that the next request could use.
+    Unconnected {
+        number: u64,
+    },
+    Connected {
+        number: u64,
+        result: Result<OwnedFd, Errno>,
     },
     /// A process has served, and may serve again, over the same connection if there is one.
     Free {

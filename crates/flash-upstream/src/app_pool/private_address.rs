@@ -3,35 +3,45 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use flash_process::private_socket;
 use rustix::net::SocketType;
 
-use crate::address::{Address, Dialed, UnixAddress};
+use crate::address::{Address, UnixAddress};
+use crate::connecting::Attempt;
+use crate::connector::{self, Connector};
 
 #[derive(Debug)]
 pub(super) struct PrivateAddress {
-    address: Address,
+    address: Arc<Address>,
     /// What the address names.
-    _place: OwnedFd,
+    place: OwnedFd,
+    /// What reaches it in place of a process in its sandbox.
+    connector: Option<Arc<Connector>>,
 }
 
-/// One connection at a time comes, and perhaps one more, whose predecessor the process has not let go of.
-const BACKLOG: i32 = 4;
-
 impl PrivateAddress {
-    /// A new one, and its listening socket. When the last descriptor of the socket is closed, connections are refused.
-    pub(super) fn open() -> io::Result<(Self, OwnedFd)> {
-        let (listener, place) = private_socket::listen(SocketType::STREAM, BACKLOG)?;
-        let address = Address::Unix(UnixAddress::new(&private_socket::path(&place))?);
-        Ok((Self { address, _place: place }, listener))
+    /// A new one, and its listening socket. When the last descriptor of the socket is closed, connections are refused. May block.
+    pub(super) fn open(connector: Option<Arc<Connector>>) -> io::Result<(Self, OwnedFd)> {
+        let (listener, place) = match &connector {
+            Some(connector) => connector.listen()?,
+            None => private_socket::listen(SocketType::STREAM, connector::BACKLOG)?,
+        };
+        let address = Arc::new(Address::Unix(UnixAddress::new(&private_socket::path(&place))?));
+        Ok((Self { address, place, connector }, listener))
     }
 
-    /// Connects. Nothing is said as yet about whether it will be accepted.
-    pub(super) fn connect(&self) -> io::Result<OwnedFd> {
-        match self.address.dial(0)? {
-            Dialed::Connected(stream) => Ok(stream),
-            Dialed::InProgress(_) | Dialed::Full => Err(io::ErrorKind::WouldBlock.into()),
+    /// Connects, unless a connector has to. Nothing is said as yet about whether it will be accepted. Never blocks.
+    pub(super) fn connect_now(&self) -> Option<Attempt> {
+        self.connector.is_none().then(|| Attempt::begin(&self.address, 0))
+    }
+
+    /// The same with a connector. May block.
+    pub(super) fn connect(&self) -> Attempt {
+        match &self.connector {
+            Some(connector) => Attempt::by_connector(connector.connect_to_place(&self.place)),
+            None => Attempt::begin(&self.address, 0),
         }
     }
 }

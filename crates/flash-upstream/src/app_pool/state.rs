@@ -35,9 +35,13 @@ pub(super) struct Process {
 #[derive(Debug)]
 pub(super) enum Phase {
     Starting,
+    /// It runs, and the connector connects to it.
+    Connecting,
     Idle {
         /// It may have closed the last one, as not all programs keep connections.
         stream: Option<OwnedFd>,
+        /// No request has used the stream.
+        is_new: bool,
         since: Instant,
     },
     /// It serves, or has still to notice that its client is gone.
@@ -55,6 +59,11 @@ pub(super) struct Waiting {
 }
 
 impl Process {
+    /// It waits for a request.
+    pub(super) fn rest(&mut self, stream: Option<OwnedFd>, is_new: bool) {
+        self.phase = Phase::Idle { stream, is_new, since: Instant::now() };
+    }
+
     pub(super) fn end(&mut self) {
         self.handle = None;
         self.phase = Phase::Ending;
@@ -71,8 +80,10 @@ impl PoolState {
         Some(self.processes.remove(at))
     }
 
+    /// How many will be idle soon.
     pub(super) fn starting(&self) -> usize {
-        self.processes.iter().filter(|process| matches!(process.phase, Phase::Starting)).count()
+        let is_starting = |process: &&Process| matches!(process.phase, Phase::Starting | Phase::Connecting);
+        self.processes.iter().filter(is_starting).count()
     }
 
     pub(super) fn refuse_first(&mut self, why: OpenError) -> Option<(OnOpened, Opened)> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use flash_cgi::Variables;
 use flash_core::upstream::{OpenError, Opened};
-use flash_upstream::{Address, RouteUpstreams, Settings, UnixAddress, UpstreamConfig};
+use flash_upstream::{Address, RouteUpstreams, ServerConfig, Settings, UnixAddress, UpstreamConfig};
 use tempfile::TempDir;
 
 use crate::exchange::{Asked, PATIENCE, Request, log_detached, reporter};
@@ -39,8 +39,10 @@ impl Bench {
 
     fn in_folder(folder: TempDir, address: Address, settings: Settings) -> Self {
         let (reporter, said) = reporter();
+        let config = ServerConfig { name: address.to_string(), address, lookup: None, tls: None };
         let programs = RouteUpstreams::start(
-            vec![(UpstreamConfig::FastCgi(address), Arc::new(()))],
+            vec![(UpstreamConfig::FastCgi(config), vec![Arc::new(())])],
+            None,
             None,
             &settings,
             reporter,

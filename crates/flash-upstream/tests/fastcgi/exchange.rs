@@ -77,6 +77,8 @@ impl Asked {
             name: "GET /x".into(),
             again,
             may_be_repeated: true,
+            failed: None,
+            hash: None,
             direct: None,
             upstreams: None,
         };

@@ -144,6 +144,9 @@ fn a_server_that_has_no_room_for_too_long_is_busy() {
     let _first = bench.begin_at_once();
     let waiting = [bench.ask(false), bench.ask(false)];
     assert_eq!(bench.refused_at_once(), OpenError::Busy, "no more may wait");
+    assert_eq!(bench.refused_at_once(), OpenError::Busy);
+    let said = bench.said().concat();
+    assert_eq!(said.matches("as many wait for a connection as may: requests get 503").count(), 1, "{said}");
     for asked in waiting {
         assert_eq!(asked.refusal(), OpenError::Busy);
     }

@@ -69,10 +69,10 @@ impl Stage {
         setup.commands = vec![command(program, words)];
         let helper = ForkHelper::start(setup, &|| Ok(())).unwrap();
         let (reporter, said) = reporter();
-        let services: Vec<(_, Arc<dyn ProgramCounter>)> =
-            vec![(UpstreamConfig::Application(application), Arc::new(()))];
+        let services: Vec<(_, Vec<Arc<dyn ProgramCounter>>)> =
+            vec![(UpstreamConfig::Application(application), vec![Arc::new(())])];
         let programs =
-            RouteUpstreams::start(services, Some(&helper), settings, reporter, log_detached()).unwrap();
+            RouteUpstreams::start(services, Some(&helper), None, settings, reporter, log_detached()).unwrap();
         Self { programs, said, _helper: helper }
     }
 

@@ -48,6 +48,8 @@ fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
         name: path.into(),
         again: false,
         may_be_repeated: true,
+        failed: None,
+        hash: None,
         direct,
         upstreams: None,
     };

@@ -16,7 +16,7 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["expires"], "write cache-control = \"max-age=3600\""),
     (&["add-header"], "write header = { \"Name\" = \"value\" }"),
     (&["error-page"], "write error-pages = \"/srv/errors\", a folder with 404.html and the like"),
-    (&["proxy-pass", "upstream"], "write proxy = \"http://127.0.0.1:3000\", or a list of servers"),
+    (&["proxy-pass"], "write proxy = \"http://127.0.0.1:3000\", or a list of servers"),
     (&["proxy-set-header"], "write proxy-header = { \"Name\" = \"value\" }, or proxy-host = \"NAME\""),
     (&["fastcgi-pass"], "write fastcgi = { \".php\" = \"unix:/run/php/php-fpm.sock\" }"),
     (&["fastcgi-index"], "leave it out: an index is found by its name"),

@@ -64,6 +64,7 @@ fn add(keys: &Keys, inherited: &mut Vec<Setting>, own: &[Setting]) {
         let same = own.iter().find(|own| own.key == setting.key);
         let separator = keys.get(&setting.key).and_then(|key| match &key.kind {
             Kind::Table { separator, .. } => Some(*separator),
+            Kind::Tables(_) => Some(" "),
             _ => None,
         });
         match (same, separator) {

@@ -22,7 +22,7 @@ use flash_os::system_calls::Calls;
 use super::directives;
 use crate::flags::{
     self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, FastCgiParam, Field, FieldFile, FileType, Hsts,
-    LinkForm, Listen, LogTo, ProxyField, ProxyUrl, Respond, RouteFlag, Signed, Upstream, Words,
+    LinkForm, Listen, LogTo, NamedUpstream, ProxyField, ProxyTo, Respond, RouteFlag, Signed, Upstream, Words,
 };
 
 mod example;
@@ -31,7 +31,8 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 11] = [
+const IN_SITES: [&str; 12] = [
+    "upstream",
     "user-dirs",
     "rate-total",
     "files",
@@ -100,9 +101,10 @@ const IN_PLACES: [&str; 51] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 26] = [
+const NOT_OF_FILES: [&str; 27] = [
     "fallback-root",
     "field-rules",
+    "upstream",
     "files",
     "internal",
     "compress-programs",
@@ -136,6 +138,9 @@ const ANSWERS: [&str; 2] = ["redirect", "gone"];
 const ANSWERS_BELOW: [&str; 2] = ["proxy", "respond"];
 /// Flags that are about the file itself, or that have a table of their own in the file.
 const NO_KEYS: [&str; 4] = ["config", ACME, "tls_certificate", "tls_key"];
+/// What requests are passed on to, and what its names stand for.
+pub(super) const PROXY: &str = "proxy";
+pub(super) const UPSTREAM: &str = "upstream";
 /// A switch, or the certificates in place of two flags.
 pub(super) const TLS: &str = "tls";
 /// A value of it, and the flag that has the hosts of a certificate.
@@ -237,6 +242,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<ErrorLogTo>()]) => Kind::ErrorLog,
         _ if is(&[TypeId::of::<Auth>()]) => Kind::FileOrOff,
         _ if is(&[TypeId::of::<Signed>()]) => Kind::Names(signed()),
+        _ if is(&[TypeId::of::<NamedUpstream>()]) => Kind::Tables(upstream()),
         _ if is(&[TypeId::of::<Respond>()]) => Kind::Names(respond()),
         _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>(), TypeId::of::<SocketAddr>()]) => {
             Kind::Address
@@ -256,7 +262,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<PathRule>(),
             TypeId::of::<Denial>(),
             TypeId::of::<Rate>(),
-            TypeId::of::<ProxyUrl>(),
+            TypeId::of::<ProxyTo>(),
             TypeId::of::<ByteRate>(),
             TypeId::of::<Network>(),
             TypeId::of::<HostName>(),
@@ -283,6 +289,29 @@ fn signed() -> Vec<Named> {
         named(Signed::FORM, Kind::Choice(forms.into()), false),
         named(Signed::MD5, Kind::Text, false),
         named(Signed::LINK, Kind::Text, false),
+    ]
+}
+
+/// What an upstream has.
+fn upstream() -> Vec<Named> {
+    let named = |name, kind| Named { name, kind, is_list: false };
+    let server = vec![
+        named(NamedUpstream::WEIGHT, Kind::Number),
+        named(NamedUpstream::BACKUP, Kind::Switch),
+        named(NamedUpstream::REQUESTS_MAX, Kind::Number),
+    ];
+    let check = vec![named(NamedUpstream::PATH, Kind::Text), named(NamedUpstream::EVERY, Kind::Duration)];
+    vec![
+        named(NamedUpstream::SERVERS, Kind::Tables(server)),
+        named(NamedUpstream::BALANCE, Kind::Text),
+        named(NamedUpstream::HASH, Kind::Text),
+        named(NamedUpstream::CONNECT, Kind::Duration),
+        named(NamedUpstream::FIRST_BYTE, Kind::Duration),
+        named(NamedUpstream::IDLE, Kind::Duration),
+        named(NamedUpstream::CHECK, Kind::Names(check)),
+        named(NamedUpstream::SLOW_START, Kind::Duration),
+        named(NamedUpstream::QUEUE_MAX, Kind::Number),
+        named(NamedUpstream::QUEUE_WAIT, Kind::Duration),
     ]
 }
 

@@ -124,7 +124,7 @@ const TABLE: &[Foreign] = &[
         instead: "leave it out: Flash follows no link out of DIR",
     },
     Foreign {
-        names: &["--proxy-pass", "--reverse-proxy", "--upstream", "--backend"],
+        names: &["--proxy-pass", "--reverse-proxy", "--backend"],
         instead: "write --proxy http://localhost:3000",
     },
     Foreign { names: &["--php", "--php-fpm"], instead: "write --fastcgi .php=unix:/run/php/php-fpm.sock" },

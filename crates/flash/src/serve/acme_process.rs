@@ -4,13 +4,12 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flash_acme::{Board, KeyKind, Process, Store};
-use flash_arch::sandbox;
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::{OnEnd, Role, ipc};
@@ -18,21 +17,10 @@ use flash_process::{OnEnd, Role, ipc};
 use super::certificates::{self, Certificates};
 use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, AcmeKey, Sandbox};
+use crate::flags::{self, AcmeKey};
 
 /// In `ps`.
 const TITLE: &CStr = c"flash-acme";
-/// What a name is looked up with, and what others change while the server runs.
-const READABLE: [&str; 8] = [
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/host.conf",
-    "/etc/nsswitch.conf",
-    "/etc/gai.conf",
-    "/etc/services",
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-];
 /// The pause before a process is replaced that was killed at its start. One that fails waits a minute itself.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
@@ -76,25 +64,11 @@ impl AcmeProcess {
                 failures: &metrics_memory.renewal_failures,
                 server: &server,
                 clock: &flash_acme::unix_seconds,
-                sandbox: &|| confine(flags),
+                sandbox: &|| privileges::confine_client(flags, std::slice::from_ref(&flags.acme.acme_folder)),
             })
         };
         let on_end = OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE };
         Role { name: "the ACME process".into(), on_end, socket, main: Rc::new(main) }
-    }
-}
-
-fn confine(flags: &flags::Serve) -> io::Result<()> {
-    let readable = READABLE.map(PathBuf::from);
-    let confine = || sandbox::confine_client(&readable, std::slice::from_ref(&flags.acme.acme_folder));
-    match privileges::sandbox(flags) {
-        Sandbox::Off => Ok(()),
-        // What is missing the server says, if it is confined itself.
-        Sandbox::On => {
-            let _ = confine();
-            Ok(())
-        }
-        Sandbox::Required => confine().map_err(io::Error::other),
     }
 }
 

@@ -18,6 +18,7 @@ use flash_core::upstream::Upstreams;
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLogs, ErrorLog, Limits};
 use flash_process::ForkHelper;
+use flash_upstream::Connector;
 
 use super::certificates::{Certificates, Watch, Wrong};
 use super::check::of_certificate;
@@ -56,6 +57,8 @@ pub(super) struct Configured {
     pub(super) watch: Watch,
     /// Where all processes count.
     pub(super) metrics_memory: Arc<MetricsMemory>,
+    /// What makes the first connections in place of a server in its sandbox.
+    pub(super) connector: Option<Arc<Connector>>,
     /// What is to take the place of the rest once it serves.
     pub(super) prepared: Option<Prepared>,
 }
@@ -78,13 +81,14 @@ impl Configured {
         &self,
         plan: &Plan,
         before: Option<&Arc<dyn Upstreams>>,
+        connector: Option<Arc<Connector>>,
         error_log: &ErrorLog,
     ) -> io::Result<Option<Arc<dyn Upstreams>>> {
         let programs: Vec<_> = plan.sites.programs().collect();
         Programs::start(
             &programs,
             before,
-            self.fork_helper.as_ref(),
+            (self.fork_helper.as_ref(), connector),
             error_log,
             (&self.detached_logs, &self.metrics_memory),
         )
@@ -177,7 +181,7 @@ impl Configurator for Configured {
         // Here, because a fork does not inherit it. It can be done without.
         let _ = flash_os::preload::mlock_program();
         self.detached_logs.set(access_logs.clone());
-        let programs = self.upstreams(plan, None, &error_log)?;
+        let programs = self.upstreams(plan, None, self.connector.clone(), &error_log)?;
         let openers = helper_kind.first_openers();
         let next =
             disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))?;
@@ -307,10 +311,14 @@ impl Configured {
             .access(helper_kind, present.access_logs, present.error_log)
             .map_err(|error| failed("start an access log", &error))?;
         access_logs.keep(present.access_logs);
-        let upstreams = match self.plan.sites.have_programs_of(&plan.sites) {
+        let connector = self
+            .privileges
+            .connector(plan.sites.are_connected_to(), &openers)
+            .map_err(|error| failed("start the connector", &error))?;
+        let upstreams = match self.plan.sites.have_programs_of(&plan.sites) && connector.is_none() {
             true => present.upstreams.cloned(),
             false => self
-                .upstreams(&plan, present.upstreams, present.error_log)
+                .upstreams(&plan, present.upstreams, connector, present.error_log)
                 .map_err(|error| failed("start what opens upstreams", &error))?,
         };
         let sites = present

@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
-use flash_arch::{HelperKind, HelperProcesses};
+use flash_arch::{HelperKind, HelperProcesses, SiteOpeners};
 use flash_core::experiments::{FileCache, Offload};
 use flash_disk::{DigestStore, Disk, FollowLinks, Opened, SiteRoot, SiteSettings, Spool};
 use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
+use flash_upstream::Connector;
 
 use super::dir::Dir;
 use super::folders::temporary_folder;
@@ -60,14 +61,21 @@ pub(super) struct Site<'a> {
     pub(super) digests: &'a dyn Fn() -> io::Result<Option<DigestStore>>,
 }
 
+/// What a name is looked up with, and what others change while the server runs.
+const NAMES: [&str; 8] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+];
+
 /// Finds fault with flags that do not go together.
 pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
     let usage = |what: &str| Err(Failure::Usage(format!("{what} (see flash serve --help)")));
-    let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
-    let connects = |flags: &flags::Serve| {
-        let programs = &flags.programs;
-        !(programs.fastcgi.is_empty() && programs.app.is_empty() && programs.http.proxy.is_empty())
-    };
     match (flags.helpers, flags.sandbox) {
         (Helpers::Process, _) if flags.experiments.file_cache == FileCache::Off => {
             usage("--file-cache off needs --helpers thread: only there can the server open files anew")
@@ -77,13 +85,6 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
         }
         (Helpers::Thread, Some(Sandbox::On | Sandbox::Required)) => {
             usage("--sandbox needs --helpers process: threads have the rights of their process")
-        }
-        (Helpers::Process, sandbox)
-            if sandbox != Some(Sandbox::Off) && [flags].into_iter().chain(of_sites).any(connects) =>
-        {
-            usage(
-                "--fastcgi, --app and --proxy need --sandbox off: a server in its sandbox connects to nobody",
-            )
         }
         _ => Ok(()),
     }
@@ -128,6 +129,10 @@ impl Privileges {
         if let Some(digests) = digests {
             disk.keep_digests_in(digests);
         }
+        if is_confined {
+            // A server that a reload adds may have to show a certificate of one of them.
+            flash_tls::upstream::load_authorities();
+        }
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
         let _ = flash_os::preload::mlock_program();
         let sandbox = confine(flags)?;
@@ -152,6 +157,19 @@ impl Privileges {
 
     pub(super) fn is_in_sandbox(&self) -> bool {
         !matches!(self.sandbox, SandboxState::None)
+    }
+
+    /// What connects in place of a server in its sandbox, if that is needed.
+    pub(super) fn connector(
+        &self,
+        is_needed: bool,
+        openers: &SiteOpeners,
+    ) -> io::Result<Option<Arc<Connector>>> {
+        if !self.is_in_sandbox() || !is_needed {
+            return Ok(None);
+        }
+        let openers = openers.clone();
+        Ok(Some(Arc::new(Connector::start(move || openers.request_connector())?)))
     }
 
     pub(super) fn take_disk(&self) -> Option<Disk> {
@@ -347,6 +365,21 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
                 Err(Failure::Run(format!("cannot have the sandbox that is required: {unenforced}")))
             }
         },
+    }
+}
+
+/// Confines a process that looks names up and connects: it changes files below these folders alone.
+pub(super) fn confine_client(flags: &flags::Serve, writable: &[PathBuf]) -> io::Result<()> {
+    let readable = NAMES.map(PathBuf::from);
+    let confine = || sandbox::confine_client(&readable, writable);
+    match sandbox(flags) {
+        Sandbox::Off => Ok(()),
+        // What is missing the server says, if it is confined itself.
+        Sandbox::On => {
+            let _ = confine();
+            Ok(())
+        }
+        Sandbox::Required => confine().map_err(io::Error::other),
     }
 }
 

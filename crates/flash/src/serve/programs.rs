@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
-use flash_core::site::proxy_rules::ProxyRules;
+use flash_core::site::proxy_rules::{Patience, ProxyRules};
 use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
@@ -28,17 +28,20 @@ use flash_observe::{AccessLogs, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_tls::upstream::{Client, read_authorities};
 use flash_upstream::{
-    Address, Application, Balance, DirectLimits, HttpServer, HttpServers, LogDetached, ProgramCounter,
-    RouteUpstreams, ServerTls, Settings, UnixAddress, UpstreamConfig,
+    Address, Application, Balance, Check, Connector, DirectLimits, HttpServers, LogDetached, Member,
+    ProgramCounter, RouteUpstreams, ServerConfig, ServerTls, Settings, UnixAddress, UpstreamConfig,
 };
 
 use self::runnable::{Runnable, queue_wait};
 use super::named_files::OpenNamed;
-use super::program_name::{Counter, ProgramName, Shown, names};
+use super::program_name::{Counter, ProgramName, Shown, shown_servers};
 use super::reach;
 use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, ProxyField, ProxyUrl, RouteFlag, Upstream, Words};
+use crate::flags::{
+    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Upstream, UpstreamBalance, UpstreamServer,
+    Words,
+};
 use crate::start_folder::absolute;
 
 /// What programs are told of the server: the `Server` field's value.
@@ -67,15 +70,16 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds fault with the flags, and says with which one. `routes` are those of the sites before.
+    /// Finds fault with the flags, and says with which one. `routes` are those of the sites before. Where this process cannot look
+    /// names up, another one has.
     pub(super) fn prepare(
         flags: &flags::Serve,
         routes: usize,
         runnable: &mut Runnable,
-        open: &OpenNamed<'_>,
+        (open, looks_up): (&OpenNamed<'_>, bool),
     ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
-        let mut plan = Plan { list: Vec::new(), first: routes, runnable };
+        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up };
         for (key, mounts, direct) in
             [("cgi", &programs.cgi, false), ("cgi-direct", &programs.cgi_direct, true)]
         {
@@ -102,7 +106,7 @@ impl Programs {
     /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
     pub(super) fn note_folders(flags: &flags::Programs, runnable: &mut Runnable) {
         for mount in flags.cgi.iter().chain(&flags.cgi_direct) {
-            let _ = script_folder(mount).and_then(|folder| runnable.folder(folder));
+            let _ = script_folder(mount, runnable).and_then(|folder| runnable.folder(folder));
         }
     }
 
@@ -122,13 +126,35 @@ impl Programs {
         self.list.is_empty()
     }
 
+    /// Whether any of them is connected to.
+    pub(super) fn are_connected_to(&self) -> bool {
+        self.list.iter().any(|(_, upstream)| !matches!(upstream, UpstreamConfig::Cgi { .. }))
+    }
+
+    pub(super) fn have_applications(&self) -> bool {
+        self.list.iter().any(|(_, upstream)| matches!(upstream, UpstreamConfig::Application(_)))
+    }
+
+    /// All servers that are connected to.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.list.iter().flat_map(|(_, upstream)| match upstream {
+            UpstreamConfig::FastCgi(server) => vec![server],
+            UpstreamConfig::Http(all) => all.servers.iter().map(|member| &member.server).collect(),
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
+        })
+    }
+
     /// The servers that cannot be reached now, and why.
-    pub(super) fn refusals(&self) -> Vec<String> {
+    pub(super) fn refusals(&self, connector: Option<&Connector>) -> Vec<String> {
         let refusals = |(route, upstream): &(Route, UpstreamConfig)| match upstream {
-            UpstreamConfig::FastCgi(address) => {
-                reach::refusal(&Shown(&route.matches).to_string(), address).into_iter().collect()
+            UpstreamConfig::FastCgi(server) => {
+                reach::refusal(&Shown(&route.matches).to_string(), server, connector).into_iter().collect()
             }
-            UpstreamConfig::Http(all) => all.servers.iter().filter_map(reach::refusal_of_server).collect(),
+            UpstreamConfig::Http(all) => all
+                .servers
+                .iter()
+                .filter_map(|member| reach::refusal_of_server(&member.server, connector))
+                .collect(),
             UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => Vec::new(),
         };
         self.list.iter().flat_map(refusals).collect()
@@ -139,7 +165,7 @@ impl Programs {
         let all = |(route, upstream): &(Route, UpstreamConfig)| match (&route.matches, upstream) {
             (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => {
                 // The only address with a scheme in the line is the server's own.
-                let names = names(all).replace("http://", "").replace("https://", "");
+                let names = shown_servers(all).replace("http://", "").replace("https://", "");
                 Some(format!("what {names} answers"))
             }
             _ => None,
@@ -151,8 +177,8 @@ impl Programs {
     pub(super) fn shown(&self) -> Vec<String> {
         let shown = |(route, upstream): &(Route, UpstreamConfig)| {
             let what = match upstream {
-                UpstreamConfig::FastCgi(address) => format!("fastcgi at {address}"),
-                UpstreamConfig::Http(all) => format!("proxy of {}", names(all)),
+                UpstreamConfig::FastCgi(server) => format!("fastcgi at {}", server.name),
+                UpstreamConfig::Http(all) => format!("proxy of {}", shown_servers(all)),
                 UpstreamConfig::Cgi { .. } => "cgi".into(),
                 UpstreamConfig::Application(_) => "app".into(),
             };
@@ -242,7 +268,7 @@ impl Programs {
     pub(super) fn start(
         sites: &[&Self],
         before: Option<&Arc<dyn upstream::Upstreams>>,
-        helper: Option<&ForkHelper>,
+        (helper, connector): (Option<&ForkHelper>, Option<Arc<Connector>>),
         error_log: &ErrorLog,
         (detached_logs, metrics_memory): (&DetachedLogs, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
@@ -252,13 +278,17 @@ impl Programs {
         settings.monitor.pending_max += sites.iter().map(|programs| programs.processes_max()).sum::<usize>();
         let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
         let services = services.map(|((route, service), programs)| {
-            let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
-            let counter: Arc<dyn ProgramCounter> = Arc::new(Counter(metrics_memory.programs.named(&counted)));
-            (service.clone(), counter)
+            let counter = |name: ProgramName<'_>| -> Arc<dyn ProgramCounter> {
+                Arc::new(Counter(metrics_memory.programs.named(&name.to_string())))
+            };
+            let names = ProgramName::all(&route.matches, service, &programs.folders);
+            (service.clone(), names.map(counter).collect())
         });
         let services: Vec<_> = services.collect();
         let before = before.and_then(|before| (&**before as &dyn Any).downcast_ref::<RouteUpstreams>());
-        if let Some(next) = before.and_then(|before| before.next(services.clone(), &settings)) {
+        if let Some(next) =
+            before.and_then(|before| before.next(services.clone(), connector.as_ref(), &settings))
+        {
             return Ok(Some(Arc::new(next)));
         }
         let (for_stderr, for_lines, for_records) =
@@ -275,7 +305,7 @@ impl Programs {
             for_ends.count_end(&end);
             record.into_iter().for_each(|record| for_records.get().write(&record));
         });
-        let started = RouteUpstreams::start(services, helper, &settings, reporter, log_detached)?;
+        let started = RouteUpstreams::start(services, helper, connector, &settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
@@ -304,6 +334,8 @@ struct Plan<'r> {
     /// The number of its first route.
     first: usize,
     runnable: &'r mut Runnable,
+    /// Whether this process can look names up.
+    looks_up: bool,
 }
 
 impl Plan<'_> {
@@ -325,55 +357,67 @@ impl Plan<'_> {
 
     fn add_proxy(&mut self, flags: &flags::Serve, open: &OpenNamed<'_>) -> Result<(), Failure> {
         let http = &flags.programs.http;
-        let Some(first) = http.proxy.first() else { return Ok(()) };
-        if http.proxy.iter().any(|url| url.base != first.base) {
-            return Err(Failure::Usage(
-                "servers that answer the same have the same path (see flash serve --help)".into(),
-            ));
+        let usage = |what: String| Failure::Usage(format!("{what} (see flash serve --help)"));
+        let upstream = match &http.proxy[..] {
+            [] => return Ok(()),
+            [ProxyTo::Named(name)] => named(name, &http.upstream).cloned().map_err(usage).map(Some)?,
+            all if all.iter().any(|one| matches!(one, ProxyTo::Named(_))) => {
+                return Err(usage("the name of an upstream stands alone: it has all its servers".into()));
+            }
+            _ => None,
+        };
+        let upstream = upstream.unwrap_or_else(|| unnamed(http));
+        let Some(first) = upstream.servers.first() else { return Ok(()) };
+        if upstream.servers.iter().any(|server| server.url.base != first.url.base) {
+            return Err(usage("servers that answer the same have the same path".into()));
         }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
-        let server = |url: &ProxyUrl| {
-            let lookup = match &url.upstream {
-                Upstream::Inet(name) if name.parse::<SocketAddr>().is_err() => Some(name.clone()),
-                _ => None,
-            };
-            let address = match address(&url.upstream) {
-                // It may be there later.
-                Err(_) if lookup.is_some() => Address::Inet(Vec::new()),
-                address => address?,
-            };
-            let name = match (&url.upstream, &url.tls) {
-                (Upstream::Unix(path), _) => format!("unix:{}", path.display()),
-                (Upstream::Inet(name), None) => format!("http://{name}"),
-                (Upstream::Inet(name), Some(_)) => format!("https://{name}"),
-            };
-            let tls = url
-                .tls
-                .as_ref()
-                .map(|of_url| server_tls(http.other_host().unwrap_or(of_url), authorities.as_ref()));
-            Ok::<_, Failure>(HttpServer { name, address, lookup, tls: tls.transpose()? })
+        let member = |one: &UpstreamServer| {
+            let server = http_server(&one.url, http.other_host(), authorities.as_ref())?;
+            let UpstreamServer { weight, is_backup, requests_max, .. } = *one;
+            Ok::<_, Failure>(Member {
+                server,
+                weight,
+                is_backup,
+                requests_max: requests_max.unwrap_or(usize::MAX),
+            })
         };
-        let servers = http.proxy.iter().map(server).collect::<Result<_, _>>()?;
-        let balance = match http.balance {
-            flags::Balance::LeastRequests => Balance::LeastRequests,
-            flags::Balance::RoundRobin => Balance::RoundRobin,
+        let servers = upstream.servers.iter().map(member).collect::<Result<_, _>>()?;
+        let (balance, hash) = match &upstream.balance {
+            UpstreamBalance::LeastRequests => (Balance::LeastRequests, None),
+            UpstreamBalance::RoundRobin => (Balance::RoundRobin, None),
+            UpstreamBalance::Hash(by) => (Balance::Hash, Some(by.clone())),
         };
         let place = match flags.falls_back_to_proxy() {
             true => RouteMatch::Rest,
             false => RouteMatch::Prefix(b"/".as_slice().into()),
         };
-        self.add(
-            &place,
-            UpstreamProtocol::Http,
-            false,
-            UpstreamConfig::Http(HttpServers { servers, balance }),
-        )?;
+        let settings = settings(&flags.programs);
+        let check = upstream.check.as_ref().map(|(path, every)| Check {
+            path: format!("{}{path}", first.url.base),
+            host: http.other_host().cloned(),
+            every: *every,
+        });
+        let servers = HttpServers {
+            name: Some(upstream.name.clone()).filter(|name| !name.is_empty()),
+            servers,
+            balance,
+            connect: upstream.connect.unwrap_or(settings.connect),
+            slow_start: upstream.slow_start,
+            check,
+            queue_max: upstream.queue_max,
+            queue_wait: upstream.queue_wait.unwrap_or(settings.queue_wait),
+        };
+        self.add(&place, UpstreamProtocol::Http, false, UpstreamConfig::Http(servers))?;
         let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
+        let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
         let rules = ProxyRules {
             host: http.other_host().map(|host| host.as_bytes().into()),
-            base: first.base.as_bytes().into(),
+            base: first.url.base.as_bytes().into(),
             fields: http.proxy_header.iter().map(field).collect(),
+            hash,
+            patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
         };
         if let Some((route, _)) = self.list.last_mut() {
             route.proxy = Some(rules.into());
@@ -382,18 +426,19 @@ impl Plan<'_> {
     }
 
     fn add_folder(&mut self, mount: &RouteFlag<PathBuf>, direct: bool) -> Result<(), Failure> {
-        let folder = self.runnable.folder(script_folder(mount)?)?;
+        let folder = script_folder(mount, self.runnable)?;
+        let folder = self.runnable.folder(folder)?;
         self.add(&mount.place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder })
     }
 
     fn add_server(&mut self, mount: &RouteFlag<Upstream>) -> Result<(), Failure> {
-        let server = UpstreamConfig::FastCgi(address(&mount.what)?);
+        let server = UpstreamConfig::FastCgi(server(&mount.what, !self.looks_up)?);
         self.add(&mount.place, UpstreamProtocol::FastCgi, false, server)
     }
 
     fn add_application(&mut self, mount: &RouteFlag<Words>, flags: &flags::Programs) -> Result<(), Failure> {
         let RouteFlag { place, what: Words(words) } = mount;
-        let program = program(&words[0])?;
+        let program = program(&words[0], self.runnable)?;
         let c_string = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| Failure::Usage("a command cannot hold a zero byte".into()))
         };
@@ -414,6 +459,46 @@ impl Plan<'_> {
     }
 }
 
+/// The upstream of this name.
+fn named<'u>(name: &str, all: &'u [NamedUpstream]) -> Result<&'u NamedUpstream, String> {
+    let known = || all.iter().map(|upstream| &*upstream.name);
+    let advice = || match flash_config::nearest(name, known()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("write [upstream.{name}], or an address such as http://{name}:3000"),
+    };
+    let found = all.iter().find(|upstream| upstream.name == name);
+    found.ok_or_else(|| format!("there is no upstream `{name}`: {}", advice()))
+}
+
+/// Servers that `proxy` names one by one.
+fn unnamed(http: &flags::Proxy) -> NamedUpstream {
+    let url = |one: &ProxyTo| match one {
+        ProxyTo::Url(url) => Some(url.clone()),
+        ProxyTo::Named(_) => None,
+    };
+    let balance = match http.balance {
+        flags::Balance::LeastRequests => UpstreamBalance::LeastRequests,
+        flags::Balance::RoundRobin => UpstreamBalance::RoundRobin,
+    };
+    NamedUpstream::of_servers(http.proxy.iter().filter_map(url), balance)
+}
+
+fn http_server(
+    url: &ProxyUrl,
+    host: Option<&String>,
+    authorities: Option<&Vec<u8>>,
+) -> Result<ServerConfig, Failure> {
+    // It may be there later.
+    let ServerConfig { name, address, lookup, .. } = server(&url.upstream, true)?;
+    let name = match (&url.upstream, &url.tls) {
+        (Upstream::Unix(_), _) => name,
+        (Upstream::Inet(_), None) => format!("http://{name}"),
+        (Upstream::Inet(_), Some(_)) => format!("https://{name}"),
+    };
+    let tls = url.tls.as_ref().map(|of_url| server_tls(host.unwrap_or(of_url), authorities)).transpose()?;
+    Ok(ServerConfig { name, address, lookup, tls })
+}
+
 /// A folder as programs are told of it.
 pub(super) fn document_root(folder: &Path) -> Vec<u8> {
     match folder.as_os_str().as_bytes() {
@@ -423,10 +508,10 @@ pub(super) fn document_root(folder: &Path) -> Vec<u8> {
 }
 
 /// The folder of scripts, with the prefix of their URLs.
-fn script_folder(mount: &RouteFlag<PathBuf>) -> Result<Folder, Failure> {
+fn script_folder(mount: &RouteFlag<PathBuf>, runnable: &mut Runnable) -> Result<Folder, Failure> {
     let RouteFlag { place, what: folder } = mount;
     let what = format_args!("run the programs in {}", folder.display()).to_string();
-    let path = folder.canonicalize().and_then(|path| match path.is_dir() {
+    let path = runnable.real_path(folder).and_then(|path| match path.is_dir() {
         true => Ok(path),
         false => Err(io::ErrorKind::NotADirectory.into()),
     });
@@ -451,6 +536,19 @@ fn settings(flags: &flags::Programs) -> Settings {
         },
         monitor: Limits { pending_max: flags.cgi_max + flags.cgi_queue_max, linger: flags.program_deadline },
     }
+}
+
+/// Without TLS. If `may_be_unknown`, its name need not have an address yet.
+fn server(upstream: &Upstream, may_be_unknown: bool) -> Result<ServerConfig, Failure> {
+    let (name, lookup) = match upstream {
+        Upstream::Unix(path) => (format!("unix:{}", path.display()), None),
+        Upstream::Inet(name) => (name.clone(), name.parse::<SocketAddr>().is_err().then(|| name.clone())),
+    };
+    let address = match address(upstream) {
+        Err(_) if may_be_unknown && lookup.is_some() => Address::Inet(Vec::new()),
+        address => address?,
+    };
+    Ok(ServerConfig { name, address, lookup, tls: None })
 }
 
 fn address(upstream: &Upstream) -> Result<Address, Failure> {
@@ -481,13 +579,13 @@ fn server_tls(name: &str, authorities: Option<&Vec<u8>>) -> Result<ServerTls, Fa
 }
 
 /// Where a program is: a path, or a name that is looked for as a shell would.
-fn program(name: &str) -> Result<PathBuf, Failure> {
+fn program(name: &str, runnable: &mut Runnable) -> Result<PathBuf, Failure> {
     let failure = |why: &str| Failure::Run(format!("cannot run {name}: {why}"));
     let may_run = |path: &PathBuf| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & MAY_RUN != 0)
     };
     if name.contains('/') {
-        let path = absolute(Path::new(name)).canonicalize().map_err(|error| match error.kind() {
+        let path = runnable.real_path(&absolute(Path::new(name))).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => failure("there is no such program"),
             _ => failure(&error.to_string()),
         })?;

@@ -9,21 +9,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use flash_os::user;
-use flash_upstream::{Address, HttpServer};
+use flash_upstream::{Connector, ServerConfig};
 
 /// What is wrong with the server at that address, if it cannot be reached.
-pub(super) fn refusal(place: &str, address: &Address) -> Option<String> {
-    let error = address.reach().err()?;
-    let hint = hint(&error, address.path());
-    Some(format!("--fastcgi {place}: cannot connect to {address} yet ({error}): requests get 502{hint}"))
+pub(super) fn refusal(place: &str, server: &ServerConfig, connector: Option<&Connector>) -> Option<String> {
+    let error = server.reach(connector).err()?;
+    let (name, hint) = (&server.name, hint(&error, server.address.path()));
+    Some(format!("--fastcgi {place}: cannot connect to {name} yet ({error}): requests get 502{hint}"))
 }
 
 /// The same of an HTTP server.
-pub(super) fn refusal_of_server(HttpServer { name, address, .. }: &HttpServer) -> Option<String> {
-    if address.is_unknown() {
+pub(super) fn refusal_of_server(server: &ServerConfig, connector: Option<&Connector>) -> Option<String> {
+    let name = &server.name;
+    if server.address.is_unknown() {
         return Some(format!("--proxy {name}: its name has no address yet: requests get 502"));
     }
-    let error = address.reach().err()?;
+    let error = server.reach(connector).err()?;
     Some(format!("--proxy {name}: cannot connect yet ({error}): requests get 502; is the server running?"))
 }
 
@@ -63,7 +64,7 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
 
-    use flash_upstream::UnixAddress;
+    use flash_upstream::{Address, UnixAddress};
 
     use super::*;
 
@@ -71,11 +72,15 @@ mod tests {
     fn refusals_say_what_mends_them() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &Path| Address::Unix(UnixAddress::new(path).unwrap());
-        let said = |address: &Address| refusal(".php", address).unwrap_or_default();
+        let server = |address: &Address| {
+            let address = address.clone();
+            ServerConfig { name: format!("{address}"), address, lookup: None, tls: None }
+        };
+        let said = |address: &Address| refusal(".php", &server(address), None).unwrap_or_default();
         let socket = folder.path().join("socket");
         assert!(said(&at(&socket)).contains("'listen' in its pool's file"));
         let listener = UnixListener::bind(&socket).unwrap();
-        assert_eq!(refusal(".php", &at(&socket)), None);
+        assert_eq!(said(&at(&socket)), "");
         drop(listener);
         let text = said(&at(&socket));
         assert!(
@@ -85,7 +90,7 @@ mod tests {
         );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let inet = Address::Inet(vec![listener.local_addr().unwrap()]);
-        assert_eq!(refusal("/app", &inet), None);
+        assert_eq!(said(&inet), "");
         drop(listener);
         assert!(said(&inet).contains("nothing listens at that port"));
         let denied = hint(&ErrorKind::PermissionDenied.into(), Some(Path::new("/")));

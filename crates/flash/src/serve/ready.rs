@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use flash_process::{Predecessor, ServiceManager};
+use flash_upstream::Connector;
 
 use super::certificates::Certificates;
 use super::programs::Programs;
@@ -18,6 +19,8 @@ pub(super) struct Ready {
     pub(super) certificates: Arc<Certificates>,
     pub(super) warnings: Vec<String>,
     pub(super) programs: Vec<Arc<Programs>>,
+    /// What makes connections in place of a server in its sandbox.
+    pub(super) connector: Option<Arc<Connector>>,
 }
 
 impl Ready {
@@ -31,7 +34,7 @@ impl Ready {
         }
         self.manager.ready(format_args!("{}", self.line));
         // With standard error closed there is nobody who waits for these lines.
-        let refusals = self.programs.iter().flat_map(|programs| programs.refusals());
+        let refusals = self.programs.iter().flat_map(|programs| programs.refusals(self.connector.as_deref()));
         let remarks = self.certificates.remarks.iter().cloned();
         for line in [self.line].into_iter().chain(remarks).chain(self.warnings).chain(refusals) {
             let _ = terminal.write_all(format!("flash: {line}\n").as_bytes());

@@ -370,7 +370,8 @@ impl<'s> Planner<'s> {
             return Ok(Arc::clone(programs));
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
-        let programs = Arc::new(Programs::prepare(flags, routes, &mut self.runnable, self.open)?);
+        let programs =
+            Arc::new(Programs::prepare(flags, routes, &mut self.runnable, (self.open, self.reads_files))?);
         self.programs.push((known, Arc::clone(&programs)));
         Ok(programs)
     }
@@ -487,6 +488,11 @@ impl SitePlans {
     /// The programs of all sites, in the order of their routes.
     pub(super) fn programs(&self) -> impl Iterator<Item = &Programs> {
         self.programs.iter().map(|(_, programs)| &**programs)
+    }
+
+    /// Whether they have servers or applications that are connected to.
+    pub(super) fn are_connected_to(&self) -> bool {
+        self.programs().any(Programs::are_connected_to)
     }
 
     /// The same, for later.

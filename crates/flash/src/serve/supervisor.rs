@@ -4,6 +4,7 @@
 //! none of its roles has no supervisor process. With helper processes each reload makes another one, which knows the sites of its
 //! configuration. If programs have [a user of their own](super::cgi_user), the fork helper has a supervisor process of its own.
 
+use std::env;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use super::dir::Dir;
 use super::inherited::Inherited;
 use super::named_files::open_or_leave;
 use super::plan::Plan;
+use super::programs::Programs;
 use super::reader::{Again, Reader};
 use super::{admin, cgi_user, logs, privileges};
 use crate::failure::{Failure, cannot};
@@ -117,6 +119,7 @@ impl HelperSites<'_> {
             open: &|site, root| self.open(site, root),
             confine: &|root| privileges::confine_helper(&self.plan.flags, root),
             configuration: &|server| self.read_again(server),
+            connect: &|server| self.connect(server),
             logs: &logs::paths(self.plan),
             sockets: self.sockets,
         })
@@ -133,6 +136,18 @@ impl HelperSites<'_> {
     fn open(&self, site: usize, root: Opened) -> io::Result<Disk> {
         let (folder, settings) = self.plan.sites.on_disk(site).ok_or(ErrorKind::NotFound)?;
         Disk::of_root(folder, root, self.plan.disk_settings(0, settings, self.memory_file_bytes_max))
+    }
+
+    /// Makes the connections of the server, to what the configuration names.
+    fn connect(&self, server: &OwnedFd) -> io::Result<()> {
+        let flags = &self.plan.flags;
+        let _ = privileges::protect_memory(flags);
+        let programs = || self.plan.sites.programs();
+        // Sockets of applications have a name at first.
+        let has_applications = programs().any(Programs::have_applications);
+        let writable: Vec<PathBuf> = has_applications.then(env::temp_dir).into_iter().collect();
+        let confine = || privileges::confine_client(flags, &writable);
+        flash_upstream::run_connector(server, programs().flat_map(Programs::servers), confine)
     }
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.

@@ -29,6 +29,7 @@ pub(super) fn all(snapshot: &Snapshot, history: &History, now: Instant) -> Vec<S
         slowest::section(snapshot),
         server::caches(snapshot),
         server::programs(snapshot),
+        server::servers(snapshot),
         server::certificates(snapshot),
         server::configurations(snapshot),
     ]

@@ -85,20 +85,35 @@ fn snapshot() -> Snapshot {
             bytes_max: 64_000_000,
             ..Default::default()
         },
-        programs: vec![ProgramSnapshot {
-            route: "/app".into(),
-            kind: "app".into(),
-            program: "shop --fast".into(),
-            counts: Counts::new(|what| match what {
-                ProgramCount::Processes => 2,
-                ProgramCount::ProcessesMax => 8,
-                ProgramCount::Busy => 1,
-                ProgramCount::Waiting => 4,
-                ProgramCount::Refused => 6789,
-                _ => 0,
-            }),
-            ..Default::default()
-        }],
+        programs: vec![
+            ProgramSnapshot {
+                route: "/app".into(),
+                kind: "app".into(),
+                program: "shop --fast".into(),
+                counts: Counts::new(|what| match what {
+                    ProgramCount::Processes => 2,
+                    ProgramCount::ProcessesMax => 8,
+                    ProgramCount::Busy => 1,
+                    ProgramCount::Waiting => 4,
+                    ProgramCount::Refused => 6789,
+                    _ => 0,
+                }),
+                ..Default::default()
+            },
+            ProgramSnapshot {
+                route: "shop".into(),
+                kind: "upstream".into(),
+                program: "unix:/run/shop".into(),
+                counts: Counts::new(|what| match what {
+                    ProgramCount::Requests => 4,
+                    ProgramCount::FirstByteUs => 10_000,
+                    ProgramCount::Unreachable => 1,
+                    ProgramCount::TimedOut => 3,
+                    _ => 0,
+                }),
+                ..Default::default()
+            },
+        ],
         certificates: vec![
             CertificateSnapshot::new("long.example.org".into(), [0, 63 + 80 * DAY_S]),
             CertificateSnapshot::new("short.example.org".into(), [0, 63 + 3 * DAY_S]),
@@ -144,6 +159,9 @@ fn all_of_a_snapshot_is_shown() {
         "app shop --fast",
         "1 busy, 4 waiting",
         "6,789",
+        "upstream unix:/run/shop",
+        "failing",
+        "2.50 ms",
         "80 days",
         "3 days",
         "9 s",

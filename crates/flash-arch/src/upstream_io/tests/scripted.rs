@@ -98,7 +98,7 @@ impl Upstreams for ScriptedUpstreams {
         });
         let (fates, kept) = (Arc::clone(&self.fates), Arc::clone(&self.kept));
         let lease = Box::new(Held { fates, kept, finished: false });
-        let begun = Opened::Running(stream, Upstream { protocol, lease, used, tls: None });
+        let begun = Opened::Running(stream, Upstream { used, ..Upstream::new(protocol, lease) });
         if panics {
             self.late.lock().unwrap().push((reply, begun));
             panic!("on purpose");

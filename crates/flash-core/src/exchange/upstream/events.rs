@@ -7,7 +7,7 @@ use super::outgoing::WriteHalf;
 use super::response_state::{DISCARD_BYTES_MAX, Writer};
 use super::{Ended, Stage, UpstreamEvent, UpstreamExchange};
 use crate::exchange::sink::ResponseSink;
-use crate::upstream::{OpenError, ReleaseMode, UpstreamProtocol};
+use crate::upstream::{OpenError, ReleaseMode, Upstream, UpstreamFailure, UpstreamProtocol};
 
 impl UpstreamExchange {
     /// The upstream has acted: its response goes to the writer.
@@ -43,7 +43,9 @@ impl UpstreamExchange {
             }
         }
         let bytes = if self.outgoing.tls.is_some() { &plain[..] } else { bytes };
-        running.heard = true;
+        if !std::mem::replace(&mut running.heard, true) {
+            running.upstream.lease.heard();
+        }
         if running.upstream.protocol == UpstreamProtocol::Http {
             let taken = self.reply.take(bytes, writer)?;
             // The last head is that of the final response.
@@ -103,10 +105,16 @@ impl UpstreamExchange {
         &mut self,
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<Ended, GatewayError> {
-        let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
+        let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
         // Nothing of CGI's is ever used again.
-        if running.upstream.used && !running.heard && self.request.may_be_repeated() {
-            self.request.repeat();
+        let Upstream { used, server, lease, .. } = &mut running.upstream;
+        if !running.heard && self.request.may_be_repeated() && (*used || lease.may_retry()) {
+            // An idle connection says nothing about its server.
+            let failed = (!*used).then_some(*server);
+            if failed.is_some() {
+                lease.failed(UpstreamFailure::Broken);
+            }
+            self.request.repeat(failed);
             self.leave(Stage::Pending, Some(ReleaseMode::Ended));
             return Ok(Ended::Retry);
         }

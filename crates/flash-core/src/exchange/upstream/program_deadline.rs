@@ -36,14 +36,21 @@ impl ProgramDeadline {
     }
 
     /// Begins a wait. If the same wait goes on, its deadline stays. A client that `has_ended` its side may be gone, so its
-    /// program has less time.
-    pub(super) fn wait(&mut self, awaited: Awaited, has_ended: bool, now_ms: u64, settings: &Settings) {
+    /// program has less time. `silence_ms` is how long this program may be silent, if it has a time of its own.
+    pub(super) fn wait(
+        &mut self,
+        awaited: Awaited,
+        has_ended: bool,
+        silence_ms: Option<u64>,
+        now_ms: u64,
+        settings: &Settings,
+    ) {
         if self.awaited != awaited {
             self.end(now_ms);
             (self.awaited, self.since_ms) = (awaited, now_ms);
             self.until_ms = match awaited {
                 Awaited::Nothing => u64::MAX,
-                Awaited::Program => now_ms.saturating_add(settings.program_silence_ms),
+                Awaited::Program => now_ms.saturating_add(silence_ms.unwrap_or(settings.program_silence_ms)),
                 Awaited::Either => now_ms.saturating_add(settings.tunnel_idle_ms),
                 Awaited::Client => now_ms.saturating_add(self.credit.left_ms(settings.program_send_ms)),
             };
@@ -69,7 +76,7 @@ impl ProgramDeadline {
         }
         self.credit.earn(bytes, settings.send_rate_min);
         if is_awaited {
-            self.wait(Awaited::Client, false, now_ms, settings);
+            self.wait(Awaited::Client, false, None, now_ms, settings);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::site::Site;
 use crate::site::fallback::Fallback;
+use crate::site::proxy_rules::Patience;
 use crate::site::routes::{Route, RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
@@ -73,6 +74,10 @@ pub(crate) struct Request {
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
     again: bool,
+    /// The server that has not answered it.
+    failed: Option<usize>,
+    /// How long the servers of its route may be silent.
+    pub(super) patience: Patience,
     /// The codings that the client takes.
     pub(crate) accepts: Accepts,
     /// The program may write to the client itself.
@@ -98,6 +103,8 @@ impl Request {
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
+            failed: None,
+            patience: Patience::default(),
             accepts: Accepts::of(head.accept_encoding),
             is_direct: false,
             // RFC 9110 §9.2.1.
@@ -138,8 +145,8 @@ impl Request {
         self.may_be_repeated && !self.again
     }
 
-    pub(crate) fn repeat(&mut self) {
-        self.again = true;
+    pub(crate) fn repeat(&mut self, failed: Option<usize>) {
+        (self.again, self.failed) = (true, failed);
     }
 
     /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored.
@@ -158,19 +165,21 @@ impl Request {
         let path = self.path(&head, site).ok_or_else(no_route)?;
         let Routed { route, split } = self.routed(&path, routes).ok_or_else(no_route)?;
         if route.proxy.is_some() && http_request::is_ambiguous(&path) {
-            return Err(GatewayError { status: Status::BAD_REQUEST, reason: None });
+            return Err(GatewayError::with(Status::BAD_REQUEST));
         }
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
-        let (mut variables, mut http_head) = (Variables::default(), Vec::new());
+        let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
         match &route.proxy {
             Some(rules) => {
+                let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
+                hash = rules.hash.as_ref().and_then(|by| by.of(&path, &head, client.peer));
                 let told = Told {
                     rules,
                     path: &path,
                     upgrades,
                     strip_prefix: routes.strip_prefix(),
-                    client: cx.server.settings.trusted_proxies.client(transport, head.fields),
+                    client,
                     believed: cx.server.settings.trusted_proxies.believed_of(transport.peer),
                     peer: transport.peer,
                     version: self.version,
@@ -207,10 +216,14 @@ impl Request {
             name: Arc::clone(&self.name),
             again: self.again,
             may_be_repeated: self.may_be_repeated,
+            failed: self.failed,
+            hash,
             direct,
             upstreams: routes.upstreams.clone(),
         };
+        let patience = route.proxy.as_ref().map(|rules| rules.patience).unwrap_or_default();
         self.id = id.map(|id| id.as_bytes().into());
+        self.patience = patience;
         self.is_direct = begin.direct.is_some();
         self.upgrades = upgrades;
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);

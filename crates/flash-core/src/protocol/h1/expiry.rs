@@ -77,7 +77,7 @@ impl Http1 {
             Waiting::Idle | Waiting::LastRequest | Waiting::Linger => self.phase = Phase::Closed,
             Waiting::Head | Waiting::Body if self.is_idle() => self.phase = Phase::Closed,
             Waiting::Body if self.is_exchanging_with_upstream() => {
-                self.give_up(GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
+                self.give_up(GatewayError::with(Status::REQUEST_TIMEOUT), cx);
             }
             Waiting::Head | Waiting::Body => {
                 let (bytes, reason) = match &mut self.phase {

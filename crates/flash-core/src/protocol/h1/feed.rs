@@ -39,7 +39,7 @@ impl Http1 {
                         let of = (&*upstream.request.parse(), &self.transport);
                         cx.note_refusal(Refusal::BodyTooLarge, of, &exchange.site, None);
                     }
-                    return self.give_up(GatewayError { status: reject.status, reason: None }, cx);
+                    return self.give_up(GatewayError::with(reject.status), cx);
                 }
             }
             if body.is_complete() {

@@ -192,7 +192,7 @@ impl Http2 {
                 Err(fault) => self.give_up(id, fault, cx),
             },
             (Waiting::Body, Some(ExchangeState::Upstream(_))) => {
-                self.give_up(id, GatewayError { status: Status::REQUEST_TIMEOUT, reason: None }, cx);
+                self.give_up(id, GatewayError::with(Status::REQUEST_TIMEOUT), cx);
             }
             (Waiting::Linger, None) => self.reset(id, ErrorCode::NO_ERROR, cx),
             (Waiting::Completion, _) => self.reset(id, ErrorCode::INTERNAL_ERROR, cx),

@@ -23,7 +23,7 @@ impl Http2 {
         {
             let of = (&*upstream.request.parse(), &self.transport);
             cx.note_refusal(Refusal::BodyTooLarge, of, &exchange.site, None);
-            return self.give_up(id, GatewayError { status: Status::CONTENT_TOO_LARGE, reason: None }, cx);
+            return self.give_up(id, GatewayError::with(Status::CONTENT_TOO_LARGE), cx);
         }
         let Some(upstream) = exchange.upstream_mut() else { return };
         if body.has_ended {

@@ -36,7 +36,9 @@ fn restrict(
 ) -> Result<landlock::RestrictionStatus, RulesetError> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let making = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
-    let changing = making | AccessFs::MakeDir | AccessFs::Truncate;
+    // Sockets of applications get a name at first, in a folder of their own.
+    let sockets = AccessFs::MakeSock | AccessFs::RemoveDir;
+    let changing = making | AccessFs::MakeDir | AccessFs::Truncate | sockets;
     let net = match work {
         Work::Connect => AccessNet::BindTcp.into(),
         Work::Serve | Work::Read | Work::Both => AccessNet::from_all(NEWEST),

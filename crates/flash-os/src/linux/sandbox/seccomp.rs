@@ -68,7 +68,6 @@ const SERVER: &[c_long] = &[
     libc::SYS_sendto,
     libc::SYS_writev,
     libc::SYS_sendfile,
-    libc::SYS_shutdown,
     libc::SYS_setsockopt,
     // For programs: where a client connected to, and what it has got.
     libc::SYS_getsockname,
@@ -124,9 +123,13 @@ const MAKER: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// What a client does that keeps files: it asks for addresses, connects, and replaces files by renaming.
+/// What a client does that keeps files: it asks for addresses, connects, replaces files by renaming, and makes sockets for others to
+/// listen.
 const CLIENT: &[c_long] = &[
     libc::SYS_connect,
+    libc::SYS_listen,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
     // Which addresses this machine has, the C library asks the kernel through a socket of its own.
     libc::SYS_bind,
     libc::SYS_getpeername,
@@ -176,6 +179,14 @@ pub(super) fn needed(work: Work, makes: bool) -> Result<Rules, BackendError> {
         rules.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
         // How much has arrived, which the C library asks before it reads an answer about names.
         rules.entry(libc::SYS_ioctl).or_default().push(argument(1, Eq, i128::from(libc::FIONREAD) as u64)?);
+    }
+    let shutdown = match work {
+        // A listener that is shut down for reading as well could be connected by its first byte (MSG_FASTOPEN), without a connect.
+        Work::Serve => vec![argument(1, Eq, flag(libc::SHUT_WR))?],
+        Work::Read | Work::Both | Work::Connect => Vec::new(),
+    };
+    if serves {
+        rules.insert(libc::SYS_shutdown, shutdown);
     }
     if work == Work::Both {
         // Askers of other users open files themselves, if their access rules are in memory.

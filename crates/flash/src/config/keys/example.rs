@@ -75,6 +75,7 @@ const VALUES: &[(&str, &str)] = &[
     ("trusted-proxies", r#"["127.0.0.1", "10.0.0.0/8"]"#),
     ("system-calls", r#""portable+mincore""#),
     ("types", r#"{ "*.br.js" = "text/javascript", "README" = "text/plain; charset=utf-8" }"#),
+    ("upstream", r#"{ app = { servers = ["http://10.0.0.1:8000", "http://10.0.0.2:8000"] } }"#),
     ("user", r#""www-data""#),
 ];
 

@@ -2,9 +2,11 @@
 //!
 //! The fork helper has it from its start. So a reload finds there what its sites need, and adds nothing.
 
+use std::collections::HashMap;
 use std::ffi::CString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ pub(in crate::serve) struct Runnable {
     paths: Option<Arc<[PathBuf]>>,
     commands: Vec<Command>,
     descriptors: Option<Limit>,
+    /// The real paths of what was written. A server in its sandbox finds them here.
+    real_paths: HashMap<PathBuf, PathBuf>,
     /// Whether the fork helper has it.
     is_fixed: bool,
 }
@@ -32,12 +36,25 @@ impl Runnable {
     /// Nothing so far. Programs get the limit of descriptors that this process has now.
     pub(in crate::serve) fn new() -> Self {
         let descriptors = descriptor_limit();
-        Self { folders: Vec::new(), paths: None, commands: Vec::new(), descriptors, is_fixed: false }
+        let (folders, commands, real_paths) = Default::default();
+        Self { folders, paths: None, commands, descriptors, real_paths, is_fixed: false }
     }
 
     /// The same for a reload.
     pub(in crate::serve) fn fixed(&self) -> Self {
         Self { is_fixed: true, ..self.clone() }
+    }
+
+    /// Follows the links of a path.
+    pub(super) fn real_path(&mut self, path: &Path) -> io::Result<PathBuf> {
+        match (path.canonicalize(), self.real_paths.get(path)) {
+            (Ok(real), _) => {
+                self.real_paths.insert(path.into(), real.clone());
+                Ok(real)
+            }
+            (Err(error), Some(known)) if error.kind() == io::ErrorKind::PermissionDenied => Ok(known.clone()),
+            (error, _) => error,
+        }
     }
 
     /// The folders of scripts, by their numbers.

@@ -19,7 +19,8 @@ fn flags(words: &[&str]) -> flags::Serve {
 }
 
 fn prepare_with(words: &[&str], runnable: &mut Runnable) -> Result<Programs, Failure> {
-    Programs::prepare(&flags(words), 0, runnable, &|path| File::open(path)).map_err(|(_, failure)| failure)
+    Programs::prepare(&flags(words), 0, runnable, (&|path| File::open(path), true))
+        .map_err(|(_, failure)| failure)
 }
 
 fn prepare(words: &[&str]) -> Result<Programs, Failure> {
@@ -61,8 +62,10 @@ fn every_flag_becomes_a_route() {
         .map(|(route, service)| {
             let what = match service {
                 UpstreamConfig::Cgi { folder } => format!("folder {folder}"),
-                UpstreamConfig::FastCgi(Address::Unix(_)) => "unix".to_owned(),
-                UpstreamConfig::FastCgi(Address::Inet(all)) => format!("port {}", all[0].port()),
+                UpstreamConfig::FastCgi(server) => match &server.address {
+                    Address::Unix(_) => "unix".to_owned(),
+                    Address::Inet(all) => format!("port {}", all[0].port()),
+                },
                 UpstreamConfig::Http(_) => "proxy".into(),
                 UpstreamConfig::Application(Application { command, name, requests_max, .. }) => {
                     format!("command {command} {name} {}", *requests_max == usize::MAX)

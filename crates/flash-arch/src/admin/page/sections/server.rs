@@ -5,7 +5,9 @@ use flash_core::record::counters::ProgramCount;
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
 use crate::admin::history::{History, percentile_us};
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, Snapshot};
+use crate::admin::snapshot::{
+    CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, ProgramSnapshot, Snapshot,
+};
 
 const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
@@ -94,23 +96,26 @@ pub(super) fn caches(snapshot: &Snapshot) -> Section {
     Section { id: "caches", title: "Caches", parts }
 }
 
+/// Whether it is a server that runs on its own, and not a program that Flash starts.
+fn is_server(program: &ProgramSnapshot) -> bool {
+    matches!(&*program.kind, "fastcgi" | "proxy" | "upstream")
+}
+
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
     let time = |of: &DurationsSnapshot, per_mille| {
         Cell::new(percentile_us(&of.durations, per_mille).map_or(UNKNOWN.into(), number::micros))
     };
-    let rows = snapshot.programs.iter().map(|program| {
+    let rows = snapshot.programs.iter().filter(|program| !is_server(program)).map(|program| {
         let count = |what| number::count(program.counts.get(what));
         vec![
             Cell::new(&*program.route),
             Cell::new(format!("{} {}", program.kind, program.program)),
-            Cell::new(match (&*program.kind, program.counts.get(ProgramCount::ProcessesMax)) {
-                ("fastcgi", _) => UNKNOWN.into(),
-                (_, 0) => count(ProgramCount::Processes),
-                (_, most) => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
+            Cell::new(match program.counts.get(ProgramCount::ProcessesMax) {
+                0 => count(ProgramCount::Processes),
+                most => format!("{} of {}", count(ProgramCount::Processes), number::count(most)),
             }),
             Cell::new(count(ProgramCount::Busy)),
             Cell::new(count(ProgramCount::Waiting)),
-            Cell::new(if program.kind == "fastcgi" { count(ProgramCount::Kept) } else { UNKNOWN.into() }),
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
             Cell::new(count(ProgramCount::Refused)),
@@ -125,7 +130,6 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
         "#Processes",
         "#Busy",
         "#Waiting",
-        "#Kept",
         "#Started",
         "#Failed",
         "#Refused",
@@ -133,10 +137,55 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
         "#Time",
         "#p99",
     ];
-    let caption = "Kept are idle connections. Started, failed, refused and times are since the start of the server. First byte and time are those \
-                   of half the requests.";
+    let caption = "Started, failed, refused and times are since the start of the server. First byte and time are those of half the requests.";
     let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "programs", title: "Programs", parts }
+}
+
+pub(super) fn servers(snapshot: &Snapshot) -> Section {
+    let rows = snapshot.programs.iter().filter(|program| is_server(program)).map(|program| {
+        let count = |what| number::count(program.counts.get(what));
+        let mean = |sum, of| {
+            let mean = program.counts.get(sum).checked_div(program.counts.get(of));
+            mean.map_or_else(|| UNKNOWN.into(), number::micros)
+        };
+        let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
+        vec![
+            Cell::new(&*program.route),
+            Cell::new(format!("{} {}", program.kind, program.program)),
+            if is_well { Cell::well("well") } else { Cell::sick("failing") },
+            Cell::new(count(ProgramCount::Busy)),
+            Cell::new(count(ProgramCount::Waiting)),
+            Cell::new(count(ProgramCount::Kept)),
+            Cell::new(count(ProgramCount::Requests)),
+            Cell::new(mean(ProgramCount::ConnectUs, ProgramCount::Started)),
+            Cell::new(mean(ProgramCount::FirstByteUs, ProgramCount::Requests)),
+            Cell::new(mean(ProgramCount::TotalUs, ProgramCount::Requests)),
+            Cell::new(count(ProgramCount::Failed)),
+            Cell::new(count(ProgramCount::Broken)),
+            Cell::new(count(ProgramCount::TimedOut)),
+            Cell::new(count(ProgramCount::Refused)),
+        ]
+    });
+    let columns = [
+        "Route",
+        "Server",
+        "Health",
+        "#Busy",
+        "#Waiting",
+        "#Kept",
+        "#Requests",
+        "#Connected after",
+        "#First byte",
+        "#Whole",
+        "#Not connected",
+        "#502",
+        "#504",
+        "#503",
+    ];
+    let caption = "Kept are idle connections. Requests and failures count from the start of the server, and times are averages.";
+    let parts = of_rows(caption, &columns, rows.collect());
+    Section { id: "servers", title: "Servers", parts }
 }
 
 pub(super) fn certificates(snapshot: &Snapshot) -> Section {

@@ -86,7 +86,7 @@ fn what_a_trusted_proxy_says_is_passed_on() {
 fn rules_set_fields_and_leave_them_out() {
     let field = |name: &str, value: &str| (name.as_bytes().into(), value.as_bytes().into());
     let fields = vec![field("X-Site", "shop"), field("cookie", ""), field("X-Forwarded-Proto", "https")];
-    let rules = ProxyRules { host: Some(b"app.internal".as_slice().into()), base: Box::default(), fields };
+    let rules = ProxyRules { host: Some(b"app.internal".as_slice().into()), fields, ..ProxyRules::default() };
     let head = written("GET / HTTP/1.1\r\nHost: a\r\nCookie: b=c\r\nX-Site: other\r\n\r\n", &told(&rules));
     assert_eq!(
         head,

@@ -1,0 +1,146 @@
+//! The connector: a process that makes connections for a server in its sandbox, which may make none.
+//!
+//! It connects to the servers of the configuration and to nothing else, whatever it is asked, and looks their names up. It also makes
+//! the sockets where processes of applications listen. The server sends a request with a socket for the reply, and waits for that as
+//! for any other connection. What it gets is connected, and a confined process cannot connect it elsewhere.
+
+pub(crate) mod protocol;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use flash_process::ipc::{self, Received};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use self::protocol::{Reply, Request};
+
+/// The connector as the server sees it.
+pub struct Connector {
+    /// Starts the process, and returns the socket to it.
+    start: Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>,
+    control: ArcSwap<OwnedFd>,
+    is_gone: AtomicBool,
+}
+
+/// One connection at a time comes to a process of an application, and perhaps one more, whose predecessor the process has not let go of.
+pub(crate) const BACKLOG: i32 = 4;
+
+/// How much later than it should a reply may come.
+const REPLY: Duration = Duration::from_millis(100);
+
+impl Connector {
+    /// Starts the process, and waits until it takes requests.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn start(start: impl Fn() -> io::Result<OwnedFd> + Send + Sync + 'static) -> io::Result<Self> {
+        let control = started(start()?)?;
+        Ok(Self {
+            start: Box::new(start),
+            control: ArcSwap::from_pointee(control),
+            is_gone: AtomicBool::new(false),
+        })
+    }
+
+    /// Has it connect to a server of the configuration. Returns the socket for its [reply](result). Never blocks.
+    ///
+    /// # Errors
+    /// `AGAIN` if it cannot be asked right now.
+    pub(crate) fn connect(&self, target: &str, patience: Duration) -> Result<OwnedFd, Errno> {
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        self.ask(&Request::Connect { target, patience_ms }, None)
+    }
+
+    /// The same for a [private socket](Self::listen). For the background thread, which may wait.
+    pub(crate) fn connect_to_place(&self, place: &OwnedFd) -> Result<OwnedFd, Errno> {
+        self.restart_if_gone();
+        self.ask(&Request::ConnectToPlace, Some(place.as_fd()))
+    }
+
+    /// A listening socket without a name, and its place. For the background thread, which may wait.
+    pub(crate) fn listen(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.restart_if_gone();
+        let reply = self.ask(&Request::Listen, None)?;
+        match received(ipc::receive(&reply, &mut ipc::buffer())?)? {
+            Reply { first: Some(listener), second: Some(place) } => Ok((listener, place)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Has it connect to a server and close the connection again, to see whether anything listens there.
+    ///
+    /// # Errors
+    /// Why the server cannot be reached.
+    pub fn reach(&self, target: &str, patience: Duration) -> io::Result<()> {
+        let reply = self.connect(target, patience)?;
+        let waited = Timespec::try_from(patience + REPLY).ok();
+        let mut readable = [PollFd::new(&reply, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut readable, waited.as_ref()))?;
+        match result(&reply).unwrap_or(Err(Errno::TIMEDOUT)) {
+            // Something does, as its queue is full.
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Starts another process if this one was killed.
+    pub(crate) fn restart_if_gone(&self) {
+        if self.is_gone.load(Ordering::Relaxed)
+            && let Ok(control) = (self.start)().and_then(started)
+        {
+            self.control.store(control.into());
+            self.is_gone.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn ask(&self, request: &Request<'_>, place: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+        let (ours, theirs) =
+            ipc::pair().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let descriptors: Vec<BorrowedFd<'_>> = [theirs.as_fd()].into_iter().chain(place).collect();
+        match ipc::try_send(&**self.control.load(), &request.to_bytes(), &descriptors) {
+            Ok(()) => Ok(ours),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                self.is_gone.store(true, Ordering::Relaxed);
+                Err(Errno::AGAIN)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Waits until a process takes requests.
+fn started(control: OwnedFd) -> io::Result<OwnedFd> {
+    match ipc::receive(&control, &mut ipc::buffer())? {
+        Some(message) if message.bytes.is_empty() => Ok(control),
+        Some(message) => Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned())),
+        None => Err(io::Error::other("the connector ended at once")),
+    }
+}
+
+/// What a message says. If the connector was killed, the next one may be asked.
+fn received(message: Option<ipc::Message<'_>>) -> Result<Reply, Errno> {
+    message.map_or(Err(Errno::AGAIN), Reply::of_message)
+}
+
+/// The result of a connection, if it is known by now.
+pub(crate) fn result(reply: &OwnedFd) -> Option<Result<OwnedFd, Errno>> {
+    let mut buffer = [0; protocol::REPLY_BYTES_MAX];
+    let received = match ipc::try_receive(reply, &mut buffer) {
+        Ok(Received::Nothing) => return None,
+        Ok(Received::Message(message)) => received(Some(message)),
+        Ok(Received::Gone) => received(None),
+        Err(_) => Err(Errno::IO),
+    };
+    Some(received.and_then(|reply| reply.first.ok_or(Errno::IO)))
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("is_gone", &self.is_gone).finish_non_exhaustive()
+    }
+}

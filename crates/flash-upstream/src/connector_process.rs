@@ -1,0 +1,169 @@
+//! What the process of the [connector](crate::connector) does.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use flash_process::{Reporter, ipc, private_socket};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+
+use crate::address::{Address, UnixAddress};
+use crate::background::{BackgroundThread, CommandChannel};
+use crate::connecting::{Attempt, OnConnected};
+use crate::connector::BACKLOG;
+use crate::connector::protocol::{Request, error_bytes};
+use crate::resolver::{Named, Resolver};
+use crate::settings::ServerConfig;
+
+/// A server of the configuration.
+struct Target {
+    lookup: Option<String>,
+    address: ArcSwap<Address>,
+}
+
+struct Process {
+    targets: HashMap<String, Arc<Target>>,
+    background: Arc<CommandChannel>,
+    /// Connections that are being made.
+    pending: Arc<AtomicUsize>,
+}
+
+/// As many connections may be under way at a time.
+const PENDING_MAX: usize = 4096;
+/// The longest that a connection may take.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Is the connector of these servers, until the server is gone. `confine` takes away the rights that it does not need.
+///
+/// # Errors
+/// When the system has no room for what it needs.
+pub fn run<'s>(
+    control: &OwnedFd,
+    servers: impl Iterator<Item = &'s ServerConfig>,
+    confine: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    flash_os::process::set_name(c"flash-connect");
+    let target = |server: &ServerConfig| {
+        let address = ArcSwap::from_pointee(server.address.clone());
+        (server.target(), Arc::new(Target { lookup: server.lookup.clone(), address }))
+    };
+    let targets: HashMap<_, _> = servers.map(target).collect();
+    // The first look-up of a name needs files that the sandbox hides.
+    let _ = ("localhost", 80).to_socket_addrs();
+    if let Err(error) = confine() {
+        return Ok(ipc::send(control, format!("the connector: {error}").as_bytes(), &[])?);
+    }
+    let background = Arc::new(CommandChannel::new()?);
+    let log = |what: std::fmt::Arguments<'_>| flash_process::log(what);
+    let reporter = Arc::new(Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(log) });
+    let mut waiting = BackgroundThread::new(Arc::clone(&background), reporter)?;
+    thread::Builder::new().name("connections".into()).spawn(move || waiting.run())?;
+    let resolver = Resolver::default();
+    targets.values().for_each(|target| resolver.add(target));
+    let process = Process { targets, background, pending: Arc::default() };
+    ipc::send(control, b"", &[])?;
+    let mut buffer = ipc::buffer();
+    while let Some(message) = ipc::receive(control, &mut buffer)? {
+        let mut descriptors = message.descriptors.into_iter();
+        // A reply that cannot be sent closes its socket, which says as much.
+        if let Some(reply) = descriptors.next() {
+            process.serve(Request::of_bytes(&message.bytes), reply, descriptors.next());
+        }
+    }
+    Ok(())
+}
+
+impl Process {
+    fn serve(&self, request: Option<Request<'_>>, reply: OwnedFd, place: Option<OwnedFd>) {
+        let (attempt, patience) = match (request, place) {
+            (Some(Request::Listen), _) => {
+                match private_socket::listen(SocketType::STREAM, BACKLOG) {
+                    Ok((listener, place)) => answer(&reply, Ok(&[listener.as_fd(), place.as_fd()])),
+                    Err(error) => answer(&reply, Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+                }
+                return;
+            }
+            (Some(Request::Connect { target, patience_ms }), _) => {
+                let attempt = match self.targets.get(target) {
+                    Some(target) => Attempt::begin(&target.address.load_full(), 0),
+                    None => Attempt::Done(Err(Errno::ACCESS)),
+                };
+                (attempt, Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX))
+            }
+            (Some(Request::ConnectToPlace), Some(place)) => (to_place(&place), PATIENCE_MAX),
+            (Some(Request::ConnectToPlace) | None, _) => (Attempt::Done(Err(Errno::INVAL)), Duration::ZERO),
+        };
+        let pending = Arc::clone(&self.pending);
+        let attempt = match pending.fetch_add(1, Ordering::Relaxed) {
+            PENDING_MAX.. => Attempt::Full,
+            _ => attempt,
+        };
+        let then: OnConnected = Box::new(move |connected| {
+            pending.fetch_sub(1, Ordering::Relaxed);
+            match connected.and_then(settled) {
+                Ok(stream) => answer(&reply, Ok(&[stream.as_fd()])),
+                Err(error) => answer(&reply, Err(error)),
+            }
+        });
+        attempt.wait(Instant::now() + patience, &self.background, then);
+    }
+}
+
+/// Connects to a socket that has no name: [none else](private_socket) can be meant.
+fn to_place(place: &OwnedFd) -> Attempt {
+    let address = rustix::fs::fstat(place).ok().filter(|status| {
+        FileType::from_raw_mode(status.st_mode) == FileType::Socket
+            && status.st_nlink == 0
+            && status.st_uid == rustix::process::geteuid().as_raw()
+    });
+    match address.and_then(|_| UnixAddress::new(&private_socket::path(place)).ok()) {
+        Some(address) => Attempt::begin(&Arc::new(Address::Unix(address)), 0),
+        None => Attempt::Done(Err(Errno::ACCESS)),
+    }
+}
+
+/// A connection that did not wait counts as one that is being made until the kernel is asked again. Its socket could be sent elsewhere
+/// with the first byte (`MSG_FASTOPEN`).
+fn settled(stream: OwnedFd) -> Result<OwnedFd, Errno> {
+    if let Some(peer) = rustix::net::getpeername(&stream)?
+        && peer.address_family() != AddressFamily::UNIX
+        && let Err(error) = rustix::net::connect(&stream, &peer)
+        && error != Errno::ISCONN
+    {
+        return Err(error);
+    }
+    Ok(stream)
+}
+
+fn answer(reply: &OwnedFd, with: Result<&[BorrowedFd<'_>], Errno>) {
+    // A server that has waited for too long has closed it.
+    let _ = match with {
+        Ok(descriptors) => ipc::try_send(reply, b"", descriptors),
+        Err(error) => ipc::try_send(reply, &error_bytes(error), &[]),
+    };
+}
+
+impl Named for Target {
+    fn lookup(&self) -> Option<&str> {
+        self.lookup.as_deref()
+    }
+
+    fn has_address(&self) -> bool {
+        self.address.load().count() > 0
+    }
+
+    fn move_to(&self, address: Address) {
+        self.address.store(Arc::new(address));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! A connector in a thread, asked for what it may do and for what it may not.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+
+use flash_os::socket::NO_SIGNAL;
+use flash_process::private_socket;
+use rustix::net::SendFlags;
+
+use super::*;
+use crate::connector::{Connector, result};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// `MSG_FASTOPEN`, which neither rustix nor socket2 knows.
+const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
+
+/// One that knows these servers.
+fn connector(servers: Vec<ServerConfig>) -> Connector {
+    let start = move || {
+        let (ours, theirs) = ipc::pair()?;
+        let servers = servers.clone();
+        thread::spawn(move || run(&theirs, servers.iter(), || Ok(())));
+        Ok(ours)
+    };
+    Connector::start(start).expect("it starts")
+}
+
+fn server(address: Address, lookup: Option<&str>) -> ServerConfig {
+    ServerConfig { name: "a server".into(), address, lookup: lookup.map(str::to_owned), tls: None }
+}
+
+fn tcp() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Inet(vec![listener.local_addr().unwrap()]);
+    (listener, address)
+}
+
+fn unix(path: &Path) -> Address {
+    Address::Unix(UnixAddress::new(path).unwrap())
+}
+
+/// Waits for the connection.
+fn connected(reply: Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    let reply = reply?;
+    loop {
+        match result(&reply) {
+            Some(result) => return result,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let (known, known_address) = tcp();
+    let (_other, other_address) = tcp();
+    let named = format!("localhost:{}", known.local_addr().unwrap().port());
+    let _listener = UnixListener::bind(&path).unwrap();
+    let servers = [
+        server(known_address.clone(), None),
+        server(unix(&path), None),
+        server(Address::Inet(Vec::new()), Some(&named)),
+    ];
+    let targets = servers.each_ref().map(ServerConfig::target);
+    let connector = connector(servers.to_vec());
+    for target in &targets[..2] {
+        connected(connector.connect(target, PATIENCE)).unwrap();
+    }
+    // It is looked up by a thread.
+    while connected(connector.connect(&targets[2], PATIENCE)).is_err() {
+        thread::yield_now();
+    }
+    let port = known.local_addr().unwrap().port();
+    let elsewhere = [
+        other_address.to_string(),
+        format!("127.0.0.2:{port}"),
+        format!("unix:{}", folder.path().join("other").display()),
+        String::new(),
+    ];
+    for target in &elsewhere {
+        assert_eq!(connected(connector.connect(target, PATIENCE)).err(), Some(Errno::ACCESS), "{target}");
+    }
+    drop(known);
+    assert_eq!(connected(connector.connect(&targets[0], PATIENCE)).err(), Some(Errno::CONNREFUSED));
+    assert!(
+        connector.reach(&targets[0], PATIENCE).is_err() && connector.reach(&targets[1], PATIENCE).is_ok()
+    );
+}
+
+/// A socket in progress could be sent elsewhere by a server that has been taken over.
+#[test]
+fn a_connection_leads_nowhere_else() {
+    let (listener, address) = tcp();
+    let (other, _) = tcp();
+    let servers = vec![server(address, None)];
+    let target = servers[0].target();
+    let stream = connected(connector(servers).connect(&target, PATIENCE)).unwrap();
+    let elsewhere = other.local_addr().unwrap();
+    let send = || rustix::net::sendto(&stream, b"x", FAST_OPEN | NO_SIGNAL, &elsewhere);
+    assert_eq!(send(), Err(Errno::ISCONN));
+    // The same when the connection is over.
+    let (mut accepted, _) = listener.accept().unwrap();
+    accepted.write_all(b"hello").unwrap();
+    socket2::SockRef::from(&accepted).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(accepted);
+    let mut stream = TcpStream::from(stream.try_clone().unwrap());
+    stream.set_nonblocking(false).unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+    assert_eq!(send(), Err(Errno::ISCONN));
+}
+
+#[test]
+fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
+    let connector = connector(Vec::new());
+    let (listener, place) = connector.listen().unwrap();
+    let mut stream = UnixStream::from(connected(connector.connect_to_place(&place)).unwrap());
+    stream.write_all(b"x").unwrap();
+    let mut byte = [0];
+    UnixListener::from(listener).accept().unwrap().0.read_exact(&mut byte).unwrap();
+    assert_eq!(connected(connector.connect_to_place(&place)).err(), Some(Errno::CONNREFUSED));
+    // One with a name is another program's.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let named = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+    assert!(UnixStream::connect(private_socket::path(&named)).is_ok());
+    assert_eq!(connected(connector.connect_to_place(&named)).err(), Some(Errno::ACCESS));
+}
