@@ -180,9 +180,6 @@ pub trait Lease: Send + Debug {
     /// From now on, Flash writes to the program. Before, the exchange could still be given up.
     fn begins(&mut self) {}
 
-    /// The first byte of the response is there.
-    fn heard(&mut self) {}
-
     /// The exchange fails by the upstream's fault.
     fn failed(&mut self, _why: UpstreamFailure) {}
 

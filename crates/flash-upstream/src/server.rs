@@ -389,7 +389,7 @@ impl Server {
     fn lend(self: &Arc<Self>, (stream, tls): Kept, asking: Asking, slot: Option<Slot>, used: bool) -> Opened {
         let counted = self.counted(ProgramCount::Busy);
         self.count(ProgramCount::Requests);
-        let Asking { in_flight, name, queued, since } = asking;
+        let Asking { in_flight, name, queued, .. } = asking;
         if queued > Duration::ZERO {
             self.count_time(ProgramCount::QueueUs, queued);
         }
@@ -403,7 +403,6 @@ impl Server {
             lines,
             tls: None,
             moves,
-            since,
             _counted: (counted, in_flight),
         });
         let upstream = Upstream::new(self.protocol, lease);
@@ -507,8 +506,6 @@ struct ConnectionLease {
     tls: Option<Box<dyn UpstreamSession>>,
     /// How often the server had moved when this began.
     moves: usize,
-    /// When the request came.
-    since: Instant,
     _counted: (Counted, InFlight),
 }
 
@@ -521,10 +518,6 @@ impl ConnectionLease {
 }
 
 impl Lease for ConnectionLease {
-    fn heard(&mut self) {
-        self.server.count_time(ProgramCount::FirstByteUs, self.since.elapsed());
-    }
-
     fn failed(&mut self, why: UpstreamFailure) {
         self.server.count(match why {
             UpstreamFailure::TimedOut => ProgramCount::TimedOut,
@@ -573,7 +566,6 @@ impl Lease for ConnectionLease {
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
         self.answered();
-        self.server.count_time(ProgramCount::TotalUs, self.since.elapsed());
         self.lines.end(|line| self.server.reporter.stderr_line(&self.name, line));
     }
 }

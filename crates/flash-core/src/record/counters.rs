@@ -237,10 +237,6 @@ counters! {
         help: "Time until connections to a server were made." }
     QueueUs { name: "queue_us", metric: "flash_program_queue_seconds", section: Programs,
         help: "Time that requests waited until a server had room." }
-    FirstByteUs { name: "first_byte_us", metric: "flash_program_first_byte_seconds", section: Programs,
-        help: "Time until the first byte of a server's responses." }
-    TotalUs { name: "total_us", metric: "flash_program_response_seconds", section: Programs,
-        help: "Time until servers had given their whole responses." }
     TimedOut { name: "timed_out", metric: "flash_program_timeouts", section: Programs,
         help: "Requests that a server did not answer in time: 504.",
         alert: "it grows" }

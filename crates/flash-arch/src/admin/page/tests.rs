@@ -105,8 +105,8 @@ fn snapshot() -> Snapshot {
                 kind: "upstream".into(),
                 program: "unix:/run/shop".into(),
                 counts: Counts::new(|what| match what {
-                    ProgramCount::Requests => 4,
-                    ProgramCount::FirstByteUs => 10_000,
+                    ProgramCount::Started => 4,
+                    ProgramCount::ConnectUs => 10_000,
                     ProgramCount::Unreachable => 1,
                     ProgramCount::TimedOut => 3,
                     _ => 0,

@@ -43,9 +43,7 @@ impl UpstreamExchange {
             }
         }
         let bytes = if self.outgoing.tls.is_some() { &plain[..] } else { bytes };
-        if !std::mem::replace(&mut running.heard, true) {
-            running.upstream.lease.heard();
-        }
+        running.heard = true;
         if running.upstream.protocol == UpstreamProtocol::Http {
             let taken = self.reply.take(bytes, writer)?;
             // The last head is that of the final response.

@@ -101,10 +101,12 @@ fn is_server(program: &ProgramSnapshot) -> bool {
     matches!(&*program.kind, "fastcgi" | "proxy" | "upstream")
 }
 
+/// The time that so many of a thousand requests stay within.
+fn time(of: &DurationsSnapshot, per_mille: u64) -> Cell {
+    Cell::new(percentile_us(&of.durations, per_mille).map_or(UNKNOWN.into(), number::micros))
+}
+
 pub(super) fn programs(snapshot: &Snapshot) -> Section {
-    let time = |of: &DurationsSnapshot, per_mille| {
-        Cell::new(percentile_us(&of.durations, per_mille).map_or(UNKNOWN.into(), number::micros))
-    };
     let rows = snapshot.programs.iter().filter(|program| !is_server(program)).map(|program| {
         let count = |what| number::count(program.counts.get(what));
         vec![
@@ -145,10 +147,8 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
 pub(super) fn servers(snapshot: &Snapshot) -> Section {
     let rows = snapshot.programs.iter().filter(|program| is_server(program)).map(|program| {
         let count = |what| number::count(program.counts.get(what));
-        let mean = |sum, of| {
-            let mean = program.counts.get(sum).checked_div(program.counts.get(of));
-            mean.map_or_else(|| UNKNOWN.into(), number::micros)
-        };
+        let counts = &program.counts;
+        let connect_us = counts.get(ProgramCount::ConnectUs).checked_div(counts.get(ProgramCount::Started));
         let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
         vec![
             Cell::new(&*program.route),
@@ -158,9 +158,10 @@ pub(super) fn servers(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Waiting)),
             Cell::new(count(ProgramCount::Kept)),
             Cell::new(count(ProgramCount::Requests)),
-            Cell::new(mean(ProgramCount::ConnectUs, ProgramCount::Started)),
-            Cell::new(mean(ProgramCount::FirstByteUs, ProgramCount::Requests)),
-            Cell::new(mean(ProgramCount::TotalUs, ProgramCount::Requests)),
+            Cell::new(connect_us.map_or_else(|| UNKNOWN.into(), number::micros)),
+            time(&program.first_byte, 500),
+            time(&program.whole, 500),
+            time(&program.whole, 990),
             Cell::new(count(ProgramCount::Failed)),
             Cell::new(count(ProgramCount::Broken)),
             Cell::new(count(ProgramCount::TimedOut)),
@@ -177,13 +178,14 @@ pub(super) fn servers(snapshot: &Snapshot) -> Section {
         "#Requests",
         "#Connected after",
         "#First byte",
-        "#Whole",
+        "#Time",
+        "#p99",
         "#Not connected",
         "#502",
         "#504",
         "#503",
     ];
-    let caption = "Kept are idle connections. Requests and failures count from the start of the server, and times are averages.";
+    let caption = "Kept are idle connections. All counts and times are since the start of the server. First byte and time are those of half the requests.";
     let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "servers", title: "Servers", parts }
 }
