@@ -22,14 +22,14 @@ struct Numbered {
 
 impl AccessLogs {
     pub fn insert(&mut self, LogNumber(number): LogNumber, log: AccessLog) {
-        let at = usize::from(number);
+        let at = number as usize;
         self.0.resize_with(self.0.len().max(at + 1), || None);
         self.0[at] = Some(Numbered { log, is_left: false });
     }
 
     /// The log of this number, unless it ends.
     pub fn get(&self, LogNumber(number): LogNumber) -> Option<&AccessLog> {
-        let numbered = self.0.get(usize::from(number))?.as_ref()?;
+        let numbered = self.0.get(number as usize)?.as_ref()?;
         Some(&numbered.log).filter(|log| !log.is_closing())
     }
 
@@ -62,7 +62,7 @@ impl AccessLogs {
     /// call (an empty `records` will do) or until the handle is dropped.
     pub fn push(&mut self, records: &mut Vec<Record>) -> bool {
         for record in records.drain(..) {
-            let at = record.log.and_then(|LogNumber(number)| self.0.get_mut(usize::from(number)));
+            let at = record.log.and_then(|LogNumber(number)| self.0.get_mut(number as usize));
             if let Some(Some(numbered)) = at {
                 numbered.log.add(&record);
             }
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    fn record(log: Option<u16>, line: &str) -> Record {
+    fn record(log: Option<u32>, line: &str) -> Record {
         let request_line = line.as_bytes().into();
         Record { log: log.map(LogNumber), request_line, ..Record::default() }
     }

@@ -7,7 +7,7 @@ use flash_http::status::Status;
 
 /// The number of an access log. The same log has the same number after a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogNumber(pub u16);
+pub struct LogNumber(pub u32);
 
 /// What a site or a place says of the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,13 +23,13 @@ impl LogNumbers {
             known.push(destination.clone());
             known.len() - 1
         });
-        LogNumber(u16::try_from(at).unwrap_or(u16::MAX))
+        LogNumber(at as u32)
     }
 
     /// The destination of this number.
     pub(super) fn destination(&self, LogNumber(number): LogNumber) -> Option<Destination> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(usize::from(number)).cloned()
+        known.get(number as usize).cloned()
     }
 }
 

@@ -74,3 +74,31 @@ pub(super) fn check_fields(flags: &flags::Serve) -> Result<(), Failure> {
         false => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, Flags};
+
+    fn fields(more: &[&str]) -> String {
+        let words = ["flash", "serve", "/"].iter().chain(more).map(Into::into);
+        match Flags::read(words).map(|flags| flags.command) {
+            Ok(Some(Command::Serve(flags))) => String::from_utf8(template(&flags).fields).unwrap(),
+            _ => panic!("{more:?}"),
+        }
+    }
+
+    #[test]
+    fn security_headers_are_off_by_default_and_each_may_be_replaced_or_left_out() {
+        assert_eq!(fields(&[]), "");
+        let all = fields(&["--security-headers"]);
+        for (name, value) in SECURITY {
+            assert_eq!(all.matches(&format!("{name}: {value}\r\n")).count(), 1, "{all}");
+        }
+        let more =
+            ["--security-headers", "--header", "x-frame-options: DENY", "--no-header", "Referrer-Policy"];
+        let some = fields(&more);
+        assert!(some.contains("x-frame-options: DENY\r\n") && !some.contains("SAMEORIGIN"), "{some}");
+        assert!(some.contains("nosniff") && !some.contains("Referrer-Policy"), "{some}");
+    }
+}

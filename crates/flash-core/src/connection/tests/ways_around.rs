@@ -8,6 +8,7 @@ use crate::file::validators::ReprDigest;
 use crate::path::SitePath;
 use crate::site::access::{AccessNetworks, AccessRules};
 use crate::site::fallback::{Answers, Fallback};
+use crate::site::field_rules::{FieldList, FieldRules};
 use crate::site::hosts::{HostName, Hosts};
 use crate::site::methods::{Method, Methods};
 use crate::site::path_rules::PathRule;
@@ -134,9 +135,12 @@ fn rules() -> Vec<(&'static str, SiteSettings, u16)> {
     let plain = || settings(None);
     let networks = AccessNetworks::new(&["198.51.100.0/24".parse().unwrap()], &[]);
     let access = |access| SiteSettings { access: Some(access), ..plain() };
+    // Each request has it.
+    let words = FieldRules([FieldList::parse("Host", "a").unwrap()].into());
     let denied = ["/sub", "/prog", "/a.php", "/front.php", "/page.html", "/404.html", "*.pl", "front"];
     vec![
         ("allow", access(AccessRules { networks, ..AccessRules::default() }), 403),
+        ("field-rules", access(AccessRules { fields: Some(words.into()), ..AccessRules::default() }), 403),
         ("signed", access(super::links::by_link()), 403),
         ("auth", access(AccessRules { users: Some(Circle::of("bees")), ..AccessRules::default() }), 401),
         ("methods", SiteSettings { methods: Some(Methods::new([Method::Options], true)), ..plain() }, 405),
