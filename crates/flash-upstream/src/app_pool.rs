@@ -50,7 +50,8 @@ pub(crate) struct AppPool {
     queue_wait: Duration,
     /// Upstreams hold it; the monitor would not end otherwise.
     monitor: Weak<ProcessMonitor>,
-    connector: Arc<ArcSwapOption<Connector>>,
+    /// What connects in place of a server in its sandbox: that of the last configuration with this application.
+    connector: ArcSwapOption<Connector>,
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     breaker: CircuitBreaker,
@@ -82,7 +83,7 @@ impl AppPool {
             queue_max: settings.queue_max,
             queue_wait: settings.queue_wait,
             monitor,
-            connector: Arc::clone(connector),
+            connector: ArcSwapOption::new(connector.cloned()),
             background: Arc::clone(background),
             reporter: Arc::clone(reporter),
             breaker: CircuitBreaker::new(PROBE, Arc::clone(counter), Instant::now()),
@@ -90,6 +91,11 @@ impl AppPool {
             counter: Arc::clone(counter),
             _processes_max: processes_max,
         }
+    }
+
+    /// From now on this one connects.
+    pub(crate) fn use_connector(&self, connector: Option<&Arc<Connector>>) {
+        self.connector.store(connector.cloned());
     }
 
     pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
@@ -151,7 +157,12 @@ impl AppPool {
             };
             let kept = kept.filter(|(stream, used)| !(again && *used) && is_reusable(stream));
             let is_new = |stream| (stream, false);
-            let connect = || process.address.connect_now().map(|attempt| attempt.done().map(is_new));
+            let connect = || {
+                process
+                    .address
+                    .connect_now(self.connector.load().as_deref())
+                    .map(|attempt| attempt.done().map(is_new))
+            };
             let (stream, used) = match kept.map(Ok).or_else(connect) {
                 Some(Ok(connected)) => connected,
                 // It listens no more. Another one may.
@@ -250,7 +261,11 @@ impl AppPool {
         let pool = Arc::clone(self);
         // Not here, where the state is locked.
         let then = Box::new(move |result| pool.send(Event::Connected { number, result }));
-        process.address.connect().wait(Instant::now() + PROBE, &self.background, then);
+        process.address.connect(self.connector.load().as_deref()).wait(
+            Instant::now() + PROBE,
+            &self.background,
+            then,
+        );
     }
 
     fn started(
@@ -351,7 +366,7 @@ impl AppPool {
     }
 
     fn add_process(self: &Arc<Self>, state: &mut PoolState) -> std::io::Result<SpawnRequest> {
-        let (address, listener) = PrivateAddress::open(self.connector.load_full())?;
+        let (address, listener) = PrivateAddress::open(self.connector.load().as_deref())?;
         state.numbers += 1;
         let number = state.numbers;
         let counted = Counted::one(&self.counter, ProgramCount::Processes);

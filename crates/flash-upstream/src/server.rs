@@ -47,8 +47,8 @@ pub(crate) struct Server {
     address: ArcSwap<Address>,
     /// What the connector knows it as.
     target: String,
-    /// What connects in place of a server in its sandbox.
-    connector: Arc<ArcSwapOption<Connector>>,
+    /// What connects in place of a server in its sandbox: that of the last configuration with this server.
+    connector: ArcSwapOption<Connector>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
@@ -78,7 +78,7 @@ pub(crate) struct Server {
 pub(crate) struct Shared<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) background: &'s Arc<CommandChannel>,
-    pub(crate) connector: &'s Arc<ArcSwapOption<Connector>>,
+    pub(crate) connector: Option<&'s Arc<Connector>>,
     pub(crate) reporter: &'s Arc<Reporter>,
 }
 
@@ -187,7 +187,7 @@ impl Server {
             lookup,
             address: ArcSwap::from_pointee(address),
             target,
-            connector: Arc::clone(connector),
+            connector: ArcSwapOption::new(connector.cloned()),
             idle: IdleConnections::new(settings.kept_max, Arc::clone(counter)),
             breaker: CircuitBreaker::new(settings.connect, Arc::clone(counter), now),
             first_responses: FirstResponses::new(now),
@@ -340,6 +340,11 @@ impl Server {
 
     fn connector(&self) -> Option<Arc<Connector>> {
         self.connector.load_full()
+    }
+
+    /// From now on this one connects.
+    pub(crate) fn use_connector(&self, connector: Option<&Arc<Connector>>) {
+        self.connector.store(connector.cloned());
     }
 
     fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, asking: Asking) -> Opened {
