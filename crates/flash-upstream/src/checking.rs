@@ -46,7 +46,7 @@ impl Checking {
             check.path
         );
         let (server, then) = (Arc::clone(server), Arc::clone(background));
-        let attempt = server.attempt();
+        let attempt = server.attempt(until);
         attempt.wait(
             until,
             background,

@@ -31,7 +31,7 @@ pub struct Connector {
 pub(crate) const BACKLOG: i32 = 4;
 
 /// How much later than it should a reply may come.
-const REPLY: Duration = Duration::from_millis(100);
+pub(crate) const LATENESS_MAX: Duration = Duration::from_secs(1);
 
 impl Connector {
     /// Starts the process, and waits until it takes requests.
@@ -78,7 +78,7 @@ impl Connector {
     /// Why the server cannot be reached.
     pub fn reach(&self, target: &str, patience: Duration) -> io::Result<()> {
         let reply = self.connect(target, patience)?;
-        let waited = Timespec::try_from(patience + REPLY).ok();
+        let waited = Timespec::try_from(patience + LATENESS_MAX).ok();
         let mut readable = [PollFd::new(&reply, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut readable, waited.as_ref()))?;
         match result(&reply).unwrap_or(Err(Errno::TIMEDOUT)) {

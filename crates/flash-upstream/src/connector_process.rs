@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::address::{Address, UnixAddress};
-use crate::background::{BackgroundThread, CommandChannel};
-use crate::connecting::{Attempt, OnConnected};
+use crate::background::{BackgroundThread, Command, CommandChannel};
+use crate::connecting::{Attempt, FullQueue, OnConnected};
 use crate::connector::BACKLOG;
 use crate::connector::protocol::{Request, error_bytes};
 use crate::resolver::{Named, Resolver};
@@ -27,16 +27,19 @@ use crate::settings::ServerConfig;
 struct Target {
     lookup: Option<String>,
     address: ArcSwap<Address>,
-}
-
-struct Process {
-    targets: HashMap<String, Arc<Target>>,
-    background: Arc<CommandChannel>,
     /// Connections that are being made.
     pending: Arc<AtomicUsize>,
 }
 
-/// As many connections may be under way at a time.
+/// One of them.
+struct Pending(Arc<AtomicUsize>);
+
+struct Process {
+    targets: HashMap<String, Arc<Target>>,
+    background: Arc<CommandChannel>,
+}
+
+/// As many connections to a server may be under way at a time.
 const PENDING_MAX: usize = 4096;
 /// The longest that a connection may take.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
@@ -53,7 +56,10 @@ pub fn run<'s>(
     flash_os::process::set_name(c"flash-connect");
     let target = |server: &ServerConfig| {
         let address = ArcSwap::from_pointee(server.address.clone());
-        (server.target(), Arc::new(Target { lookup: server.lookup.clone(), address }))
+        (
+            server.target(),
+            Arc::new(Target { lookup: server.lookup.clone(), address, pending: Arc::default() }),
+        )
     };
     let targets: HashMap<_, _> = servers.map(target).collect();
     // The first look-up of a name needs files that the sandbox hides.
@@ -68,7 +74,7 @@ pub fn run<'s>(
     thread::Builder::new().name("connections".into()).spawn(move || waiting.run())?;
     let resolver = Resolver::default();
     targets.values().for_each(|target| resolver.add(target));
-    let process = Process { targets, background, pending: Arc::default() };
+    let process = Process { targets, background };
     ipc::send(control, b"", &[])?;
     let mut buffer = ipc::buffer();
     while let Some(message) = ipc::receive(control, &mut buffer)? {
@@ -83,50 +89,66 @@ pub fn run<'s>(
 
 impl Process {
     fn serve(&self, request: Option<Request<'_>>, reply: OwnedFd, place: Option<OwnedFd>) {
-        let (attempt, patience) = match (request, place) {
-            (Some(Request::Listen), _) => {
-                match private_socket::listen(SocketType::STREAM, BACKLOG) {
-                    Ok((listener, place)) => answer(&reply, Ok(&[listener.as_fd(), place.as_fd()])),
-                    Err(error) => answer(&reply, Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+        match (request, place) {
+            (Some(Request::Listen), _) => match private_socket::listen(SocketType::STREAM, BACKLOG) {
+                Ok((listener, place)) => answer(&reply, Ok(&[listener.as_fd(), place.as_fd()])),
+                Err(error) => answer(&reply, Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+            },
+            (Some(Request::Connect { target, patience_ms }), _) => match self.targets.get(target) {
+                Some(target) => {
+                    let patience = Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX);
+                    self.connect(target, Instant::now() + patience, reply);
                 }
-                return;
-            }
-            (Some(Request::Connect { target, patience_ms }), _) => {
-                let attempt = match self.targets.get(target) {
-                    Some(target) => Attempt::begin(&target.address.load_full(), 0),
-                    None => Attempt::Done(Err(Errno::ACCESS)),
-                };
-                (attempt, Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX))
-            }
-            (Some(Request::ConnectToPlace), Some(place)) => (to_place(&place), PATIENCE_MAX),
-            (Some(Request::ConnectToPlace) | None, _) => (Attempt::Done(Err(Errno::INVAL)), Duration::ZERO),
-        };
-        let pending = Arc::clone(&self.pending);
-        let attempt = match pending.fetch_add(1, Ordering::Relaxed) {
-            PENDING_MAX.. => Attempt::Full,
-            _ => attempt,
-        };
+                None => answer(&reply, Err(Errno::ACCESS)),
+            },
+            (Some(Request::ConnectToPlace), Some(place)) => answer_with(&reply, to_place(&place)),
+            (Some(Request::ConnectToPlace) | None, _) => answer(&reply, Err(Errno::INVAL)),
+        }
+    }
+
+    fn connect(&self, target: &Target, until: Instant, reply: OwnedFd) {
+        let Some(pending) = Pending::begin(&target.pending) else { return answer(&reply, Err(Errno::AGAIN)) };
         let then: OnConnected = Box::new(move |connected| {
-            pending.fetch_sub(1, Ordering::Relaxed);
-            match connected.and_then(settled) {
-                Ok(stream) => answer(&reply, Ok(&[stream.as_fd()])),
-                Err(error) => answer(&reply, Err(error)),
-            }
+            drop(pending);
+            answer_with(&reply, connected);
         });
-        attempt.wait(Instant::now() + patience, &self.background, then);
+        let (address, background) = (target.address.load_full(), Arc::clone(&self.background));
+        match Attempt::begin(&address, 0) {
+            Attempt::Full => {
+                let name = address.to_string();
+                let full = FullQueue { address, name, background, give_up_at: until, then };
+                self.background.send(Command::Retry(Box::new(full)));
+            }
+            attempt => attempt.wait(until, &background, then),
+        }
     }
 }
 
-/// Connects to a socket that has no name: [none else](private_socket) can be meant.
-fn to_place(place: &OwnedFd) -> Attempt {
-    let address = rustix::fs::fstat(place).ok().filter(|status| {
+impl Pending {
+    /// `None` if as many are being made as may.
+    fn begin(count: &Arc<AtomicUsize>) -> Option<Self> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let one = Self(Arc::clone(count));
+        (before < PENDING_MAX).then_some(one)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connects to a socket that has no name: [none else](private_socket) can be meant. `AGAIN` if its queue is full.
+fn to_place(place: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let is_private = rustix::fs::fstat(place).is_ok_and(|status| {
         FileType::from_raw_mode(status.st_mode) == FileType::Socket
             && status.st_nlink == 0
             && status.st_uid == rustix::process::geteuid().as_raw()
     });
-    match address.and_then(|_| UnixAddress::new(&private_socket::path(place)).ok()) {
-        Some(address) => Attempt::begin(&Arc::new(Address::Unix(address)), 0),
-        None => Attempt::Done(Err(Errno::ACCESS)),
+    match UnixAddress::new(&private_socket::path(place)) {
+        Ok(address) if is_private => Attempt::begin(&Arc::new(Address::Unix(address)), 0).done(),
+        _ => Err(Errno::ACCESS),
     }
 }
 
@@ -141,6 +163,13 @@ fn settled(stream: OwnedFd) -> Result<OwnedFd, Errno> {
         return Err(error);
     }
     Ok(stream)
+}
+
+fn answer_with(reply: &OwnedFd, connected: Result<OwnedFd, Errno>) {
+    match connected.and_then(settled) {
+        Ok(stream) => answer(reply, Ok(&[stream.as_fd()])),
+        Err(error) => answer(reply, Err(error)),
+    }
 }
 
 fn answer(reply: &OwnedFd, with: Result<&[BorrowedFd<'_>], Errno>) {

@@ -231,7 +231,8 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let attempt = match self.attempt() {
+        let give_up_at = now + self.connect;
+        let attempt = match self.attempt(give_up_at) {
             Attempt::Done(result) => return Some(self.opened(result, asking)),
             attempt => attempt,
         };
@@ -239,7 +240,6 @@ impl Server {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
             return Some(self.refuse());
         }
-        let give_up_at = now + self.connect;
         let counted = Counted::one(&self.counter, ProgramCount::Waiting);
         Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted }.go_on(attempt);
         None
@@ -331,9 +331,12 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
-    pub(crate) fn attempt(&self) -> Attempt {
+    pub(crate) fn attempt(&self, until: Instant) -> Attempt {
         match self.connector() {
-            Some(connector) => Attempt::by_connector(connector.connect(&self.target, self.connect)),
+            Some(connector) => {
+                let patience = until.saturating_duration_since(Instant::now());
+                Attempt::by_connector(connector.connect(&self.target, patience))
+            }
             None => Attempt::begin(&self.address.load_full(), 0),
         }
     }
@@ -480,7 +483,7 @@ impl FullSocket for Dial {
         if let Some(connector) = self.server.connector() {
             connector.restart_if_gone();
         }
-        match self.server.attempt() {
+        match self.server.attempt(self.give_up_at) {
             Attempt::Full if now < self.give_up_at => return Some(self),
             attempt => self.go_on(attempt),
         }

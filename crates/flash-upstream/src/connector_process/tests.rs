@@ -92,6 +92,25 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
     );
 }
 
+#[test]
+fn who_waits_for_a_full_queue_gets_its_room_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let servers = vec![server(unix(&path), None)];
+    let target = servers[0].target();
+    let connector = connector(servers);
+    connected(connector.connect(&target, PATIENCE)).unwrap();
+    let mut replies: Vec<OwnedFd> = (0..5).map(|_| connector.connect(&target, PATIENCE).unwrap()).collect();
+    assert_eq!(connected(connector.connect(&target, Duration::ZERO)).err(), Some(Errno::AGAIN));
+    while !replies.is_empty() {
+        assert!(replies.iter().all(|reply| result(reply).is_none()));
+        listener.accept().unwrap();
+        connected(Ok(replies.remove(0))).unwrap();
+    }
+}
+
 /// A socket in progress could be sent elsewhere by a server that has been taken over.
 #[test]
 fn a_connection_leads_nowhere_else() {

@@ -4,12 +4,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use flash_cgi::Variables;
-use flash_core::upstream::ReleaseMode;
-use flash_process::ipc;
+use flash_core::upstream::{OpenError, ReleaseMode};
+use flash_process::{Reporter, ipc};
 use flash_upstream::{
-    Connector, CountedUpstream, RouteUpstreams, ServerConfig, UpstreamConfig, run_connector,
+    Connector, CountedUpstream, RouteUpstreams, ServerConfig, Settings, UpstreamConfig, run_connector,
 };
 use tempfile::TempDir;
 
@@ -39,14 +40,26 @@ fn services(server: &ServerConfig) -> Vec<CountedUpstream> {
 }
 
 fn start(server: &ServerConfig, connector: Arc<Connector>) -> RouteUpstreams {
-    let (reporter, _) = reporter();
-    RouteUpstreams::start(services(server), None, Some(connector), &settings(), reporter, log_detached())
+    start_with(server, connector, &settings(), reporter().0)
+}
+
+fn start_with(
+    server: &ServerConfig,
+    connector: Arc<Connector>,
+    settings: &Settings,
+    reporter: Arc<Reporter>,
+) -> RouteUpstreams {
+    RouteUpstreams::start(services(server), None, Some(connector), settings, reporter, log_detached())
         .unwrap()
+}
+
+fn ask(upstreams: &RouteUpstreams) -> Asked {
+    Asked::of(upstreams, Variables::default(), true)
 }
 
 #[track_caller]
 fn assert_connects(upstreams: &RouteUpstreams, listener: &UnixListener) {
-    Asked::of(upstreams, Variables::default(), true).answer().finish(ReleaseMode::Ended);
+    ask(upstreams).answer().finish(ReleaseMode::Ended);
     listener.set_nonblocking(true).unwrap();
     listener.accept().expect("it was connected to this one");
 }
@@ -74,4 +87,23 @@ fn a_server_that_stays_gets_the_next_connector_and_the_last_one_ends() {
     let next = before.next(services(&one), Some(&connector(&[&one])), &settings()).unwrap();
     assert_connects(&next, &listener);
     assert!(last.upgrade().is_none(), "it has no user any more");
+}
+
+/// As without a connector: 503, and the server counts as one that can be reached.
+#[test]
+fn a_server_without_room_for_too_long_is_busy() {
+    let folder = TempDir::new().unwrap();
+    let (one, listener) = server(&folder.path().join("one"));
+    rustix::net::listen(&listener, 0).unwrap();
+    let (reporter, said) = reporter();
+    let settings = Settings { connect: Duration::from_millis(300), ..settings() };
+    let upstreams = start_with(&one, connector(&[&one]), &settings, reporter);
+    ask(&upstreams).answer().finish(ReleaseMode::Ended);
+    let all: Vec<Asked> = (0..50).map(|_| ask(&upstreams)).collect();
+    for asked in all {
+        assert_eq!(asked.refusal(), OpenError::Busy);
+    }
+    assert_eq!(said.lock().unwrap().len(), 50, "nothing else is said than why");
+    listener.accept().unwrap();
+    assert_connects(&upstreams, &listener);
 }
