@@ -8,7 +8,7 @@ use flash_os::poller::Interest;
 use rustix::io::Errno;
 
 use crate::address::{Address, Dialed, connect_result};
-use crate::background::{Command, CommandChannel, FullSocket, PendingIo};
+use crate::background::{Command, CommandChannel, PendingIo};
 use crate::connector;
 
 /// Takes the connection, or why there is none: `CANCELED` when the background thread ends, `AGAIN` when a listen queue was full.
@@ -41,16 +41,6 @@ struct Connecting {
     /// Once it is known.
     result: Option<Result<(), Errno>>,
     then: OnConnected,
-}
-
-/// One that waits for room in the listen queue of a Unix socket. `AGAIN` if there is none in time.
-pub(crate) struct FullQueue {
-    pub(crate) address: Arc<Address>,
-    /// The address in words: of those with the same one, the first is tried.
-    pub(crate) name: String,
-    pub(crate) background: Arc<CommandChannel>,
-    pub(crate) give_up_at: Instant,
-    pub(crate) then: OnConnected,
 }
 
 /// A reply that has not come yet.
@@ -132,28 +122,6 @@ impl Connecting {
 impl Asked {
     fn new(reply: OwnedFd, give_up_at: Instant, then: OnConnected) -> Self {
         Self { reply, give_up_at, result: None, then }
-    }
-}
-
-impl FullSocket for FullQueue {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn give_up_at(&self) -> Instant {
-        self.give_up_at
-    }
-
-    fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
-        match Attempt::begin(&self.address, 0) {
-            Attempt::Full if now < self.give_up_at => return Some(self),
-            attempt => attempt.wait(self.give_up_at, &self.background, self.then),
-        }
-        None
-    }
-
-    fn close(self: Box<Self>) {
-        (self.then)(Err(Errno::CANCELED));
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::address::{Address, UnixAddress};
-use crate::background::{BackgroundThread, Command, CommandChannel};
-use crate::connecting::{Attempt, FullQueue, OnConnected};
+use crate::background::{BackgroundThread, Command, CommandChannel, FullSocket};
+use crate::connecting::{Attempt, OnConnected};
 use crate::connector::BACKLOG;
 use crate::connector::protocol::{Request, error_bytes};
 use crate::resolver::{Named, Resolver};
@@ -25,14 +25,26 @@ use crate::settings::ServerConfig;
 
 /// A server of the configuration.
 struct Target {
+    /// What the server knows it as.
+    name: String,
     lookup: Option<String>,
     address: ArcSwap<Address>,
+    /// The name was looked up, with or without success.
+    is_looked_up: AtomicBool,
     /// Connections that are being made.
     pending: Arc<AtomicUsize>,
 }
 
 /// One of them.
 struct Pending(Arc<AtomicUsize>);
+
+/// One that waits for room in a listen queue, or for the first look-up of the name. `AGAIN` if the queue stays full.
+struct Waiting {
+    target: Arc<Target>,
+    background: Arc<CommandChannel>,
+    give_up_at: Instant,
+    then: OnConnected,
+}
 
 struct Process {
     targets: HashMap<String, Arc<Target>>,
@@ -41,6 +53,9 @@ struct Process {
 
 /// As many connections to a server may be under way at a time.
 const PENDING_MAX: usize = 4096;
+/// The first look-up of a name loads what the sandbox hides later, for each source of names that is asked. Files do not have this one, and
+/// a name server is not asked because its label is longer than 63 bytes (RFC 1035 §2.3.4).
+const NO_NAME: &str = "a-name-of-one-label-that-is-longer-than-name-servers-can-be-asked-for";
 /// The longest that a connection may take.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
@@ -54,16 +69,9 @@ pub fn run<'s>(
     confine: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     flash_os::process::set_name(c"flash-connect");
-    let target = |server: &ServerConfig| {
-        let address = ArcSwap::from_pointee(server.address.clone());
-        (
-            server.target(),
-            Arc::new(Target { lookup: server.lookup.clone(), address, pending: Arc::default() }),
-        )
-    };
+    let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server)));
     let targets: HashMap<_, _> = servers.map(target).collect();
-    // The first look-up of a name needs files that the sandbox hides.
-    let _ = ("localhost", 80).to_socket_addrs();
+    let _ = (NO_NAME, 80).to_socket_addrs();
     if let Err(error) = confine() {
         return Ok(ipc::send(control, format!("the connector: {error}").as_bytes(), &[])?);
     }
@@ -87,6 +95,21 @@ pub fn run<'s>(
     Ok(())
 }
 
+impl Target {
+    fn new(server: &ServerConfig) -> Self {
+        let lookup = server.lookup.clone();
+        // A name may have moved since the configuration was read.
+        let address = if lookup.is_some() { Address::Inet(Vec::new()) } else { server.address.clone() };
+        Self {
+            name: server.target(),
+            is_looked_up: AtomicBool::new(lookup.is_none()),
+            lookup,
+            address: ArcSwap::from_pointee(address),
+            pending: Arc::default(),
+        }
+    }
+}
+
 impl Process {
     fn serve(&self, request: Option<Request<'_>>, reply: OwnedFd, place: Option<OwnedFd>) {
         match (request, place) {
@@ -96,6 +119,7 @@ impl Process {
             },
             (Some(Request::Connect { target, patience_ms }), _) => match self.targets.get(target) {
                 Some(target) => {
+                    let target = Arc::clone(target);
                     let patience = Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX);
                     self.connect(target, Instant::now() + patience, reply);
                 }
@@ -106,21 +130,43 @@ impl Process {
         }
     }
 
-    fn connect(&self, target: &Target, until: Instant, reply: OwnedFd) {
+    fn connect(&self, target: Arc<Target>, until: Instant, reply: OwnedFd) {
         let Some(pending) = Pending::begin(&target.pending) else { return answer(&reply, Err(Errno::AGAIN)) };
         let then: OnConnected = Box::new(move |connected| {
             drop(pending);
             answer_with(&reply, connected);
         });
-        let (address, background) = (target.address.load_full(), Arc::clone(&self.background));
-        match Attempt::begin(&address, 0) {
-            Attempt::Full => {
-                let name = address.to_string();
-                let full = FullQueue { address, name, background, give_up_at: until, then };
-                self.background.send(Command::Retry(Box::new(full)));
-            }
-            attempt => attempt.wait(until, &background, then),
+        let background = Arc::clone(&self.background);
+        let waiting = Waiting { target, background, give_up_at: until, then };
+        if let Some(waiting) = Box::new(waiting).retry(Instant::now()) {
+            self.background.send(Command::Retry(waiting));
         }
+    }
+}
+
+impl FullSocket for Waiting {
+    fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    fn give_up_at(&self) -> Instant {
+        self.give_up_at
+    }
+
+    fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
+        let may_wait = now < self.give_up_at;
+        if may_wait && !self.target.is_looked_up.load(Ordering::Acquire) {
+            return Some(self);
+        }
+        match Attempt::begin(&self.target.address.load_full(), 0) {
+            Attempt::Full if may_wait => return Some(self),
+            attempt => attempt.wait(self.give_up_at, &self.background, self.then),
+        }
+        None
+    }
+
+    fn close(self: Box<Self>) {
+        (self.then)(Err(Errno::CANCELED));
     }
 }
 
@@ -189,10 +235,13 @@ impl Named for Target {
         self.address.load().count() > 0
     }
 
-    fn move_to(&self, address: Address) {
-        self.address.store(Arc::new(address));
+    fn looked_up(&self, found: Option<Address>) {
+        if let Some(address) = found {
+            self.address.store(Arc::new(address));
+        }
+        self.is_looked_up.store(true, Ordering::Release);
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -33,7 +33,7 @@ use crate::counts::{Counted, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
-use crate::resolver::Named;
+use crate::resolver::{self, Named};
 use crate::settings::{ServerConfig, Settings};
 
 #[derive(Debug)]
@@ -62,8 +62,10 @@ pub(crate) struct Server {
     /// Those others, once they are known.
     group: OnceLock<Weak<dyn Group>>,
     is_being_checked: AtomicBool,
-    /// How often the addresses have changed.
+    /// How often the addresses have changed, or may have.
     moves: AtomicUsize,
+    /// When they may have changed next: a server in its sandbox does not know where its connector connects.
+    may_move_at: Mutex<Instant>,
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
@@ -198,6 +200,7 @@ impl Server {
             group: OnceLock::new(),
             is_being_checked: AtomicBool::new(false),
             moves: AtomicUsize::new(0),
+            may_move_at: Mutex::new(now + resolver::EVERY),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
             connect: settings.connect,
@@ -345,6 +348,12 @@ impl Server {
         self.connector.load_full()
     }
 
+    /// Keeps no connection that leads to the last address.
+    fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+        self.idle.clear();
+    }
+
     /// From now on this one connects.
     pub(crate) fn use_connector(&self, connector: Option<&Arc<Connector>>) {
         self.connector.store(connector.cloned());
@@ -411,6 +420,13 @@ impl Server {
 
 impl Maintained for Server {
     fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
+        if self.lookup.is_some() && self.connector.load().is_some() {
+            let mut may_move_at = self.may_move_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if now >= *may_move_at {
+                *may_move_at = now + resolver::EVERY;
+                self.moved();
+            }
+        }
         self.idle.expire_idle(IDLE_MAX, now)
     }
 
@@ -427,12 +443,12 @@ impl Named for Server {
         self.address.load().count() > 0
     }
 
-    fn move_to(&self, address: Address) {
-        if !self.address.load().is_same(&address) {
+    fn looked_up(&self, found: Option<Address>) {
+        if let Some(address) = found
+            && !self.address.load().is_same(&address)
+        {
             self.address.store(Arc::new(address));
-            // What is kept leads to the last one.
-            self.moves.fetch_add(1, Ordering::Relaxed);
-            self.idle.clear();
+            self.moved();
         }
     }
 }
@@ -584,3 +600,6 @@ impl fmt::Debug for ConnectionLease {
         f.debug_struct("ConnectionLease").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
 /// One that knows these servers.
-fn connector(servers: Vec<ServerConfig>) -> Connector {
+pub(crate) fn connector(servers: Vec<ServerConfig>) -> Connector {
     let start = move || {
         let (ours, theirs) = ipc::pair()?;
         let servers = servers.clone();
@@ -68,12 +68,8 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
     ];
     let targets = servers.each_ref().map(ServerConfig::target);
     let connector = connector(servers.to_vec());
-    for target in &targets[..2] {
+    for target in &targets {
         connected(connector.connect(target, PATIENCE)).unwrap();
-    }
-    // It is looked up by a thread.
-    while connected(connector.connect(&targets[2], PATIENCE)).is_err() {
-        thread::yield_now();
     }
     let port = known.local_addr().unwrap().port();
     let elsewhere = [
@@ -90,6 +86,19 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
     assert!(
         connector.reach(&targets[0], PATIENCE).is_err() && connector.reach(&targets[1], PATIENCE).is_ok()
     );
+}
+
+/// The configuration's addresses are old when a connector takes the place of one that was killed.
+#[test]
+fn a_name_is_looked_up_before_it_is_connected_to() {
+    let ((listener, _), (_other, old)) = (tcp(), tcp());
+    let named = server(old.clone(), Some(&format!("localhost:{}", listener.local_addr().unwrap().port())));
+    let unknown = server(old, Some(&format!("{NO_NAME}:80")));
+    let targets = [named.target(), unknown.target()];
+    let connector = connector(vec![named, unknown]);
+    let stream = connected(connector.connect(&targets[0], PATIENCE)).unwrap();
+    assert_eq!(TcpStream::from(stream).peer_addr().unwrap(), listener.local_addr().unwrap());
+    assert_eq!(connected(connector.connect(&targets[1], PATIENCE)).err(), Some(Errno::ADDRNOTAVAIL));
 }
 
 #[test]
