@@ -1,5 +1,7 @@
 //! What the process of the [connector](crate::connector) does.
 
+mod name_files;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::ToSocketAddrs;
@@ -15,6 +17,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 
+use self::name_files::NameFiles;
 use crate::address::{Address, UnixAddress};
 use crate::background::{BackgroundThread, Command, CommandChannel, FullSocket};
 use crate::connecting::{Attempt, OnConnected};
@@ -33,6 +36,7 @@ struct Target {
     is_looked_up: AtomicBool,
     /// Connections that are being made.
     pending: Arc<AtomicUsize>,
+    files: Arc<NameFiles>,
 }
 
 /// One of them.
@@ -59,17 +63,20 @@ const NO_NAME: &str = "a-name-of-one-label-that-is-longer-than-name-servers-can-
 /// The longest that a connection may take.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Is the connector of these servers, until the server is gone. `confine` takes away the rights that it does not need.
+/// Is the connector of these servers, until the server is gone, or one of the `name_files` that names are looked up with was replaced.
+/// `confine` takes away the rights that it does not need.
 ///
 /// # Errors
 /// When the system has no room for what it needs.
 pub fn run<'s>(
     control: &OwnedFd,
     servers: impl Iterator<Item = &'s ServerConfig>,
+    name_files: &[&str],
     confine: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     flash_os::process::set_name(c"flash-connect");
-    let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server)));
+    let files = Arc::new(NameFiles::new(name_files, control.try_clone()?));
+    let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server, &files)));
     let targets: HashMap<_, _> = servers.map(target).collect();
     let _ = (NO_NAME, 80).to_socket_addrs();
     if let Err(error) = confine() {
@@ -96,7 +103,7 @@ pub fn run<'s>(
 }
 
 impl Target {
-    fn new(server: &ServerConfig) -> Self {
+    fn new(server: &ServerConfig, files: &Arc<NameFiles>) -> Self {
         let lookup = server.lookup.clone();
         // A name may have moved since the configuration was read.
         let address = if lookup.is_some() { Address::Inet(Vec::new()) } else { server.address.clone() };
@@ -106,6 +113,7 @@ impl Target {
             lookup,
             address: ArcSwap::from_pointee(address),
             pending: Arc::default(),
+            files: Arc::clone(files),
         }
     }
 }
@@ -240,6 +248,7 @@ impl Named for Target {
             self.address.store(Arc::new(address));
         }
         self.is_looked_up.store(true, Ordering::Release);
+        self.files.end_if_replaced();
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn connector(servers: Vec<ServerConfig>) -> Connector {
     let start = move || {
         let (ours, theirs) = ipc::pair()?;
         let servers = servers.clone();
-        thread::spawn(move || run(&theirs, servers.iter(), || Ok(())));
+        thread::spawn(move || run(&theirs, servers.iter(), &[], || Ok(())));
         Ok(ours)
     };
     Connector::start(start).expect("it starts")
@@ -99,6 +99,24 @@ fn a_name_is_looked_up_before_it_is_connected_to() {
     let stream = connected(connector.connect(&targets[0], PATIENCE)).unwrap();
     assert_eq!(TcpStream::from(stream).peer_addr().unwrap(), listener.local_addr().unwrap());
     assert_eq!(connected(connector.connect(&targets[1], PATIENCE)).err(), Some(Errno::ADDRNOTAVAIL));
+}
+
+#[test]
+fn it_ends_when_a_file_for_names_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hosts, new) = (folder.path().join("hosts"), folder.path().join("new"));
+    std::fs::write(&hosts, "127.0.0.1 a").unwrap();
+    let (ours, theirs) = ipc::pair().unwrap();
+    let files = Arc::new(NameFiles::new(&[hosts.to_str().unwrap(), "/no/such/file"], theirs));
+    let target = Target::new(&server(Address::Inet(Vec::new()), Some("a:80")), &files);
+    // One that is written anew stays the same.
+    std::fs::write(&hosts, "127.0.0.2 a").unwrap();
+    target.looked_up(None);
+    assert!(ipc::is_idle(&ours));
+    std::fs::write(&new, "127.0.0.3 a").unwrap();
+    std::fs::rename(&new, &hosts).unwrap();
+    target.looked_up(None);
+    assert!(!ipc::is_idle(&ours) && ipc::try_send(&ours, b"x", &[]) == Err(Errno::PIPE));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn connector(servers: &[&ServerConfig]) -> Arc<Connector> {
     let start = move || {
         let (ours, theirs) = ipc::pair()?;
         let servers = servers.clone();
-        thread::spawn(move || run_connector(&theirs, servers.iter(), || Ok(())));
+        thread::spawn(move || run_connector(&theirs, servers.iter(), &[], || Ok(())));
         Ok(ours)
     };
     Arc::new(Connector::start(start).expect("it starts"))

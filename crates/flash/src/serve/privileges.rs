@@ -63,7 +63,7 @@ pub(super) struct Site<'a> {
 }
 
 /// What a name is looked up with, and what others change while the server runs.
-const NAMES: [&str; 8] = [
+pub(super) const NAME_FILES: [&str; 8] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/host.conf",
@@ -364,7 +364,7 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
 
 /// Confines a process that looks names up and connects: it changes files below this folder alone.
 pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Result<()> {
-    let readable = NAMES.map(PathBuf::from);
+    let readable = NAME_FILES.map(PathBuf::from);
     let confine = || sandbox::confine_client(&readable, &[writable.to_owned()]);
     match sandbox(flags) {
         Sandbox::Off => Ok(()),

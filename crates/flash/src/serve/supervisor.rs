@@ -142,7 +142,9 @@ impl HelperSites<'_> {
         let flags = &self.plan.flags;
         let _ = privileges::protect_memory(flags);
         let servers = self.plan.sites.programs().flat_map(Programs::servers);
-        flash_upstream::run_connector(server, servers, || privileges::confine_connector(flags))
+        flash_upstream::run_connector(server, servers, &privileges::NAME_FILES, || {
+            privileges::confine_connector(flags)
+        })
     }
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
