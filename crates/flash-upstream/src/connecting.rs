@@ -11,7 +11,8 @@ use crate::address::{Address, Dialed, connect_result};
 use crate::background::{Command, CommandChannel, PendingIo};
 use crate::connector;
 
-/// Takes the connection, or why there is none: `CANCELED` when the background thread ends, `AGAIN` when a listen queue was full.
+/// Takes the connection, or why there is none: `CANCELED` when the background thread ends, `AGAIN` when a listen queue was full or the
+/// connector was killed.
 pub(crate) type OnConnected = Box<dyn FnOnce(Result<OwnedFd, Errno>) + Send>;
 
 /// What became of an attempt to connect.
@@ -143,7 +144,9 @@ impl PendingIo for Asked {
     }
 
     fn advance(&mut self) -> bool {
-        self.result = connector::result(&self.reply);
+        let result = connector::result(&self.reply);
+        let again = |error| if error == connector::KILLED { Errno::AGAIN } else { error };
+        self.result = result.map(|result| result.map_err(again));
         self.result.is_some()
     }
 

@@ -348,6 +348,12 @@ impl Server {
         self.connector.load_full()
     }
 
+    /// Starts another connector if the last one was killed. Returns whether it can be asked, now or soon, where it has to be. On the
+    /// background thread.
+    pub(crate) fn has_connector_if_needed(&self, now: Instant) -> bool {
+        self.connector().is_none_or(|connector| connector.restart_if_gone(now, &self.reporter))
+    }
+
     /// Keeps no connection that leads to the last address.
     fn moved(&self) {
         self.moves.fetch_add(1, Ordering::Relaxed);
@@ -496,8 +502,10 @@ impl FullSocket for Dial {
     }
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
-        if let Some(connector) = self.server.connector() {
-            connector.restart_if_gone();
+        if !self.server.has_connector_if_needed(now) {
+            let refused = self.server.refuse();
+            self.end(refused);
+            return None;
         }
         match self.server.attempt(self.give_up_at) {
             Attempt::Full if now < self.give_up_at => return Some(self),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_process::private_socket;
+use flash_process::{Reporter, private_socket};
 use rustix::net::SocketType;
 
 use crate::address::{Address, UnixAddress};
@@ -21,9 +21,9 @@ pub(super) struct PrivateAddress {
 
 impl PrivateAddress {
     /// A new one, and its listening socket. When the last descriptor of the socket is closed, connections are refused. May block.
-    pub(super) fn open(connector: Option<&Connector>) -> io::Result<(Self, OwnedFd)> {
+    pub(super) fn open(connector: Option<&Connector>, reporter: &Reporter) -> io::Result<(Self, OwnedFd)> {
         let (listener, place) = match connector {
-            Some(connector) => connector.listen()?,
+            Some(connector) => connector.listen(reporter)?,
             None => private_socket::listen(SocketType::STREAM, connector::BACKLOG)?,
         };
         let address = Arc::new(Address::Unix(UnixAddress::new(&private_socket::path(&place))?));
@@ -36,9 +36,9 @@ impl PrivateAddress {
     }
 
     /// The same with a connector. May block.
-    pub(super) fn connect(&self, connector: Option<&Connector>) -> Attempt {
+    pub(super) fn connect(&self, connector: Option<&Connector>, reporter: &Reporter) -> Attempt {
         match connector {
-            Some(connector) => Attempt::by_connector(connector.connect_to_place(&self.place)),
+            Some(connector) => Attempt::by_connector(connector.connect_to_place(&self.place, reporter)),
             None => Attempt::begin(&self.address, 0),
         }
     }

@@ -32,6 +32,10 @@ fn server(address: Address, lookup: Option<&str>) -> ServerConfig {
     ServerConfig { name: "a server".into(), address, lookup: lookup.map(str::to_owned), tls: None }
 }
 
+fn reporter() -> Reporter {
+    Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(|_| {}) }
+}
+
 fn tcp() -> (TcpListener, Address) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Inet(vec![listener.local_addr().unwrap()]);
@@ -163,12 +167,12 @@ fn a_connection_leads_nowhere_else() {
 #[test]
 fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
     let connector = connector(Vec::new());
-    let (listener, place) = connector.listen().unwrap();
-    let mut stream = UnixStream::from(connected(connector.connect_to_place(&place)).unwrap());
+    let (listener, place) = connector.listen(&reporter()).unwrap();
+    let mut stream = UnixStream::from(connected(connector.connect_to_place(&place, &reporter())).unwrap());
     stream.write_all(b"x").unwrap();
     let mut byte = [0];
     UnixListener::from(listener).accept().unwrap().0.read_exact(&mut byte).unwrap();
-    assert_eq!(connected(connector.connect_to_place(&place)).err(), Some(Errno::CONNREFUSED));
+    assert_eq!(connected(connector.connect_to_place(&place, &reporter())).err(), Some(Errno::CONNREFUSED));
     // One with a name is another program's.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -176,5 +180,5 @@ fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
     let named = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
     assert!(UnixStream::connect(private_socket::path(&named)).is_ok());
-    assert_eq!(connected(connector.connect_to_place(&named)).err(), Some(Errno::ACCESS));
+    assert_eq!(connected(connector.connect_to_place(&named, &reporter())).err(), Some(Errno::ACCESS));
 }

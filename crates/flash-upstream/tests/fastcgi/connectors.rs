@@ -1,10 +1,13 @@
 //! Servers in a sandbox, whose connections a connector makes.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_core::upstream::{OpenError, ReleaseMode};
@@ -106,4 +109,51 @@ fn a_server_without_room_for_too_long_is_busy() {
     assert_eq!(said.lock().unwrap().len(), 50, "nothing else is said than why");
     listener.accept().unwrap();
     assert_connects(&upstreams, &listener);
+}
+
+/// One that was killed once it had started, and what is started in its place.
+fn killed(next: impl Fn() -> io::Result<OwnedFd> + Send + Sync + 'static) -> Arc<Connector> {
+    let (ours, theirs) = ipc::pair().unwrap();
+    ipc::send(&theirs, b"", &[]).unwrap();
+    let first = Mutex::new(Some(ours));
+    let start = move || first.lock().unwrap().take().map_or_else(&next, Ok);
+    Arc::new(Connector::start(start).expect("it starts"))
+}
+
+#[test]
+fn a_connector_that_cannot_be_started_again_is_said_and_nobody_waits_for_it() {
+    let folder = TempDir::new().unwrap();
+    let (one, _listener) = server(&folder.path().join("one"));
+    let (reporter, said) = reporter();
+    let starts = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&starts);
+    let connector = killed(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        Err(io::Error::other("the supervisor has ended"))
+    });
+    let upstreams = start_with(&one, connector, &settings(), reporter);
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(ask(&upstreams).refusal(), OpenError::Busy);
+    }
+    let starts = starts.load(Ordering::Relaxed);
+    assert!(starts <= 1 + begun.elapsed().as_secs(), "{starts} in {:?}", begun.elapsed());
+    let said = said.lock().unwrap();
+    assert!(said.len() as u64 == starts && said[0].contains("the supervisor has ended"), "{said:?}");
+}
+
+/// The background thread does not wait for it either.
+#[test]
+fn a_connector_that_takes_long_to_start_again_keeps_no_request_for_longer_than_a_connection() {
+    let folder = TempDir::new().unwrap();
+    let (one, _listener) = server(&folder.path().join("one"));
+    let silent = Mutex::new(Vec::new());
+    let connector = killed(move || {
+        let (ours, theirs) = ipc::pair()?;
+        silent.lock().unwrap().push(theirs);
+        Ok(ours)
+    });
+    let settings = Settings { connect: Duration::from_millis(100), ..settings() };
+    let upstreams = start_with(&one, connector, &settings, reporter().0);
+    assert_eq!(ask(&upstreams).refusal(), OpenError::Late);
 }
