@@ -364,8 +364,20 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
 
 /// Confines a process that looks names up and connects: it changes files below this folder alone.
 pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Result<()> {
-    let readable = NAME_FILES.map(PathBuf::from);
-    let confine = || sandbox::confine_client(&readable, &[writable.to_owned()]);
+    confine_to_names(flags, |readable| sandbox::confine_client(readable, &[writable.to_owned()]))
+}
+
+/// Confines the connector, which makes the sockets of applications, each in a folder of its own.
+pub(super) fn confine_connector(flags: &flags::Serve) -> io::Result<()> {
+    confine_to_names(flags, |readable| sandbox::confine_connector(readable, &[env::temp_dir()]))
+}
+
+/// Confines a process to what it looks names up with, and to what else that allows.
+fn confine_to_names(
+    flags: &flags::Serve,
+    confine: impl FnOnce(&[PathBuf]) -> Result<(), Unenforced>,
+) -> io::Result<()> {
+    let confine = || confine(&NAME_FILES.map(PathBuf::from));
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
         // What is missing the server says, if it is confined itself.
@@ -375,11 +387,6 @@ pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Resul
         }
         Sandbox::Required => confine().map_err(io::Error::other),
     }
-}
-
-/// Confines the connector, which makes the sockets of applications in a folder of their own.
-pub(super) fn confine_connector(flags: &flags::Serve) -> io::Result<()> {
-    confine_client(flags, &env::temp_dir())
 }
 
 /// Where a helper reads beside its root: what else the settings of its site lead to.
