@@ -122,7 +122,7 @@ impl Connector {
             restarts.has_failed = started.is_err();
             match started {
                 Ok(control) => {
-                    reporter.log(format_args!("the connector was killed; another one is started"));
+                    reporter.log(format_args!("the connector has ended; another one is started"));
                     self.control.store(control.into());
                     self.is_gone.store(false, Ordering::Relaxed);
                 }

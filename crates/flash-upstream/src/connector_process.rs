@@ -4,7 +4,6 @@ mod name_files;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use flash_process::{Reporter, ipc, private_socket};
+use flash_process::{Reporter, ipc, name_sources, private_socket};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
@@ -57,9 +56,6 @@ struct Process {
 
 /// As many connections to a server may be under way at a time.
 const PENDING_MAX: usize = 4096;
-/// The first look-up of a name loads what the sandbox hides later, for each source of names that is asked. Files do not have this one, and
-/// a name server is not asked because its label is longer than 63 bytes (RFC 1035 §2.3.4).
-const NO_NAME: &str = "a-name-of-one-label-that-is-longer-than-name-servers-can-be-asked-for";
 /// The longest that a connection may take.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
@@ -78,7 +74,7 @@ pub fn run<'s>(
     let files = Arc::new(NameFiles::new(name_files, control.try_clone()?));
     let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server, &files)));
     let targets: HashMap<_, _> = servers.map(target).collect();
-    let _ = (NO_NAME, 80).to_socket_addrs();
+    name_sources::load();
     if let Err(error) = confine() {
         return Ok(ipc::send(control, format!("the connector: {error}").as_bytes(), &[])?);
     }

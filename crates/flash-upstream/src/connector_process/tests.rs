@@ -97,7 +97,7 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
 fn a_name_is_looked_up_before_it_is_connected_to() {
     let ((listener, _), (_other, old)) = (tcp(), tcp());
     let named = server(old.clone(), Some(&format!("localhost:{}", listener.local_addr().unwrap().port())));
-    let unknown = server(old, Some(&format!("{NO_NAME}:80")));
+    let unknown = server(old, Some(&format!("{}:80", name_sources::NO_NAME)));
     let targets = [named.target(), unknown.target()];
     let connector = connector(vec![named, unknown]);
     let stream = connected(connector.connect(&targets[0], PATIENCE)).unwrap();
