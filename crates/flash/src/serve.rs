@@ -228,7 +228,7 @@ fn serve(
         detached_log: DetachedLog::default(),
         watch: Watch::default(),
         metrics_memory: Arc::clone(&metrics_memory),
-        connector,
+        connector: connector.into(),
         prepared: None,
     };
     let startup = Startup {
