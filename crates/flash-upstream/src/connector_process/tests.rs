@@ -124,6 +124,27 @@ fn it_ends_when_a_file_for_names_was_replaced() {
 }
 
 #[test]
+fn no_connection_is_begun_that_is_one_too_many_for_its_server() {
+    let ((listener, address), (_other, other)) = (tcp(), tcp());
+    let servers = [server(address, None), server(other, None)];
+    let names = servers.each_ref().map(ServerConfig::target);
+    let files = Arc::new(NameFiles::new(&[], ipc::pair().unwrap().0));
+    let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server, &files)));
+    let targets: HashMap<_, _> = servers.iter().map(target).collect();
+    targets[&names[0]].pending.store(PENDING_MAX, Ordering::Relaxed);
+    let process = Process { targets, background: Arc::new(CommandChannel::new().unwrap()) };
+    let connect = |target| {
+        let (ours, theirs) = ipc::pair().unwrap();
+        process.serve(Some(Request::Connect { target, patience_ms: 1000 }), theirs, None);
+        connected(Ok(ours))
+    };
+    assert_eq!(connect(&names[0]).err(), Some(Errno::AGAIN));
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "nothing has arrived there");
+    assert!(connect(&names[1]).is_ok(), "another server has a number of its own");
+}
+
+#[test]
 fn who_waits_for_a_full_queue_gets_its_room_in_turn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
