@@ -203,9 +203,10 @@ fn to_place(place: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// A connection that did not wait counts as one that is being made until the kernel is asked again. Its socket could be sent elsewhere
-/// with the first byte (`MSG_FASTOPEN`).
+/// with the first byte (`MSG_FASTOPEN`). One that the peer has reset already has no peer any more.
 fn settled(stream: OwnedFd) -> Result<OwnedFd, Errno> {
-    if let Some(peer) = rustix::net::getpeername(&stream)?
+    let was_reset = |error| if error == Errno::NOTCONN { Errno::CONNRESET } else { error };
+    if let Some(peer) = rustix::net::getpeername(&stream).map_err(was_reset)?
         && peer.address_family() != AddressFamily::UNIX
         && let Err(error) = rustix::net::connect(&stream, &peer)
         && error != Errno::ISCONN

@@ -186,6 +186,17 @@ fn a_connection_leads_nowhere_else() {
 }
 
 #[test]
+fn a_connection_that_is_reset_at_once_is_said_to_be() {
+    let (listener, _) = tcp();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    socket2::SockRef::from(&accepted).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(accepted);
+    assert!((&stream).read(&mut [0]).is_err());
+    assert_eq!(settled(stream.into()).err(), Some(Errno::CONNRESET));
+}
+
+#[test]
 fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
     let connector = connector(Vec::new());
     let (listener, place) = connector.listen(&reporter()).unwrap();

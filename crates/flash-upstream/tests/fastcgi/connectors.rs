@@ -157,3 +157,17 @@ fn a_connector_that_takes_long_to_start_again_keeps_no_request_for_longer_than_a
     let upstreams = start_with(&one, connector, &settings, reporter().0);
     assert_eq!(ask(&upstreams).refusal(), OpenError::Late);
 }
+
+#[test]
+fn a_connector_that_ends_without_an_answer_has_reached_nobody() {
+    let folder = TempDir::new().unwrap();
+    let (one, _listener) = server(&folder.path().join("one"));
+    assert!(one.reach(Some(&connector(&[&one]))).is_ok());
+    let start = || {
+        let (ours, theirs) = ipc::pair()?;
+        ipc::send(&theirs, b"", &[])?;
+        thread::spawn(move || ipc::receive(&theirs, &mut ipc::buffer()).map(drop));
+        Ok(ours)
+    };
+    assert!(one.reach(Some(&Connector::start(start).expect("it starts"))).is_err());
+}
