@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -142,10 +142,14 @@ impl Connector {
         let (ours, theirs) =
             ipc::pair().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let descriptors: Vec<BorrowedFd<'_>> = [theirs.as_fd()].into_iter().chain(place).collect();
-        match ipc::try_send(&**self.control.load(), &request.to_bytes(), &descriptors) {
+        let control = self.control.load_full();
+        match ipc::try_send(&*control, &request.to_bytes(), &descriptors) {
             Ok(()) => Ok(ours),
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
-                self.is_gone.store(true, Ordering::Relaxed);
+                // Unless another one has taken its place by now.
+                if Arc::ptr_eq(&control, &self.control.load()) {
+                    self.is_gone.store(true, Ordering::Relaxed);
+                }
                 Err(Errno::AGAIN)
             }
             Err(error) => Err(error),
