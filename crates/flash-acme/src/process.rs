@@ -1,13 +1,13 @@
 //! The process that asks an authority for certificates: each second it looks whether something is wanted, due or done.
 
 use std::io;
-use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use flash_os::shared_text::SharedText;
+use flash_process::name_sources;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::account;
@@ -94,12 +94,12 @@ pub fn run(process: &Process<'_>) -> io::Result<()> {
 /// Asks until something ends that.
 fn ask(process: &Process<'_>) -> Result<Refusal, Refusal> {
     let Process { settings, board, failures, server, clock, sandbox } = process;
-    // Each needs files that the sandbox hides, and so does the first look-up of a name.
+    // Each needs files that the sandbox hides.
     let hook = Hook::start(&settings.hooks)?;
     let http = Http::new(settings)?;
     let binding = account::binding(settings)?;
     let store = Store::open(&settings.folder)?;
-    let _ = ("localhost", 443).to_socket_addrs();
+    name_sources::load();
     sandbox()?;
     let lease = Lease::new(&store, board.server);
     let mut background = Background::new(board, server, clock, store.clone(), lease);

@@ -52,6 +52,14 @@ pub fn confine_client(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), 
     report(confine_to(Work::Connect, readable, writable))
 }
 
+/// Confines the process that connects for a server: it reads below some folders, and makes sockets below others.
+///
+/// # Errors
+/// As above.
+pub fn confine_connector(readable: &[PathBuf], sockets: &[PathBuf]) -> Result<(), Unenforced> {
+    report(confine_to(Work::ConnectForOthers, readable, sockets))
+}
+
 fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {
     let gaps: Vec<String> = results.into_iter().filter_map(Result::err).collect();
     if gaps.is_empty() { Ok(()) } else { Err(Unenforced(gaps)) }

@@ -17,6 +17,8 @@ pub enum Work {
     Both,
     /// It makes connections, and changes files below some folders.
     Connect,
+    /// It makes connections for another process, and below some folders sockets, which lose their names at once.
+    ConnectForOthers,
 }
 
 /// Forbids all names of the filesystem, except for reading below these folders; where the system can, also connections, and other
@@ -26,7 +28,7 @@ pub fn confine(work: Work, readable: &[PathBuf]) -> [Result<(), String>; 2] {
     confine_to(work, readable, &[])
 }
 
-/// The same, except for changing what is below the folders of `writable`, too.
+/// The same, except for changing what is below the folders of `writable`, too, as that work does.
 pub fn confine_to(work: Work, readable: &[PathBuf], writable: &[PathBuf]) -> [Result<(), String>; 2] {
     let memory = memory_file::folder();
     let names = system::sandbox::forbid_names_but(work, readable, (writable, memory));

@@ -19,6 +19,7 @@ mod fork_helper_handle;
 pub mod hot_paths;
 pub mod ipc;
 mod line_limiter;
+pub mod name_sources;
 pub mod predecessor;
 pub mod private_socket;
 mod privileged_opener;

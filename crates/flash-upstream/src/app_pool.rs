@@ -29,6 +29,7 @@ use flash_core::upstream::{
 use flash_process::{
     ExitStatus, LineLimiter, ProcessMonitor, ProgramRef, Reporter, SpawnRequest, Started, Stdio,
 };
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use self::draining::Draining;
@@ -36,7 +37,7 @@ use self::event::Event;
 use self::observer::PoolObserver;
 use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, PoolState, Process, Waiting};
-use crate::background::{Command, CommandChannel, Maintained};
+use crate::background::{Command, CommandChannel, FullSocket, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
 use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter, is_failure};
@@ -51,7 +52,8 @@ pub(crate) struct AppPool {
     queue_wait: Duration,
     /// Upstreams hold it; the monitor would not end otherwise.
     monitor: Weak<ProcessMonitor>,
-    connector: Arc<ArcSwapOption<Connector>>,
+    /// What connects in place of a server in its sandbox: that of the last configuration with this application.
+    connector: ArcSwapOption<Connector>,
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     breaker: CircuitBreaker,
@@ -83,7 +85,7 @@ impl AppPool {
             queue_max: settings.queue_max,
             queue_wait: settings.queue_wait,
             monitor,
-            connector: Arc::clone(connector),
+            connector: ArcSwapOption::new(connector.cloned()),
             background: Arc::clone(background),
             reporter: Arc::clone(reporter),
             breaker: CircuitBreaker::new(PROBE, Arc::clone(counter), Instant::now()),
@@ -91,6 +93,11 @@ impl AppPool {
             counter: Arc::clone(counter),
             _processes_max: processes_max,
         }
+    }
+
+    /// From now on this one connects.
+    pub(crate) fn use_connector(&self, connector: Option<&Arc<Connector>>) {
+        self.connector.store(connector.cloned());
     }
 
     pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
@@ -152,7 +159,12 @@ impl AppPool {
             };
             let kept = kept.filter(|(stream, used)| !(again && *used) && is_reusable(stream));
             let is_new = |stream| (stream, false);
-            let connect = || process.address.connect_now().map(|attempt| attempt.done().map(is_new));
+            let connect = || {
+                process
+                    .address
+                    .connect_now(self.connector.load().as_deref())
+                    .map(|attempt| attempt.done().map(is_new))
+            };
             let (stream, used) = match kept.map(Ok).or_else(connect) {
                 Some(Ok(connected)) => connected,
                 // It listens no more. Another one may.
@@ -214,9 +226,11 @@ impl AppPool {
             Event::Wanted => {}
             Event::Started { number, result } => self.started(&mut state, number, result, &mut answers),
             Event::Free { number, stream } => self.free(&mut state, number, stream),
-            Event::Unconnected { number } => self.connect(&mut state, number),
+            Event::Unconnected { number } => self.connect(&mut state, number, Instant::now() + PROBE),
             Event::Connected { number, result } => match (state.find(number), result) {
                 (Some(process), Ok(stream)) => process.rest(Some(stream), true),
+                // No fault of the process.
+                (Some(process), Err(Errno::AGAIN)) if self.connector_is_gone() => process.rest(None, true),
                 (Some(process), Err(_)) => process.end(),
                 (None, _) => {}
             },
@@ -246,12 +260,23 @@ impl AppPool {
     }
 
     /// Has the connector connect to a process, on the background thread.
-    fn connect(self: &Arc<Self>, state: &mut PoolState, number: u64) {
+    fn connect(self: &Arc<Self>, state: &mut PoolState, number: u64, give_up_at: Instant) {
         let Some(process) = state.find(number) else { return };
         let pool = Arc::clone(self);
         // Not here, where the state is locked.
-        let then = Box::new(move |result| pool.send(Event::Connected { number, result }));
-        process.address.connect().wait(Instant::now() + PROBE, &self.background, then);
+        let then = Box::new(move |result| match result {
+            Err(Errno::AGAIN) if Instant::now() < give_up_at => {
+                let background = Arc::clone(&pool.background);
+                background.send(Command::Retry(Box::new(Unconnected { pool, number, give_up_at })));
+            }
+            result => pool.send(Event::Connected { number, result }),
+        });
+        let attempt = process.address.connect(self.connector.load().as_deref(), &self.reporter);
+        attempt.wait(give_up_at, &self.background, then);
+    }
+
+    fn connector_is_gone(&self) -> bool {
+        self.connector.load().as_ref().is_some_and(|connector| connector.is_gone())
     }
 
     fn started(
@@ -352,7 +377,7 @@ impl AppPool {
     }
 
     fn add_process(self: &Arc<Self>, state: &mut PoolState) -> std::io::Result<SpawnRequest> {
-        let (address, listener) = PrivateAddress::open(self.connector.load_full())?;
+        let (address, listener) = PrivateAddress::open(self.connector.load().as_deref(), &self.reporter)?;
         state.numbers += 1;
         let number = state.numbers;
         let counted = Counted::one(&self.counter, ProgramCount::Processes);
@@ -409,6 +434,32 @@ impl Maintained for AppPool {
         let busy = |waiting: Waiting| (waiting.reply)(Opened::Failed(OpenError::Busy));
         state.waiting.into_iter().for_each(busy);
     }
+}
+
+/// A process to which the connector could not connect: it was killed, or as many connections wait there as may.
+struct Unconnected {
+    pool: Arc<AppPool>,
+    number: u64,
+    give_up_at: Instant,
+}
+
+impl FullSocket for Unconnected {
+    fn name(&self) -> &str {
+        &self.pool.application.name
+    }
+
+    fn give_up_at(&self) -> Instant {
+        self.give_up_at
+    }
+
+    fn retry(self: Box<Self>, _now: Instant) -> Option<Box<dyn FullSocket>> {
+        let Self { pool, number, give_up_at } = *self;
+        pool.connect(&mut pool.lock(), number, give_up_at);
+        None
+    }
+
+    /// Requests that wait for it are refused by the pool.
+    fn close(self: Box<Self>) {}
 }
 
 /// The lease of a process for one request. Dropping it ends the process.

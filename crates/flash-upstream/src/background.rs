@@ -59,13 +59,14 @@ pub(crate) trait PendingIo: Send {
     fn close(self: Box<Self>);
 }
 
-/// A connection attempt to a Unix socket whose listen queue is full. No event tells when it has room.
+/// A connection attempt that is tried again, because the listen queue of a Unix socket is full, or because the connector was killed or
+/// has not looked the name up yet. No event tells when that has changed.
 pub(crate) trait FullSocket: Send {
     /// Of the server.
     fn name(&self) -> &str;
     fn give_up_at(&self) -> Instant;
 
-    /// Tries again. Returns itself while the queue is full.
+    /// Tries again. Returns itself if it has to wait on.
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>>;
 
     /// The thread ends.

@@ -46,7 +46,8 @@ impl Checking {
             check.path
         );
         let (server, then) = (Arc::clone(server), Arc::clone(background));
-        let attempt = server.attempt();
+        server.has_connector_if_needed(Instant::now());
+        let attempt = server.attempt(until);
         attempt.wait(
             until,
             background,
@@ -57,6 +58,8 @@ impl Checking {
                 }
                 // There is no background thread any more.
                 Err(Errno::CANCELED) => {}
+                // The connector was killed, or as many connections wait there as may: this says nothing of the server.
+                Err(Errno::AGAIN) => server.end_check(),
                 Err(error) => server.checked(Err(error.to_string()), Instant::now()),
             }),
         );

@@ -11,7 +11,8 @@ use crate::address::{Address, Dialed, connect_result};
 use crate::background::{Command, CommandChannel, PendingIo};
 use crate::connector;
 
-/// Takes the connection, or why there is none: `CANCELED` when the background thread ends, `AGAIN` when a listen queue was full.
+/// Takes the connection, or why there is none: `CANCELED` when the background thread ends, `AGAIN` when a listen queue was full or the
+/// connector was killed.
 pub(crate) type OnConnected = Box<dyn FnOnce(Result<OwnedFd, Errno>) + Send>;
 
 /// What became of an attempt to connect.
@@ -94,7 +95,7 @@ impl Attempt {
         let pending: Box<dyn PendingIo> = match self {
             Self::Done(result) => return then(result),
             Self::Full => return then(Err(Errno::AGAIN)),
-            Self::Asked(reply) => Box::new(Asked::new(reply, until, then)),
+            Self::Asked(reply) => Box::new(Asked::new(reply, until + connector::LATENESS_MAX, then)),
             Self::InProgress(begun) => {
                 let left = begun.address.count().saturating_sub(begun.which).max(1) as u32;
                 let now = Instant::now();
@@ -143,7 +144,9 @@ impl PendingIo for Asked {
     }
 
     fn advance(&mut self) -> bool {
-        self.result = connector::result(&self.reply);
+        let result = connector::result(&self.reply);
+        let again = |error| if error == connector::KILLED { Errno::AGAIN } else { error };
+        self.result = result.map(|result| result.map_err(again));
         self.result.is_some()
     }
 

@@ -10,9 +10,11 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use flash_process::Reporter;
 use flash_process::ipc::{self, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -25,13 +27,28 @@ pub struct Connector {
     start: Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>,
     control: ArcSwap<OwnedFd>,
     is_gone: AtomicBool,
+    restarts: Mutex<Restarts>,
+}
+
+/// Starts in place of a process that was killed.
+#[derive(Debug, Default)]
+struct Restarts {
+    last: Option<Instant>,
+    has_failed: bool,
 }
 
 /// One connection at a time comes to a process of an application, and perhaps one more, whose predecessor the process has not let go of.
 pub(crate) const BACKLOG: i32 = 4;
 
+/// How long a process may take to start, or to make a socket.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Between two starts in place of others at least.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// No connection fails with this error.
+pub(crate) const KILLED: Errno = Errno::PIPE;
 /// How much later than it should a reply may come.
-const REPLY: Duration = Duration::from_millis(100);
+pub(crate) const LATENESS_MAX: Duration = Duration::from_secs(1);
 
 impl Connector {
     /// Starts the process, and waits until it takes requests.
@@ -44,6 +61,7 @@ impl Connector {
             start: Box::new(start),
             control: ArcSwap::from_pointee(control),
             is_gone: AtomicBool::new(false),
+            restarts: Mutex::default(),
         })
     }
 
@@ -56,16 +74,21 @@ impl Connector {
         self.ask(&Request::Connect { target, patience_ms }, None)
     }
 
-    /// The same for a [private socket](Self::listen). For the background thread, which may wait.
-    pub(crate) fn connect_to_place(&self, place: &OwnedFd) -> Result<OwnedFd, Errno> {
-        self.restart_if_gone();
+    /// The same for a [private socket](Self::listen). On the background thread.
+    pub(crate) fn connect_to_place(&self, place: &OwnedFd, reporter: &Reporter) -> Result<OwnedFd, Errno> {
+        self.restart_if_gone(Instant::now(), reporter);
         self.ask(&Request::ConnectToPlace, Some(place.as_fd()))
     }
 
-    /// A listening socket without a name, and its place. For the background thread, which may wait.
-    pub(crate) fn listen(&self) -> io::Result<(OwnedFd, OwnedFd)> {
-        self.restart_if_gone();
-        let reply = self.ask(&Request::Listen, None)?;
+    /// A listening socket without a name, and its place. On the background thread.
+    pub(crate) fn listen(&self, reporter: &Reporter) -> io::Result<(OwnedFd, OwnedFd)> {
+        let ask = || {
+            self.restart_if_gone(Instant::now(), reporter);
+            self.ask(&Request::Listen, None)
+        };
+        // It may be noticed only now that it is gone.
+        let reply = ask().or_else(|_| ask())?;
+        wait_for(&reply, ANSWER_MAX)?;
         match received(ipc::receive(&reply, &mut ipc::buffer())?)? {
             Reply { first: Some(listener), second: Some(place) } => Ok((listener, place)),
             _ => Err(io::ErrorKind::InvalidData.into()),
@@ -78,34 +101,55 @@ impl Connector {
     /// Why the server cannot be reached.
     pub fn reach(&self, target: &str, patience: Duration) -> io::Result<()> {
         let reply = self.connect(target, patience)?;
-        let waited = Timespec::try_from(patience + REPLY).ok();
-        let mut readable = [PollFd::new(&reply, PollFlags::IN)];
-        rustix::io::retry_on_intr(|| poll(&mut readable, waited.as_ref()))?;
-        match result(&reply).unwrap_or(Err(Errno::TIMEDOUT)) {
-            // Something does, as its queue is full.
+        wait_for(&reply, patience + LATENESS_MAX)?;
+        match result(&reply).unwrap_or(Err(Errno::IO)) {
+            // Something listens there, as its queue is full.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Starts another process if this one was killed.
-    pub(crate) fn restart_if_gone(&self) {
-        if self.is_gone.load(Ordering::Relaxed)
-            && let Ok(control) = (self.start)().and_then(started)
-        {
-            self.control.store(control.into());
-            self.is_gone.store(false, Ordering::Relaxed);
+    /// Starts another process if this one was killed, and does not wait for it. Returns whether a process can be asked, now or soon. On
+    /// the background thread.
+    pub(crate) fn restart_if_gone(&self, now: Instant, reporter: &Reporter) -> bool {
+        if !self.is_gone() {
+            return true;
         }
+        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        if restarts.last.is_none_or(|last| now.saturating_duration_since(last) >= RESTART_PAUSE) {
+            restarts.last = Some(now);
+            let started = (self.start)();
+            restarts.has_failed = started.is_err();
+            match started {
+                Ok(control) => {
+                    reporter.log(format_args!("the connector has ended; another one is started"));
+                    self.control.store(control.into());
+                    self.is_gone.store(false, Ordering::Relaxed);
+                }
+                Err(error) => reporter.log(format_args!(
+                    "cannot start the connector again: {error}; not tried again for {RESTART_PAUSE:?}: requests get 503"
+                )),
+            }
+        }
+        !restarts.has_failed
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
     }
 
     fn ask(&self, request: &Request<'_>, place: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
         let (ours, theirs) =
             ipc::pair().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let descriptors: Vec<BorrowedFd<'_>> = [theirs.as_fd()].into_iter().chain(place).collect();
-        match ipc::try_send(&**self.control.load(), &request.to_bytes(), &descriptors) {
+        let control = self.control.load_full();
+        match ipc::try_send(&*control, &request.to_bytes(), &descriptors) {
             Ok(()) => Ok(ours),
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
-                self.is_gone.store(true, Ordering::Relaxed);
+                // Unless another one has taken its place by now.
+                if Arc::ptr_eq(&control, &self.control.load()) {
+                    self.is_gone.store(true, Ordering::Relaxed);
+                }
                 Err(Errno::AGAIN)
             }
             Err(error) => Err(error),
@@ -115,6 +159,7 @@ impl Connector {
 
 /// Waits until a process takes requests.
 fn started(control: OwnedFd) -> io::Result<OwnedFd> {
+    wait_for(&control, ANSWER_MAX)?;
     match ipc::receive(&control, &mut ipc::buffer())? {
         Some(message) if message.bytes.is_empty() => Ok(control),
         Some(message) => Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned())),
@@ -122,12 +167,22 @@ fn started(control: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// What a message says. If the connector was killed, the next one may be asked.
-fn received(message: Option<ipc::Message<'_>>) -> Result<Reply, Errno> {
-    message.map_or(Err(Errno::AGAIN), Reply::of_message)
+/// Waits for a message, or until the socket is closed.
+fn wait_for(socket: &OwnedFd, patience: Duration) -> Result<(), Errno> {
+    let patience = Timespec::try_from(patience).ok();
+    let mut readable = [PollFd::new(socket, PollFlags::IN)];
+    match rustix::io::retry_on_intr(|| poll(&mut readable, patience.as_ref()))? {
+        0 => Err(Errno::TIMEDOUT),
+        _ => Ok(()),
+    }
 }
 
-/// The result of a connection, if it is known by now.
+/// What a message says.
+fn received(message: Option<ipc::Message<'_>>) -> Result<Reply, Errno> {
+    message.map_or(Err(KILLED), Reply::of_message)
+}
+
+/// The result of a connection, if it is known by now. [`KILLED`] if the connector was: the next one may be asked.
 pub(crate) fn result(reply: &OwnedFd) -> Option<Result<OwnedFd, Errno>> {
     let mut buffer = [0; protocol::REPLY_BYTES_MAX];
     let received = match ipc::try_receive(reply, &mut buffer) {

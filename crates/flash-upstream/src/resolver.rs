@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::address::Address;
 
 /// How often a name is looked up. Systems do not tell how long its addresses hold.
-const EVERY: Duration = Duration::from_secs(10);
+pub(crate) const EVERY: Duration = Duration::from_secs(10);
 
 /// What has a name.
 pub(crate) trait Named: Send + Sync {
@@ -21,8 +21,8 @@ pub(crate) trait Named: Send + Sync {
 
     fn has_address(&self) -> bool;
 
-    /// From now on it is at this address.
-    fn move_to(&self, address: Address);
+    /// The result of a look-up: from now on it is at this address. If the name has none now, the last ones stay.
+    fn looked_up(&self, found: Option<Address>);
 }
 
 /// Begins its thread with the first name.
@@ -71,11 +71,8 @@ fn look_up(added: &Receiver<Weak<dyn Named>>) {
     }
 }
 
-/// If the name has no address now, the last ones stay.
 fn refresh(server: &dyn Named) {
     let found = server.lookup().and_then(|name| name.to_socket_addrs().ok());
     let all: Vec<_> = found.into_iter().flatten().collect();
-    if !all.is_empty() {
-        server.move_to(Address::Inet(all));
-    }
+    server.looked_up((!all.is_empty()).then_some(Address::Inet(all)));
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened, UpstreamProtocol};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
@@ -55,8 +54,6 @@ struct Runtime {
     reporter: Arc<Reporter>,
     log_detached: LogDetached,
     resolver: Resolver,
-    /// That of the last configuration. `None` in a process that connects itself.
-    connector: Arc<ArcSwapOption<Connector>>,
 }
 
 impl RouteUpstreams {
@@ -81,10 +78,9 @@ impl RouteUpstreams {
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
         let (settings, thread) = (*settings, Some(thread));
-        let (resolver, connector) = (Resolver::default(), Arc::new(ArcSwapOption::new(connector)));
-        let runtime =
-            Runtime { settings, background, thread, monitor, reporter, log_detached, resolver, connector };
-        Ok(Self::new(services, Vec::new(), Arc::new(runtime)))
+        let resolver = Resolver::default();
+        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached, resolver };
+        Ok(Self::new(services, Vec::new(), connector.as_ref(), Arc::new(runtime)))
     }
 
     /// The upstreams after a reload. Those that are the same keep their idle connections and their processes. `None` if other
@@ -99,13 +95,13 @@ impl RouteUpstreams {
         if self.runtime.settings != *settings {
             return None;
         }
-        self.runtime.connector.store(connector.cloned());
-        Some(Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
+        Some(Self::new(services, self.list.clone(), connector, Arc::clone(&self.runtime)))
     }
 
     fn new(
         services: Vec<CountedUpstream>,
         mut before: Vec<(UpstreamConfig, RouteUpstream)>,
+        connector: Option<&Arc<Connector>>,
         runtime: Arc<Runtime>,
     ) -> Self {
         let (mut folders, mut maintained) = (Vec::new(), Vec::new());
@@ -125,9 +121,13 @@ impl RouteUpstreams {
                 return (service, known.clone());
             }
             let one = match before.iter().position(|(known, _)| *known == service) {
-                Some(place) => before.swap_remove(place),
+                Some(place) => {
+                    let kept = before.swap_remove(place);
+                    kept.1.use_connector(connector);
+                    kept
+                }
                 None => {
-                    let upstream = runtime.upstream(service.clone(), counters);
+                    let upstream = runtime.upstream(service.clone(), counters, connector);
                     upstream.maintained(&mut maintained);
                     (service, upstream)
                 }
@@ -146,19 +146,23 @@ impl RouteUpstreams {
 }
 
 impl Runtime {
-    fn upstream(&self, service: UpstreamConfig, counters: Vec<Arc<dyn ProgramCounter>>) -> RouteUpstream {
+    fn upstream(
+        &self,
+        service: UpstreamConfig,
+        counters: Vec<Arc<dyn ProgramCounter>>,
+        connector: Option<&Arc<Connector>>,
+    ) -> RouteUpstream {
         let (mut settings, background, reporter) = (self.settings, &self.background, &self.reporter);
         if let UpstreamConfig::Http(all) = &service {
             // A request that tries several has no more time than with one.
             settings.connect = all.connect / all.servers.len().clamp(1, TRIED_MAX) as u32;
         }
-        let connector = &self.connector;
         let mut counters = counters.into_iter();
         let mut counter = || counters.next().unwrap_or_else(|| Arc::new(()));
         let shared = Shared { settings: &settings, background, connector, reporter };
         let mut server = |protocol, config, terms| {
             let server = Arc::new(Server::new(protocol, config, terms, &counter(), &shared));
-            if self.connector.load().is_none() {
+            if connector.is_none() {
                 self.resolver.add(&server);
             }
             server
@@ -187,6 +191,18 @@ impl Runtime {
 }
 
 impl RouteUpstream {
+    /// From now on this connector connects. It knows the same servers, because their configuration is the same.
+    fn use_connector(&self, connector: Option<&Arc<Connector>>) {
+        match self {
+            Self::Cgi => {}
+            Self::FastCgi(server) => server.use_connector(connector),
+            Self::Http(servers) => {
+                servers.servers().iter().for_each(|server| server.use_connector(connector));
+            }
+            Self::Application(pool) => pool.use_connector(connector),
+        }
+    }
+
     /// What the background thread maintains.
     fn maintained(&self, all: &mut Vec<Weak<dyn Maintained>>) {
         fn weak<T: Maintained + 'static>(upstream: &Arc<T>) -> Weak<dyn Maintained> {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -35,7 +35,7 @@ use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
 use crate::log_limit::LogLimit;
-use crate::resolver::Named;
+use crate::resolver::{self, Named};
 use crate::settings::{ServerConfig, Settings};
 
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub(crate) struct Server {
     address: ArcSwap<Address>,
     /// What the connector knows it as.
     target: String,
-    /// What connects in place of a server in its sandbox.
-    connector: Arc<ArcSwapOption<Connector>>,
+    /// What connects in place of a server in its sandbox: that of the last configuration with this server.
+    connector: ArcSwapOption<Connector>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
@@ -64,8 +64,10 @@ pub(crate) struct Server {
     /// Those others, once they are known.
     group: OnceLock<Weak<dyn Group>>,
     is_being_checked: AtomicBool,
-    /// How often the addresses have changed.
+    /// How often the addresses have changed, or may have.
     moves: AtomicUsize,
+    /// When they may have changed next: a server in its sandbox does not know where its connector connects.
+    may_move_at: Mutex<Instant>,
     /// Connections that the background thread has to finish.
     dialing: AtomicUsize,
     dialing_max: usize,
@@ -82,7 +84,7 @@ pub(crate) struct Server {
 pub(crate) struct Shared<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) background: &'s Arc<CommandChannel>,
-    pub(crate) connector: &'s Arc<ArcSwapOption<Connector>>,
+    pub(crate) connector: Option<&'s Arc<Connector>>,
     pub(crate) reporter: &'s Arc<Reporter>,
 }
 
@@ -191,7 +193,7 @@ impl Server {
             lookup,
             address: ArcSwap::from_pointee(address),
             target,
-            connector: Arc::clone(connector),
+            connector: ArcSwapOption::new(connector.cloned()),
             idle: IdleConnections::new(settings.kept_max, Arc::clone(counter)),
             breaker: CircuitBreaker::new(settings.connect, Arc::clone(counter), now),
             first_responses: FirstResponses::new(now),
@@ -202,6 +204,7 @@ impl Server {
             group: OnceLock::new(),
             is_being_checked: AtomicBool::new(false),
             moves: AtomicUsize::new(0),
+            may_move_at: Mutex::new(now + resolver::EVERY),
             dialing: AtomicUsize::new(0),
             dialing_max: settings.queue_max,
             refusals: LogLimit::new(now),
@@ -236,7 +239,8 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let attempt = match self.attempt() {
+        let give_up_at = now + self.connect;
+        let attempt = match self.attempt(give_up_at) {
             Attempt::Done(result) => return Some(self.opened(result, asking)),
             attempt => attempt,
         };
@@ -249,7 +253,6 @@ impl Server {
             }
             return Some(self.refuse());
         }
-        let give_up_at = now + self.connect;
         let counted = Counted::one(&self.counter, ProgramCount::Waiting);
         Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted }.go_on(attempt);
         None
@@ -341,15 +344,35 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
-    pub(crate) fn attempt(&self) -> Attempt {
+    pub(crate) fn attempt(&self, until: Instant) -> Attempt {
         match self.connector() {
-            Some(connector) => Attempt::by_connector(connector.connect(&self.target, self.connect)),
+            Some(connector) => {
+                let patience = until.saturating_duration_since(Instant::now());
+                Attempt::by_connector(connector.connect(&self.target, patience))
+            }
             None => Attempt::begin(&self.address.load_full(), 0),
         }
     }
 
     fn connector(&self) -> Option<Arc<Connector>> {
         self.connector.load_full()
+    }
+
+    /// Starts another connector if the last one was killed. Returns whether it can be asked, now or soon, where it has to be. On the
+    /// background thread.
+    pub(crate) fn has_connector_if_needed(&self, now: Instant) -> bool {
+        self.connector().is_none_or(|connector| connector.restart_if_gone(now, &self.reporter))
+    }
+
+    /// Keeps no connection that leads to the last address.
+    fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+        self.idle.clear();
+    }
+
+    /// From now on this one connects.
+    pub(crate) fn use_connector(&self, connector: Option<&Arc<Connector>>) {
+        self.connector.store(connector.cloned());
     }
 
     fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, asking: Asking) -> Opened {
@@ -412,6 +435,13 @@ impl Server {
 
 impl Maintained for Server {
     fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
+        if self.lookup.is_some() && self.connector.load().is_some() {
+            let mut may_move_at = self.may_move_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if now >= *may_move_at {
+                *may_move_at = now + resolver::EVERY;
+                self.moved();
+            }
+        }
         self.idle.expire_idle(IDLE_MAX, now)
     }
 
@@ -428,12 +458,12 @@ impl Named for Server {
         self.address.load().count() > 0
     }
 
-    fn move_to(&self, address: Address) {
-        if !self.address.load().is_same(&address) {
+    fn looked_up(&self, found: Option<Address>) {
+        if let Some(address) = found
+            && !self.address.load().is_same(&address)
+        {
             self.address.store(Arc::new(address));
-            // What is kept leads to the last one.
-            self.moves.fetch_add(1, Ordering::Relaxed);
-            self.idle.clear();
+            self.moved();
         }
     }
 }
@@ -481,10 +511,12 @@ impl FullSocket for Dial {
     }
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
-        if let Some(connector) = self.server.connector() {
-            connector.restart_if_gone();
+        if !self.server.has_connector_if_needed(now) {
+            let refused = self.server.refuse();
+            self.end(refused);
+            return None;
         }
-        match self.server.attempt() {
+        match self.server.attempt(self.give_up_at) {
             Attempt::Full if now < self.give_up_at => return Some(self),
             attempt => self.go_on(attempt),
         }
@@ -582,3 +614,6 @@ impl fmt::Debug for ConnectionLease {
         f.debug_struct("ConnectionLease").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use flash_process::Limits;
 use crate::address::Address;
 use crate::connector::Connector;
 
-/// How long each address of a server may take to answer at the start.
+/// How long each address of a server may take to answer at the start, or all of them together if a connector tries them.
 const REACH: Duration = Duration::from_millis(500);
 
 /// What answers a route.

@@ -229,7 +229,7 @@ fn serve(
         detached_logs: DetachedLogs::default(),
         watch: Watch::default(),
         metrics_memory: Arc::clone(&metrics_memory),
-        connector,
+        connector: connector.into(),
         prepared: None,
     };
     let startup = Startup {

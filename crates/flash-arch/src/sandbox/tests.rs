@@ -10,8 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
+use flash_process::private_socket;
 use rustix::io::Errno;
-use rustix::net::{self, SendFlags, Shutdown};
+use rustix::net::{self, SendFlags, Shutdown, SocketType};
 use rustix::process::{PidfdFlags, pidfd_open, test_kill_process};
 use tempfile::TempDir;
 
@@ -183,4 +184,34 @@ fn a_helper_reads_below_its_folder_only() {
     });
     assert_eq!((read.as_slice(), listed), (&b"content"[..], 2));
     assert_eq!(refused, [true; 9]);
+}
+
+#[test]
+fn a_connector_makes_sockets_and_an_acme_client_changes_files() {
+    let folder = folder();
+    let (path, temporary) = (folder.path().to_owned(), std::env::temp_dir());
+    let connector = confined(
+        move || confine_connector(&[], &[temporary]),
+        move || {
+            private_socket::listen(SocketType::STREAM, 1).unwrap();
+            let file = path.join("a.txt");
+            let [read, write] = [is_refused(fs::read(&file)), is_refused(fs::write(&file, "changed"))];
+            [read, write, is_refused(File::create(path.join("new"))), is_refused(File::create("/etc/new"))]
+        },
+    );
+    assert_eq!(connector, [true; 4]);
+    let path = folder.path().to_owned();
+    let writable = path.clone();
+    let client = confined(
+        move || confine_client(&[], &[writable]),
+        move || {
+            fs::write(path.join("a.txt"), "changed").unwrap();
+            fs::create_dir(path.join("folder")).unwrap();
+            [
+                is_refused(UnixListener::bind(path.join("socket"))),
+                is_refused(fs::remove_dir(path.join("folder"))),
+            ]
+        },
+    );
+    assert_eq!(client, [true; 2]);
 }

@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
 /// One that knows these servers.
-fn connector(servers: Vec<ServerConfig>) -> Connector {
+pub(crate) fn connector(servers: Vec<ServerConfig>) -> Connector {
     let start = move || {
         let (ours, theirs) = ipc::pair()?;
         let servers = servers.clone();
-        thread::spawn(move || run(&theirs, servers.iter(), || Ok(())));
+        thread::spawn(move || run(&theirs, servers.iter(), &[], || Ok(())));
         Ok(ours)
     };
     Connector::start(start).expect("it starts")
@@ -30,6 +30,10 @@ fn connector(servers: Vec<ServerConfig>) -> Connector {
 
 fn server(address: Address, lookup: Option<&str>) -> ServerConfig {
     ServerConfig { name: "a server".into(), address, lookup: lookup.map(str::to_owned), tls: None }
+}
+
+fn reporter() -> Reporter {
+    Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(|_| {}) }
 }
 
 fn tcp() -> (TcpListener, Address) {
@@ -68,12 +72,8 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
     ];
     let targets = servers.each_ref().map(ServerConfig::target);
     let connector = connector(servers.to_vec());
-    for target in &targets[..2] {
+    for target in &targets {
         connected(connector.connect(target, PATIENCE)).unwrap();
-    }
-    // It is looked up by a thread.
-    while connected(connector.connect(&targets[2], PATIENCE)).is_err() {
-        thread::yield_now();
     }
     let port = known.local_addr().unwrap().port();
     let elsewhere = [
@@ -90,6 +90,77 @@ fn it_connects_to_servers_of_the_configuration_and_to_nothing_else() {
     assert!(
         connector.reach(&targets[0], PATIENCE).is_err() && connector.reach(&targets[1], PATIENCE).is_ok()
     );
+}
+
+/// The configuration's addresses are old when a connector takes the place of one that was killed.
+#[test]
+fn a_name_is_looked_up_before_it_is_connected_to() {
+    let ((listener, _), (_other, old)) = (tcp(), tcp());
+    let named = server(old.clone(), Some(&format!("localhost:{}", listener.local_addr().unwrap().port())));
+    let unknown = server(old, Some(&format!("{}:80", name_sources::NO_NAME)));
+    let targets = [named.target(), unknown.target()];
+    let connector = connector(vec![named, unknown]);
+    let stream = connected(connector.connect(&targets[0], PATIENCE)).unwrap();
+    assert_eq!(TcpStream::from(stream).peer_addr().unwrap(), listener.local_addr().unwrap());
+    assert_eq!(connected(connector.connect(&targets[1], PATIENCE)).err(), Some(Errno::ADDRNOTAVAIL));
+}
+
+#[test]
+fn it_ends_when_a_file_for_names_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hosts, new) = (folder.path().join("hosts"), folder.path().join("new"));
+    std::fs::write(&hosts, "127.0.0.1 a").unwrap();
+    let (ours, theirs) = ipc::pair().unwrap();
+    let files = Arc::new(NameFiles::new(&[hosts.to_str().unwrap(), "/no/such/file"], theirs));
+    let target = Target::new(&server(Address::Inet(Vec::new()), Some("a:80")), &files);
+    // One that is written anew stays the same.
+    std::fs::write(&hosts, "127.0.0.2 a").unwrap();
+    target.looked_up(None);
+    assert!(ipc::is_idle(&ours));
+    std::fs::write(&new, "127.0.0.3 a").unwrap();
+    std::fs::rename(&new, &hosts).unwrap();
+    target.looked_up(None);
+    assert!(!ipc::is_idle(&ours) && ipc::try_send(&ours, b"x", &[]) == Err(Errno::PIPE));
+}
+
+#[test]
+fn no_connection_is_begun_that_is_one_too_many_for_its_server() {
+    let ((listener, address), (_other, other)) = (tcp(), tcp());
+    let servers = [server(address, None), server(other, None)];
+    let names = servers.each_ref().map(ServerConfig::target);
+    let files = Arc::new(NameFiles::new(&[], ipc::pair().unwrap().0));
+    let target = |server: &ServerConfig| (server.target(), Arc::new(Target::new(server, &files)));
+    let targets: HashMap<_, _> = servers.iter().map(target).collect();
+    targets[&names[0]].pending.store(PENDING_MAX, Ordering::Relaxed);
+    let process = Process { targets, background: Arc::new(CommandChannel::new().unwrap()) };
+    let connect = |target| {
+        let (ours, theirs) = ipc::pair().unwrap();
+        process.serve(Some(Request::Connect { target, patience_ms: 1000 }), theirs, None);
+        connected(Ok(ours))
+    };
+    assert_eq!(connect(&names[0]).err(), Some(Errno::AGAIN));
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "nothing has arrived there");
+    assert!(connect(&names[1]).is_ok(), "another server has a number of its own");
+}
+
+#[test]
+fn who_waits_for_a_full_queue_gets_its_room_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let servers = vec![server(unix(&path), None)];
+    let target = servers[0].target();
+    let connector = connector(servers);
+    connected(connector.connect(&target, PATIENCE)).unwrap();
+    let mut replies: Vec<OwnedFd> = (0..5).map(|_| connector.connect(&target, PATIENCE).unwrap()).collect();
+    assert_eq!(connected(connector.connect(&target, Duration::ZERO)).err(), Some(Errno::AGAIN));
+    while !replies.is_empty() {
+        assert!(replies.iter().all(|reply| result(reply).is_none()));
+        listener.accept().unwrap();
+        connected(Ok(replies.remove(0))).unwrap();
+    }
 }
 
 /// A socket in progress could be sent elsewhere by a server that has been taken over.
@@ -115,14 +186,25 @@ fn a_connection_leads_nowhere_else() {
 }
 
 #[test]
+fn a_connection_that_is_reset_at_once_is_said_to_be() {
+    let (listener, _) = tcp();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    socket2::SockRef::from(&accepted).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(accepted);
+    assert!((&stream).read(&mut [0]).is_err());
+    assert_eq!(settled(stream.into()).err(), Some(Errno::CONNRESET));
+}
+
+#[test]
 fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
     let connector = connector(Vec::new());
-    let (listener, place) = connector.listen().unwrap();
-    let mut stream = UnixStream::from(connected(connector.connect_to_place(&place)).unwrap());
+    let (listener, place) = connector.listen(&reporter()).unwrap();
+    let mut stream = UnixStream::from(connected(connector.connect_to_place(&place, &reporter())).unwrap());
     stream.write_all(b"x").unwrap();
     let mut byte = [0];
     UnixListener::from(listener).accept().unwrap().0.read_exact(&mut byte).unwrap();
-    assert_eq!(connected(connector.connect_to_place(&place)).err(), Some(Errno::CONNREFUSED));
+    assert_eq!(connected(connector.connect_to_place(&place, &reporter())).err(), Some(Errno::CONNREFUSED));
     // One with a name is another program's.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -130,5 +212,5 @@ fn sockets_of_applications_are_reached_by_their_places_and_others_are_not() {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
     let named = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
     assert!(UnixStream::connect(private_socket::path(&named)).is_ok());
-    assert_eq!(connected(connector.connect_to_place(&named)).err(), Some(Errno::ACCESS));
+    assert_eq!(connected(connector.connect_to_place(&named, &reporter())).err(), Some(Errno::ACCESS));
 }

@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use arc_swap::ArcSwapOption;
 use flash_cgi::Variables;
 use flash_core::path::SitePath;
 use flash_core::upstream::UpstreamProtocol;
@@ -50,14 +49,9 @@ impl World {
             direct: DirectLimits { silence_max: PATIENCE, fin_max: PATIENCE, send_max: PATIENCE },
             monitor: Limits { pending_max: 10, linger: PATIENCE },
         };
-        let (connector, counter): (_, Arc<dyn ProgramCounter>) =
-            (Arc::new(ArcSwapOption::empty()), Arc::new(()));
-        let shared = Shared {
-            settings: &settings,
-            background: &background,
-            connector: &connector,
-            reporter: &reporter,
-        };
+        let counter: Arc<dyn ProgramCounter> = Arc::new(());
+        let shared =
+            Shared { settings: &settings, background: &background, connector: None, reporter: &reporter };
         let terms = Terms { requests_max: 1, ..Terms::ALONE };
         let server = Arc::new(Server::new(UpstreamProtocol::Http, server, terms, &counter, &shared));
         let config = settings::HttpServers {

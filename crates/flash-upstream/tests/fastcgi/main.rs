@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod connectors;
 mod exchange;
 mod fpm;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_core::upstream::{OpenError, Opened, ReleaseMode};
-use flash_process::ForkHelper;
-use flash_upstream::{Application, ProgramCounter, RouteUpstreams, Settings, UpstreamConfig};
+use flash_process::{ForkHelper, ipc};
+use flash_upstream::{
+    Application, Connector, ProgramCounter, RouteUpstreams, Settings, UpstreamConfig, run_connector,
+};
 
 use crate::Test;
 use crate::bench::{command, folder, look, setup};
@@ -28,6 +30,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_process_is_replaced_after_its_requests", a_process_is_replaced_after_its_requests),
     ("a_process_that_is_idle_is_ended", a_process_that_is_idle_is_ended),
     ("a_process_that_closes_its_connection_serves_on", a_process_that_closes_its_connection_serves_on),
+    ("a_process_outlives_the_connector", a_process_outlives_the_connector),
     ("a_process_that_dies_takes_one_request_along", a_process_that_dies_takes_one_request_along),
     ("an_application_that_does_not_start_is_left_alone", an_application_that_does_not_start_is_left_alone),
     ("an_application_that_is_not_there", an_application_that_is_not_there),
@@ -58,12 +61,32 @@ fn application(processes_max: usize) -> Application {
 
 impl Stage {
     fn new(how: &str, application: Application) -> Self {
+        Self::new_with(how, application, || None)
+    }
+
+    fn new_with(
+        how: &str,
+        application: Application,
+        connector: impl FnOnce() -> Option<Arc<Connector>>,
+    ) -> Self {
         let program = std::env::current_exe().unwrap();
         let argument = format!("{AS_APP}{how}");
-        Self::of(program.to_str().unwrap(), &["app", &argument], application, &settings())
+        let words = ["app", &argument];
+        Self::of_with(program.to_str().unwrap(), &words, application, &settings(), connector)
     }
 
     fn of(program: &str, words: &[&str], application: Application, settings: &Settings) -> Self {
+        Self::of_with(program, words, application, settings, || None)
+    }
+
+    /// The fork helper starts before the connector, while there is one thread.
+    fn of_with(
+        program: &str,
+        words: &[&str],
+        application: Application,
+        settings: &Settings,
+        connector: impl FnOnce() -> Option<Arc<Connector>>,
+    ) -> Self {
         let mut setup = setup(folder().keep().as_path());
         std::fs::remove_dir(&setup.folders.remove(0).path).unwrap();
         setup.commands = vec![command(program, words)];
@@ -72,8 +95,23 @@ impl Stage {
         let services: Vec<(_, Vec<Arc<dyn ProgramCounter>>)> =
             vec![(UpstreamConfig::Application(application), vec![Arc::new(())])];
         let programs =
-            RouteUpstreams::start(services, Some(&helper), None, settings, reporter, log_detached()).unwrap();
+            RouteUpstreams::start(services, Some(&helper), connector(), settings, reporter, log_detached())
+                .unwrap();
         Self { programs, said, _helper: helper }
+    }
+
+    /// One in a sandbox, whose connectors run in threads. Returns the ends of their sockets that end them.
+    fn in_sandbox(how: &str, application: Application) -> (Self, Arc<Mutex<Vec<OwnedFd>>>) {
+        let running = Arc::new(Mutex::new(Vec::new()));
+        let started = Arc::clone(&running);
+        let start = move || {
+            let (ours, theirs) = ipc::pair()?;
+            started.lock().unwrap().push(theirs.try_clone()?);
+            thread::spawn(move || run_connector(&theirs, std::iter::empty(), &[], || Ok(())));
+            Ok(ours)
+        };
+        let stage = Self::new_with(how, application, || Some(Arc::new(Connector::start(start).unwrap())));
+        (stage, running)
     }
 
     fn ask(&self) -> Asked {
@@ -210,6 +248,20 @@ fn a_process_that_closes_its_connection_serves_on() {
         assert!(!request.used && count == expected);
         pids.insert(pid);
         request.finish(if expected % 2 == 0 { ReleaseMode::Ended } else { ReleaseMode::Reusable });
+    }
+    assert_eq!(pids.len(), 1);
+}
+
+fn a_process_outlives_the_connector() {
+    let (stage, connectors) = Stage::in_sandbox("close", application(1));
+    let mut pids = BTreeSet::new();
+    for _ in 0..3 {
+        let mut request = stage.begin();
+        pids.insert(tell(&mut request, "hello").0);
+        request.wait_for_end();
+        request.finish(ReleaseMode::Ended);
+        let last = connectors.lock().unwrap().pop().expect("another one was started");
+        rustix::net::shutdown(&last, rustix::net::Shutdown::Both).unwrap();
     }
     assert_eq!(pids.len(), 1);
 }

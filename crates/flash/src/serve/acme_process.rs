@@ -64,7 +64,7 @@ impl AcmeProcess {
                 failures: &metrics_memory.renewal_failures,
                 server: &server,
                 clock: &flash_acme::unix_seconds,
-                sandbox: &|| privileges::confine_client(flags, std::slice::from_ref(&flags.acme.acme_folder)),
+                sandbox: &|| privileges::confine_client(flags, &flags.acme.acme_folder),
             })
         };
         let on_end = OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE };

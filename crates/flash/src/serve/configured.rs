@@ -57,8 +57,8 @@ pub(super) struct Configured {
     pub(super) watch: Watch,
     /// Where all processes count.
     pub(super) metrics_memory: Arc<MetricsMemory>,
-    /// What makes the first connections in place of a server in its sandbox.
-    pub(super) connector: Option<Arc<Connector>>,
+    /// What connects in place of a server in its sandbox, until its upstreams have it.
+    pub(super) connector: RefCell<Option<Arc<Connector>>>,
     /// What is to take the place of the rest once it serves.
     pub(super) prepared: Option<Prepared>,
 }
@@ -181,7 +181,7 @@ impl Configurator for Configured {
         // Here, because a fork does not inherit it. It can be done without.
         let _ = flash_os::preload::mlock_program();
         self.detached_logs.set(access_logs.clone());
-        let programs = self.upstreams(plan, None, self.connector.clone(), &error_log)?;
+        let programs = self.upstreams(plan, None, self.connector.take(), &error_log)?;
         let openers = helper_kind.first_openers();
         let next =
             disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |site| openers.of_site(site))?;

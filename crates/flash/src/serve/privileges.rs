@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
@@ -62,7 +62,7 @@ pub(super) struct Site<'a> {
 }
 
 /// What a name is looked up with, and what others change while the server runs.
-const NAMES: [&str; 8] = [
+pub(super) const NAME_FILES: [&str; 8] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/host.conf",
@@ -368,10 +368,22 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
     }
 }
 
-/// Confines a process that looks names up and connects: it changes files below these folders alone.
-pub(super) fn confine_client(flags: &flags::Serve, writable: &[PathBuf]) -> io::Result<()> {
-    let readable = NAMES.map(PathBuf::from);
-    let confine = || sandbox::confine_client(&readable, writable);
+/// Confines a process that looks names up and connects: it changes files below this folder alone.
+pub(super) fn confine_client(flags: &flags::Serve, writable: &Path) -> io::Result<()> {
+    confine_to_names(flags, |readable| sandbox::confine_client(readable, &[writable.to_owned()]))
+}
+
+/// Confines the connector, which makes the sockets of applications below these folders.
+pub(super) fn confine_connector(flags: &flags::Serve, sockets: &[PathBuf]) -> io::Result<()> {
+    confine_to_names(flags, |readable| sandbox::confine_connector(readable, sockets))
+}
+
+/// Confines a process to what it looks names up with, and to what else that allows.
+fn confine_to_names(
+    flags: &flags::Serve,
+    confine: impl FnOnce(&[PathBuf]) -> Result<(), Unenforced>,
+) -> io::Result<()> {
+    let confine = || confine(&NAME_FILES.map(PathBuf::from));
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
         // What is missing the server says, if it is confined itself.

@@ -145,9 +145,10 @@ impl HelperSites<'_> {
         let programs = || self.plan.sites.programs();
         // Sockets of applications have a name at first.
         let has_applications = programs().any(Programs::have_applications);
-        let writable: Vec<PathBuf> = has_applications.then(env::temp_dir).into_iter().collect();
-        let confine = || privileges::confine_client(flags, &writable);
-        flash_upstream::run_connector(server, programs().flat_map(Programs::servers), confine)
+        let sockets: Vec<PathBuf> = has_applications.then(env::temp_dir).into_iter().collect();
+        let confine = || privileges::confine_connector(flags, &sockets);
+        let servers = programs().flat_map(Programs::servers);
+        flash_upstream::run_connector(server, servers, &privileges::NAME_FILES, confine)
     }
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.

@@ -36,11 +36,16 @@ fn restrict(
 ) -> Result<landlock::RestrictionStatus, RulesetError> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let making = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
-    // Sockets of applications get a name at first, in a folder of their own.
-    let sockets = AccessFs::MakeSock | AccessFs::RemoveDir;
-    let changing = making | AccessFs::MakeDir | AccessFs::Truncate | sockets;
+    let changing = match work {
+        // Each socket is made in a folder of its own. The library that removes that lists it first.
+        Work::ConnectForOthers => {
+            let removing = AccessFs::RemoveFile | AccessFs::RemoveDir;
+            AccessFs::ReadDir | AccessFs::MakeDir | AccessFs::MakeSock | removing
+        }
+        _ => making | AccessFs::MakeDir | AccessFs::Truncate,
+    };
     let net = match work {
-        Work::Connect => AccessNet::BindTcp.into(),
+        Work::Connect | Work::ConnectForOthers => AccessNet::BindTcp.into(),
         Work::Serve | Work::Read | Work::Both => AccessNet::from_all(NEWEST),
     };
     Ruleset::default()

@@ -123,13 +123,16 @@ const MAKER: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// What a client does that keeps files: it asks for addresses, connects, replaces files by renaming, and makes sockets for others to
-/// listen.
-const CLIENT: &[c_long] = &[
-    libc::SYS_connect,
+/// What making sockets for others takes, where a client does it.
+const LISTENER: &[c_long] = &[
     libc::SYS_listen,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_rmdir,
+];
+
+/// What a client does that keeps files: it asks for addresses, connects, and replaces files by renaming.
+const CLIENT: &[c_long] = &[
+    libc::SYS_connect,
     // Which addresses this machine has, the C library asks the kernel through a socket of its own.
     libc::SYS_bind,
     libc::SYS_getpeername,
@@ -162,9 +165,10 @@ const SOCKET_TYPE: u64 = 0xf;
 
 /// What this work takes. `makes` files in memory that have names at first.
 pub(super) fn needed(work: Work, makes: bool) -> Result<Rules, BackendError> {
-    let (serves, reads, connects) = (work != Work::Read, work != Work::Serve, work == Work::Connect);
+    let (serves, reads, listens) = (work != Work::Read, work != Work::Serve, work == Work::ConnectForOthers);
+    let connects = work == Work::Connect || listens;
     let lists = [(true, EVERYBODY), (true, THREADS), (serves, SERVER), (reads, HELPER), (makes, MAKER)];
-    let lists = lists.into_iter().chain([(connects, CLIENT)]);
+    let lists = lists.into_iter().chain([(connects, CLIENT), (listens, LISTENER)]);
     let lists = lists.filter_map(|(is_needed, list)| is_needed.then_some(list));
     let mut rules = of(lists)?;
     // Threads can be started, and processes cannot.
@@ -183,7 +187,7 @@ pub(super) fn needed(work: Work, makes: bool) -> Result<Rules, BackendError> {
     let shutdown = match work {
         // A listener that is shut down for reading as well could be connected by its first byte (MSG_FASTOPEN), without a connect.
         Work::Serve => vec![argument(1, Eq, flag(libc::SHUT_WR))?],
-        Work::Read | Work::Both | Work::Connect => Vec::new(),
+        Work::Read | Work::Both | Work::Connect | Work::ConnectForOthers => Vec::new(),
     };
     if serves {
         rules.insert(libc::SYS_shutdown, shutdown);

@@ -1,0 +1,93 @@
+//! A server at a port of this machine, and a clock that the test turns.
+
+use std::net::TcpListener;
+use std::thread;
+
+use flash_cgi::Variables;
+use flash_core::path::SitePath;
+use flash_process::Limits;
+
+use super::*;
+use crate::background::BackgroundThread;
+use crate::connector_process::tests::connector;
+use crate::settings::DirectLimits;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with that name, or with its address alone, and one connection to it that a request has.
+struct World {
+    server: Arc<Server>,
+    first: Upstream,
+    stream: OwnedFd,
+    _listener: TcpListener,
+}
+
+impl World {
+    fn new(name: Option<&str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let lookup = name.map(|name| format!("{name}:{}", at.port()));
+        let address = Address::Inet(vec![at]);
+        let config = ServerConfig { name: "http://a".into(), address, lookup, tls: None };
+        let connector = Arc::new(connector(vec![config.clone()]));
+        let reporter = Arc::new(Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(|_| {}) });
+        let background = Arc::new(CommandChannel::new().unwrap());
+        let mut thread = BackgroundThread::new(Arc::clone(&background), Arc::clone(&reporter)).unwrap();
+        thread::spawn(move || thread.run());
+        let settings = Settings {
+            kept_max: 1,
+            connect: PATIENCE,
+            queue_max: 1,
+            queue_wait: PATIENCE,
+            direct: DirectLimits { silence_max: PATIENCE, fin_max: PATIENCE, send_max: PATIENCE },
+            monitor: Limits { pending_max: 1, linger: PATIENCE },
+        };
+        let counter: Arc<dyn ProgramCounter> = Arc::new(());
+        let shared = Shared {
+            settings: &settings,
+            background: &background,
+            connector: Some(&connector),
+            reporter: &reporter,
+        };
+        let server = Arc::new(Server::new(UpstreamProtocol::Http, config, Terms::ALONE, &counter, &shared));
+        let (stream, first) = begin(&server);
+        Self { server, first, stream, _listener: listener }
+    }
+}
+
+fn begin(server: &Arc<Server>) -> (OwnedFd, Upstream) {
+    let request = Open {
+        route: 0,
+        path: SitePath::parse(b"/x").unwrap().into_owned(),
+        variables: Arc::new(Variables::default()),
+        name: "GET /x".into(),
+        again: false,
+        may_be_repeated: true,
+        failed: None,
+        hash: None,
+        direct: None,
+        upstreams: None,
+    };
+    let (told, tells) = std::sync::mpsc::channel();
+    let reply: OnOpened = Box::new(move |opened| drop(told.send(opened)));
+    let opened = server.begin(InFlight::new(server, 0), request, Duration::ZERO, reply);
+    match opened.unwrap_or_else(|| tells.recv().unwrap()) {
+        Opened::Running(stream, upstream) => (stream, upstream),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The connector does not say where it connects: a server in its sandbox cannot tell when a name has moved.
+#[test]
+fn a_connection_to_a_name_is_not_kept_for_longer_than_its_address_holds() {
+    for (name, later, is_kept) in [
+        (Some("localhost"), resolver::EVERY, false),
+        (Some("localhost"), resolver::EVERY / 2, true),
+        (None, resolver::EVERY, true),
+    ] {
+        let World { server, first, stream, _listener } = World::new(name);
+        Arc::clone(&server).expire_idle(Instant::now() + later);
+        first.lease.finish(stream, ReleaseMode::Reusable);
+        assert_eq!(begin(&server).1.used, is_kept, "{name:?} after {later:?}");
+    }
+}
