@@ -387,7 +387,7 @@ pub(crate) fn finish(
     if let Answer::Entry(entry) = &answer
         && let Some(list) = list_wanted(head, files, entry, cx)
     {
-        return Next::Lookup(FileLookup::of_listing(list));
+        return Next::Lookup(FileLookup::of_listing(list, purpose));
     }
     if head.method.is_retrieval() && answer.is_missing() && has_missing_page(host, site) {
         match lookup::find_file(lookup::MISSING_PAGE, site, || CodingSet::EMPTY, cx) {

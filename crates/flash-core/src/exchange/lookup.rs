@@ -34,7 +34,12 @@ pub(crate) struct FileLookup {
     /// The listing's progress after its last step.
     progress: u64,
     pub(crate) purpose: Purpose,
+    /// The look-ups of its request before this one.
+    before: u8,
 }
+
+/// Look-ups of a request. A folder that is switched all the time would have it look again and again.
+const LOOKUPS_MAX: u8 = 64;
 
 /// What a look-up is for. All but the first follow a look-up of the target, and know the generation of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +78,9 @@ impl FileLookup {
         Self::new(Lookup::Wanted(find), Purpose::Target)
     }
 
-    pub(crate) fn of_listing(list: List) -> Self {
-        Self::new(Lookup::ListWanted(list), Purpose::Target)
+    /// Of a folder that was found for this purpose.
+    pub(crate) fn of_listing(list: List, purpose: Purpose) -> Self {
+        Self::new(Lookup::ListWanted(list), purpose)
     }
 
     /// For a target that the roots before this one lack.
@@ -96,7 +102,13 @@ impl FileLookup {
     }
 
     fn new(state: Lookup, purpose: Purpose) -> Self {
-        Self { state, progress: 0, purpose }
+        Self { state, progress: 0, purpose, before: 0 }
+    }
+
+    /// The same as the next look-up of its request. `None` if the request has had as many as it may.
+    pub(crate) fn after(self, last: Option<&Self>) -> Option<Self> {
+        let before = last.map_or(0, |last| last.before + 1);
+        (before < LOOKUPS_MAX).then_some(Self { before, ..self })
     }
 
     /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
