@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flash_core::record::log_choice::LogNumber;
 use flash_observe::Destination;
 
+use crate::failure::Failure;
 use crate::flags;
 
 #[derive(Clone, Default)]
@@ -13,17 +14,24 @@ pub(super) struct LogNumbers(Arc<Mutex<Vec<Destination>>>);
 
 impl LogNumbers {
     /// The number of the access log of a server, a site or a place.
-    pub(super) fn of(&self, flags: &flags::Serve) -> Option<LogNumber> {
-        access_log(flags).map(|to| self.number(&to))
+    ///
+    /// # Errors
+    /// If all numbers have been given out.
+    pub(super) fn of(&self, flags: &flags::Serve) -> Result<Option<LogNumber>, Failure> {
+        access_log(flags).map(|to| self.number(&to)).transpose()
     }
 
-    fn number(&self, destination: &Destination) -> LogNumber {
+    fn number(&self, destination: &Destination) -> Result<LogNumber, Failure> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = known.iter().position(|other| other == destination).unwrap_or_else(|| {
+        let at = known.iter().position(|other| other == destination).unwrap_or(known.len());
+        let Ok(number) = u16::try_from(at) else {
+            let why = format!("there have been {at} access logs since the start: more need a restart");
+            return Err(Failure::Run(why));
+        };
+        if at == known.len() {
             known.push(destination.clone());
-            known.len() - 1
-        });
-        LogNumber(u16::try_from(at).unwrap_or(u16::MAX))
+        }
+        Ok(LogNumber(number))
     }
 
     /// The destination of this number.
@@ -43,5 +51,19 @@ pub(super) fn access_log(flags: &flags::Serve) -> Option<Destination> {
     match &flags.access_log {
         Some(to) => to.destination(),
         None => is_preview(flags).then_some(Destination::Stdout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_logs_have_one_number() {
+        let log = |number: usize| Destination::Path(format!("/log{number}").into());
+        let numbers = LogNumbers(Arc::new(Mutex::new((0..65_535).map(log).collect())));
+        assert_eq!(numbers.number(&log(65_535)).ok(), Some(LogNumber(65_535)));
+        assert!(numbers.number(&log(65_536)).is_err());
+        assert_eq!(numbers.number(&log(65_534)).ok(), Some(LogNumber(65_534)));
     }
 }

@@ -156,7 +156,11 @@ pub(super) fn all(
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
         sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
-    if faults.is_empty() { Ok(planner.plans(sites, known.log_numbers.of(flags))) } else { Err(faults) }
+    let log = known.log_numbers.of(flags).unwrap_or_else(|failure| {
+        faults.push(Fault { key: "access-log", site: None, failure });
+        None
+    });
+    if faults.is_empty() { Ok(planner.plans(sites, log)) } else { Err(faults) }
 }
 
 /// What is wrong with the first site that is not right.
@@ -343,7 +347,7 @@ impl<'s> Planner<'s> {
             compress_programs: flags.compress_programs,
             request_id: flags.rules.request_id,
             access_log: LogChoice {
-                log: self.of_server.log_numbers.of(flags),
+                log: self.of_server.log_numbers.of(flags).map_err(|wrong| ("access-log", wrong))?,
                 statuses: flags.rules.log_status.clone().into(),
             },
             internal: flags.rules.internal,
