@@ -227,6 +227,15 @@ fn a_place_of_all_sites_is_in_each() {
     let status = |host: &str| ask(&server, host, "/empty/").0;
     assert_eq!(["a.example", "moved.example"].map(status), [200, 403], "the site's own key wins");
     server.stop();
+    let (folder, path) = sites("[place.'=/a.key']\ncache-control = 'no-cache'\n");
+    site::write(&folder.path().join("a/a.key"), b"secret");
+    let text = fs::read_to_string(&path)
+        .expect("a file")
+        .replace("[site.'a.example']", "[site.'a.example']\n'*.key' = { allow = '192.0.2.1' }");
+    fs::write(&path, text).expect("it is written");
+    let server = Server::start_configured(&path, &[]);
+    assert_eq!(ask(&server, "a.example", "/a.key").0, 403, "the site's guard holds");
+    server.stop();
     let (_folder, path) = file("root = '/'\n[place.'/a']\nlist = true\n");
     let (code, _, said) = run(&["check"], &path);
     assert!(code == Some(2) && said.contains("a place needs a site"), "{said}");
