@@ -48,8 +48,8 @@ pub(crate) enum Purpose {
     Target,
     /// The same in the root so far behind the first, because those before it lack the target.
     NextRoot(u64, u8),
-    /// The file whose digest the target names, because the target leads nowhere.
-    Digest(u64),
+    /// The file whose digest the target names, because the target leads nowhere, in the root so far behind the first.
+    Digest(u64, u8),
     /// What answers instead, because the target leads nowhere.
     Fallback(u64),
     /// The site's page for missing names, because nothing answers.
@@ -88,8 +88,8 @@ impl FileLookup {
         Self::new(Lookup::Wanted(find), Purpose::NextRoot(generation, behind))
     }
 
-    pub(crate) fn of_digest(find: Find, generation: u64) -> Self {
-        Self::new(Lookup::Wanted(find), Purpose::Digest(generation))
+    pub(crate) fn of_digest(find: Find, generation: u64, behind: u8) -> Self {
+        Self::new(Lookup::Wanted(find), Purpose::Digest(generation, behind))
     }
 
     pub(crate) fn of_fallback(find: Find, generation: u64) -> Self {
@@ -116,7 +116,7 @@ impl FileLookup {
     pub(crate) fn is_older_than(
         &self,
         generation: u64,
-        (of_digested, of_next): (impl Fn() -> u64, impl Fn(u8) -> u64),
+        (of_digested, of_next): (impl Fn(u8) -> u64, impl Fn(u8) -> u64),
     ) -> bool {
         let found_in = match &self.state {
             Lookup::Found(entry) | Lookup::Stale(entry) => entry.generation(),
@@ -126,7 +126,7 @@ impl FileLookup {
         match self.purpose {
             Purpose::Target => found_in < generation,
             Purpose::NextRoot(of, behind) => of < generation || found_in < of_next(behind),
-            Purpose::Digest(of) => of < generation || found_in < of_digested(),
+            Purpose::Digest(of, behind) => of < generation || found_in < of_digested(behind),
             Purpose::Fallback(of) | Purpose::MissingPage(of) => found_in.min(of) < generation,
         }
     }
