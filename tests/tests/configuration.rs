@@ -203,6 +203,43 @@ fn a_site_looks_behind_its_root_for_what_it_lacks() {
     }
 }
 
+/// A switch of the first root says nothing about the next ones.
+#[test]
+fn a_folder_of_a_next_root_is_listed_after_the_first_is_switched() {
+    for arch in ARCHITECTURES {
+        let (folder, path) = file(&format!(
+            "listen = '127.0.0.1:0'\nrevalidate = '0s'\n{}
+            [site.'*']
+            root = 'current'
+            fallback-root = 'shared'
+            digests = true
+            list = true\n",
+            arch_settings(arch)
+        ));
+        for name in ["one", "two", "shared/pics"] {
+            fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        }
+        let current = folder.path().join("current");
+        let lead_to = |release: &str| {
+            site::write(&folder.path().join(release).join("release"), release.as_bytes());
+            let next = folder.path().join("next");
+            std::os::unix::fs::symlink(release, &next).expect("a link");
+            fs::rename(next, &current).expect("it takes its place");
+        };
+        lead_to("one");
+        site::write(&folder.path().join("shared/pics/a.png"), b"a picture");
+        let server = Server::start_configured(&path, &[]);
+        for release in ["one", "two"] {
+            lead_to(release);
+            wait_for("the release", || ask(&server, "h", "/release").1 == release);
+            let (status, listing) = ask(&server, "h", "/pics/");
+            assert!(status == 200 && listing.contains("a.png"), "{arch}: {status}");
+            wait_for("the digest", || ask(&server, "h", "/pics/a.png.sha256").0 == 200);
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn a_place_of_all_sites_is_in_each() {
     let (folder, path) = sites(
@@ -226,6 +263,15 @@ fn a_place_of_all_sites_is_in_each() {
     assert_eq!(ask(&server, "moved.example", "/b.txt").0, 308);
     let status = |host: &str| ask(&server, host, "/empty/").0;
     assert_eq!(["a.example", "moved.example"].map(status), [200, 403], "the site's own key wins");
+    server.stop();
+    let (folder, path) = sites("[place.'=/a.key']\ncache-control = 'no-cache'\n");
+    site::write(&folder.path().join("a/a.key"), b"secret");
+    let text = fs::read_to_string(&path)
+        .expect("a file")
+        .replace("[site.'a.example']", "[site.'a.example']\n'*.key' = { allow = '192.0.2.1' }");
+    fs::write(&path, text).expect("it is written");
+    let server = Server::start_configured(&path, &[]);
+    assert_eq!(ask(&server, "a.example", "/a.key").0, 403, "the site's guard holds");
     server.stop();
     let (_folder, path) = file("root = '/'\n[place.'/a']\nlist = true\n");
     let (code, _, said) = run(&["check"], &path);

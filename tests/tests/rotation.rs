@@ -152,7 +152,8 @@ fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
         };
         fs::create_dir(folder.path().join("logs")).unwrap();
         settings(&["a.example"]);
-        let server = Server::start_configured(&path, &["--processes", "2"]);
+        let admin = format!("unix:{}", folder.path().join("admin").display());
+        let server = Server::start_configured(&path, &["--processes", "2", "--admin", &admin]);
         settings(&["a.example", "b.example"]);
         server.signal(Signal::HUP);
         let log = |name: &str| folder.path().join("logs").join(name);
@@ -170,6 +171,39 @@ fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
         server.signal(Signal::USR1);
         wait_for("new logs", || log("a.example").exists() && log("b.example").exists());
         assert!(!server.said().contains("cannot"), "{arch}: {}", server.said());
+        server.stop();
+    }
+}
+
+/// Their writers ask for them at the same time.
+#[test]
+fn a_server_that_gave_up_root_reopens_hundreds_of_logs() {
+    const LOGS: usize = 200;
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: becoming another user takes root");
+        return;
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for arch in ["amped", "sped", "uring"] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let (path, root) = (folder.path().join("flash.toml"), site.path().display());
+        let of = |number| format!("[site.'s{number}']\nroot = '{root}'\naccess-log = 'logs/{number}'\n");
+        let sites: String = (0..LOGS).map(of).collect();
+        let arch_settings = flash_tests::arch_settings(arch);
+        fs::write(&path, format!("listen = '127.0.0.1:0'\nuser = 'nobody'\n{arch_settings}{sites}")).unwrap();
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        let admin = format!("unix:{}", folder.path().join("admin").display());
+        let server = Server::start_configured(&path, &["--admin", &admin]);
+        let log = |number: usize| folder.path().join("logs").join(number.to_string());
+        wait_for("the logs", || (0..LOGS).all(|number| log(number).exists()));
+        (0..LOGS).for_each(|number| fs::rename(log(number), log(number).with_extension("old")).unwrap());
+        server.signal(Signal::USR1);
+        wait_for("new logs, or an error", || {
+            (0..LOGS).all(|number| log(number).exists()) || server.said().contains("cannot reopen")
+        });
+        assert!(!server.said().contains("cannot reopen"), "{arch}: {}", server.said());
         server.stop();
     }
 }

@@ -12,6 +12,7 @@ mod client;
 pub(crate) mod gather;
 pub(crate) mod history;
 mod host;
+mod last_minute;
 pub(crate) mod listeners;
 mod open_metrics;
 mod page;

@@ -24,8 +24,10 @@ pub(crate) struct Worker {
     tally: Tally,
     ids: RequestIds,
     access_logs: AccessLogs,
-    /// Where its slow requests are listed.
-    slow_list: usize,
+    /// Its part of what the status page tells of the last minute.
+    part: usize,
+    /// The records before this one are there. Those that wait for their log stay.
+    listed: usize,
     /// How the present connection comes to its end while the server goes on.
     pub(crate) drain: Drain,
     /// Log lines wait here, because another thread held the log's buffer.
@@ -35,7 +37,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Without a cache of its own, each look-up is a job.
     pub(crate) fn new(shared: Arc<ServerState>, local: Option<LocalCache>) -> Self {
-        let slow_list = shared.slowest.list();
+        let part = shared.slowest.list();
         let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
             shared,
@@ -47,7 +49,8 @@ impl Worker {
             tally: Tally::default(),
             ids: RequestIds::new(random_words()),
             access_logs: AccessLogs::default(),
-            slow_list,
+            part,
+            listed: 0,
             drain: Drain::No,
             unreported: false,
         }
@@ -123,6 +126,12 @@ impl Worker {
     pub(crate) fn report(&mut self) {
         let (shard, tally) = (&self.metrics.shard, &mut self.tally);
         tally.counts.drain().for_each(|(what, count)| shard.add(what, count));
+        let listed = self.listed.min(tally.records.len());
+        let (ended, records) = (&tally.ended[..], &tally.records[listed..]);
+        self.shared.top_clients.add(self.part, self.clock.now.unix_ms, ended, records);
+        for record in records {
+            self.shared.slowest.add(self.part, record);
+        }
         for end in tally.ended.drain(..) {
             shard.response(&end);
         }
@@ -132,11 +141,8 @@ impl Worker {
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));
         }
-        for record in &self.tally.records {
-            self.shared.slowest.add(self.slow_list, record);
-            self.shared.top_clients.add(self.slow_list, record);
-        }
         self.unreported = !self.access_logs.push(&mut self.tally.records);
+        self.listed = self.tally.records.len();
     }
 
     /// Whether finished exchanges have streams to give back.

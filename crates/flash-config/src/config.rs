@@ -43,6 +43,8 @@ pub struct Place {
     pub settings: Vec<Setting>,
     /// Its name in the file.
     pub place: Location,
+    /// It is a place of all sites, which its site does not name.
+    pub is_shared: bool,
 }
 
 /// The table of places of all sites.
@@ -126,7 +128,7 @@ impl Config {
         for site in &mut self.sites {
             for shared in &places {
                 match site.places.iter_mut().find(|own| own.name == shared.name) {
-                    None => site.places.push(shared.clone()),
+                    None => site.places.push(Place { is_shared: true, ..shared.clone() }),
                     Some(own) => {
                         let is_set = |key: &str| own.settings.iter().any(|own| own.key == key);
                         let added = shared.settings.iter().filter(|shared| !is_set(&shared.key));
@@ -360,7 +362,7 @@ impl Reader<'_> {
                 }
             };
             let settings = self.settings(in_order(table), Stands::Place);
-            places.push(Place { name, settings, place: self.location(span) });
+            places.push(Place { name, settings, place: self.location(span), is_shared: false });
         }
         places
     }

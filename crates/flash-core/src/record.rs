@@ -107,7 +107,6 @@ impl Timing {
 /// Whose request it is, and by which names it is followed.
 pub(crate) struct Origin {
     pub(crate) log: Option<LogNumber>,
-    pub(crate) peer: Peer,
     pub(crate) scheme: &'static str,
     pub(crate) tls_version: Option<&'static str>,
     pub(crate) id: LoggedId,
@@ -115,7 +114,7 @@ pub(crate) struct Origin {
 }
 
 /// The end of a response, as metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseEnd {
     /// The number under which responses of its site are counted.
     pub site: u32,
@@ -124,6 +123,8 @@ pub struct ResponseEnd {
     pub cut: bool,
     pub body_bytes: u64,
     pub duration_us: u64,
+    /// The client, be it that of a proxy.
+    pub peer: Peer,
 }
 
 /// A request whose response begins no sooner has a record even without an access log, for the list of slow requests.
@@ -133,6 +134,7 @@ pub const SLOW_US: u64 = 1000;
 #[derive(Default, Debug)]
 pub struct RecordBuilder {
     site: u32,
+    peer: Peer,
     status: u16,
     head_bytes: u64,
     started_us: u64,
@@ -151,11 +153,11 @@ struct LogBuilder {
 
 impl RecordBuilder {
     /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since. `site` is the number under
-    /// which it is counted. `origin` is for the log, if there is one.
+    /// which it is counted, and `peer` the client. `origin` is for the log, if there is one.
     pub(crate) fn new(
         head: &Head<'_>,
         origin: Option<Origin>,
-        site: u32,
+        (site, peer): (u32, Peer),
         (status, head_bytes): (Status, u64),
         Timing { started_us, spent, .. }: Timing,
         now: &Now,
@@ -176,12 +178,12 @@ impl RecordBuilder {
                 host: bytes(head.host),
                 referer: bytes(head.referer),
                 user_agent: bytes(head.user_agent),
-                ..Record::new(origin.peer, status, now)
+                ..Record::new(peer, status, now)
             };
             Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
         };
         let log = origin.map(log);
-        Self { site, status: status.0, head_bytes, started_us, log }
+        Self { site, peer, status: status.0, head_bytes, started_us, log }
     }
 
     /// The request is from this user.
@@ -216,7 +218,7 @@ impl RecordBuilder {
             let record = Record { log: Some(log), request_line, reason, ..Record::new(peer, status, now) };
             Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
         });
-        Self { site, status: status.0, head_bytes, started_us: now.us, log }
+        Self { site, peer, status: status.0, head_bytes, started_us: now.us, log }
     }
 
     /// The program has taken this time so far.
@@ -242,7 +244,7 @@ impl RecordBuilder {
 
     /// The response has ended. `bytes_sent` includes the head.
     pub fn finish(self, bytes_sent: u64, now_us: u64) -> (ResponseEnd, Option<Record>) {
-        let Self { site, status, head_bytes, started_us, log } = self;
+        let Self { site, peer, status, head_bytes, started_us, log } = self;
         let body_bytes = bytes_sent.saturating_sub(head_bytes);
         let duration_us = now_us.saturating_sub(started_us);
         let record = log.map(|log| Record {
@@ -251,7 +253,7 @@ impl RecordBuilder {
             send_us: now_us.saturating_sub(log.begun_us + log.waited_ns / 1000),
             ..log.record
         });
-        (ResponseEnd { site, status, cut: false, body_bytes, duration_us }, record)
+        (ResponseEnd { site, status, cut: false, body_bytes, duration_us, peer }, record)
     }
 }
 

@@ -22,7 +22,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
+use flash_os::semaphore::Semaphore;
 use rustix::io::Errno;
 
 use crate::ipc;
@@ -37,6 +39,9 @@ pub(crate) mod named_files;
 const NAME: &str = "the privileged opener";
 /// Processes that open something at a time. A server that was taken over keeps no more of them.
 const AT_ONCE_MAX: usize = 16;
+/// Of them, those that open logs. After a rotation the writers of all logs ask at the same time, and wait for their turn.
+const LOGS_AT_ONCE_MAX: usize = AT_ONCE_MAX / 2;
+const TURN_MAX: Duration = Duration::from_secs(60);
 /// The first byte of a request. The path of a log follows its own.
 const TIDY_UP: u8 = 0;
 const NAMED_FILES: u8 = 1;
@@ -45,9 +50,17 @@ const LOG: u8 = 2;
 #[derive(Debug)]
 pub struct PrivilegedOpener {
     process: SupervisorProcess,
+    /// One for each process that may open a log.
+    turns: Semaphore,
 }
 
 impl PrivilegedOpener {
+    fn at(process: SupervisorProcess) -> Self {
+        let turns = Semaphore::default();
+        (0..LOGS_AT_ONCE_MAX).for_each(|_| turns.post());
+        Self { process, turns }
+    }
+
     /// Forks the process that opens these logs, and the logs and files that the configuration names.
     ///
     /// # Errors
@@ -78,7 +91,7 @@ impl PrivilegedOpener {
             requested_max: AT_ONCE_MAX,
             ..SupervisorSetup::default()
         })?;
-        Ok(Self { process })
+        Ok(Self::at(process))
     }
 
     /// Removes the names of the server's sockets, which are shut.
@@ -97,22 +110,35 @@ impl PrivilegedOpener {
         Ok(NamedFiles { socket: self.process.request(&[NAMED_FILES])? })
     }
 
-    /// Opens a log for appending, and creates it if there is none.
+    /// Opens a log for appending, and creates it if there is none. Waits while many others are opened.
     ///
     /// # Errors
-    /// As opening it fails, or when the privileged opener has ended. `NotFound` if it is none of the logs.
+    /// As opening it fails, or when the privileged opener has ended. `NotFound` if it is none of the logs. `TimedOut` if others hang.
     pub fn open(&self, path: &Path) -> io::Result<File> {
+        if !self.turns.wait(TURN_MAX) {
+            let why = format!("{NAME} waits for the disks of other logs");
+            return Err(io::Error::new(ErrorKind::TimedOut, why));
+        }
+        let opened = self.open_now(path);
+        self.turns.post();
+        opened
+    }
+
+    fn open_now(&self, path: &Path) -> io::Result<File> {
         let socket = self.process.request(&[&[LOG], path.as_os_str().as_bytes()].concat())?;
         let mut buffer = ipc::buffer();
         let Some(reply) = ipc::receive(&socket, &mut buffer)? else {
             return Err(io::Error::other(format!("{NAME} did not answer")));
         };
-        match reply.descriptors.into_iter().next() {
+        let opened = match reply.descriptors.into_iter().next() {
             Some(log) => Ok(log.into()),
             None if reply.is_incomplete => Err(Errno::MFILE.into()),
             None if reply.bytes.is_empty() => Err(ErrorKind::NotFound.into()),
             None => Err(io::Error::other(String::from_utf8_lossy(&reply.bytes).into_owned())),
-        }
+        };
+        // Until the process has ended, it counts as one of those at a time.
+        let _ = ipc::receive(&socket, &mut buffer);
+        opened
     }
 }
 
@@ -162,7 +188,7 @@ mod tests {
 
     fn of(control: OwnedFd) -> PrivilegedOpener {
         let child = Child { pid: rustix::process::getpid(), name: NAME };
-        PrivilegedOpener { process: SupervisorProcess::at(control, child) }
+        PrivilegedOpener::at(SupervisorProcess::at(control, child))
     }
 
     #[test]
@@ -180,6 +206,33 @@ mod tests {
         fs::remove_dir_all(folder.path()).unwrap();
         assert!(opener.open(&log).unwrap_err().to_string().contains("No such file"));
         assert_eq!(opener.open(&moved).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    /// The process closes the socket of a request beyond its maximum at once.
+    #[test]
+    fn the_writers_of_many_logs_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let (control, theirs) = ipc::pair().unwrap();
+        let opener = of(control);
+        thread::scope(|scope| {
+            let ask = || scope.spawn(|| opener.open(&log).map(drop).map_err(|error| error.to_string()));
+            let asked: Vec<_> = (0..4 * LOGS_AT_ONCE_MAX).map(|_| ask()).collect();
+            let mut buffer = ipc::buffer();
+            for _ in 0..4 {
+                let receive = |_| ipc::receive(&theirs, &mut buffer).unwrap().unwrap().descriptors.remove(0);
+                let under_way: Vec<OwnedFd> = (0..LOGS_AT_ONCE_MAX).map(receive).collect();
+                let more = ipc::try_receive(&theirs, &mut buffer);
+                assert!(matches!(more, Ok(ipc::Received::Nothing)), "{more:?}");
+                let logs = std::slice::from_ref(&log);
+                under_way.iter().for_each(|to| answer(to, &log, logs, &|| Ok(Vec::new())).unwrap());
+            }
+            for asked in asked {
+                assert_eq!(asked.join().unwrap(), Ok(()));
+            }
+            // Or in a panic, so that no writer waits for ever.
+            drop(theirs);
+        });
     }
 
     #[test]

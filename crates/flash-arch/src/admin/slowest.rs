@@ -3,28 +3,23 @@
 //! Loops and workers leave them here. None waits for it: a request is left out if its part of the list is just being read. What a
 //! list costs is bounded, because each ten seconds keep a few requests only.
 
-use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flash_core::record::{Record, SLOW_US};
-use parking_lot::Mutex;
 
+use crate::admin::last_minute::{LastMinute, PARTS};
 use crate::admin::snapshot::SlowRequest;
 
-/// Loops and workers share so many lists.
-pub(crate) const LISTS: usize = 16;
 /// Requests of ten seconds that a list keeps.
 const REQUESTS_MAX: usize = 16;
-pub(crate) const WINDOW_MS: u64 = 10_000;
-/// The last minute, and the ten seconds that have begun.
-pub(crate) const WINDOWS: u64 = 7;
 /// Bytes of a request line, and of a host.
 pub(crate) const TEXT_BYTES_MAX: usize = 200;
 
 #[derive(Default)]
 pub(crate) struct Slowest {
-    lists: [Mutex<VecDeque<Window>>; LISTS],
+    /// Requests that ended in the same ten seconds.
+    lists: LastMinute<Vec<SlowRequest>>,
     next: AtomicUsize,
     /// Tells another process those of the last minute.
     pub(crate) tell: OnceLock<Tell>,
@@ -32,16 +27,10 @@ pub(crate) struct Slowest {
 
 type Tell = Box<dyn Fn(&[SlowRequest]) + Send + Sync>;
 
-/// The slowest requests that ended in the same ten seconds.
-struct Window {
-    number: u64,
-    requests: Vec<SlowRequest>,
-}
-
 impl Slowest {
     /// The number of the list that a loop or worker adds to.
     pub(crate) fn list(&self) -> usize {
-        self.next.fetch_add(1, Ordering::Relaxed) % LISTS
+        self.next.fetch_add(1, Ordering::Relaxed) % PARTS
     }
 
     /// Adds a request that has ended, if it is one of the slowest. Never waits.
@@ -56,30 +45,21 @@ impl Slowest {
     }
 
     fn add_slow(&self, list: usize, unix_ms: u64, duration_us: u64, request: impl FnOnce() -> SlowRequest) {
-        let Some(mut windows) = self.lists[list].try_lock() else { return };
-        let number = (unix_ms + duration_us / 1000) / WINDOW_MS;
-        // Loops differ by one at most. What is later is of a clock that was ahead, and has been set back.
-        windows.retain(|window| window.number + WINDOWS > number && window.number <= number + 1);
-        if windows.back().is_none_or(|latest| latest.number < number) {
-            windows.push_back(Window { number, requests: Vec::new() });
-        }
-        let Some(window) = windows.back_mut() else { return };
-        if window.requests.len() < REQUESTS_MAX {
-            window.requests.push(request());
-        } else if let Some(quickest) = window.requests.iter_mut().min_by_key(|one| one.duration_us)
-            && quickest.duration_us < duration_us
-        {
-            *quickest = request();
-        }
+        self.lists.add(list, unix_ms + duration_us / 1000, |requests| {
+            if requests.len() < REQUESTS_MAX {
+                requests.push(request());
+            } else if let Some(quickest) = requests.iter_mut().min_by_key(|one| one.duration_us)
+                && quickest.duration_us < duration_us
+            {
+                *quickest = request();
+            }
+        });
     }
 
     /// Those of the last minute, the slowest first.
     pub(crate) fn of_last_minute(&self, now_unix_ms: u64) -> Vec<SlowRequest> {
-        let recent = |window: &&Window| window.number + WINDOWS > now_unix_ms / WINDOW_MS;
         let mut requests: Vec<SlowRequest> = Vec::new();
-        for list in &self.lists {
-            requests.extend(list.lock().iter().filter(recent).flat_map(|window| window.requests.clone()));
-        }
+        self.lists.read(now_unix_ms, |window| requests.extend_from_slice(window));
         slowest_of(requests)
     }
 }
@@ -135,7 +115,7 @@ mod tests {
         }
         let expected: Vec<u64> = (985..=1000).rev().map(|n| n * 1000).collect();
         assert_eq!(durations(&slowest, 1_000_000), expected);
-        assert!(slowest.lists.iter().all(|list| list.lock()[0].requests.len() <= REQUESTS_MAX));
+        assert!((0..PARTS).all(|list| slowest.lists.part(list)[0].1.len() <= REQUESTS_MAX));
     }
 
     #[test]
@@ -146,7 +126,7 @@ mod tests {
         assert_eq!(durations(&slowest, 1_060_000), [5000, 2000]);
         assert_eq!(durations(&slowest, 1_070_000), [2000]);
         add(&slowest, 0, 1_200_000, 3000);
-        assert_eq!(slowest.lists[0].lock().len(), 1, "nothing old is kept");
+        assert_eq!(slowest.lists.part(0).len(), 1, "nothing old is kept");
     }
 
     #[test]
@@ -162,7 +142,7 @@ mod tests {
     #[test]
     fn no_loop_waits_for_a_reader() {
         let slowest = Slowest::default();
-        let reading = slowest.lists[3].lock();
+        let reading = slowest.lists.part(3);
         add(&slowest, 3, 1_000_000, 5000);
         drop(reading);
         assert_eq!(durations(&slowest, 1_000_000), [0; 0]);

@@ -1,16 +1,17 @@
 //! Which clients got most bytes in the last minute, and which request was the largest of each: who downloads what.
 //!
-//! Loops leave here what each response with a record has sent. None waits: a response is left out if its part is just being read. A
-//! part has a bounded number of clients. A new one takes the place of the one with the fewest bytes, and goes on from its count, so
-//! who gets most is never left out (the Space-Saving algorithm of Metwally, Agrawal and El Abbadi).
+//! Loops leave here what each response has sent, logged or not. A part has a bounded number of clients: when it is full, those with
+//! the fewest bytes leave. A client that is not there may have left, so it competes with the most bytes that one had who left, and no
+//! large one is missing (as in the Space-Saving algorithm of Metwally, Agrawal and El Abbadi). It is told what it got for certain, so no
+//! client is accused of what others got.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 
-use flash_core::record::{Peer, Record};
-use parking_lot::Mutex;
+use flash_core::record::{Peer, Record, ResponseEnd};
 
-use crate::admin::slowest::{LISTS, TEXT_BYTES_MAX, WINDOW_MS, WINDOWS};
+use crate::admin::last_minute::LastMinute;
+use crate::admin::slowest::TEXT_BYTES_MAX;
 use crate::admin::snapshot::ClientSnapshot;
 
 /// Clients of ten seconds in one part.
@@ -19,72 +20,51 @@ const CLIENTS_MAX: usize = 128;
 const TOLD: usize = 10;
 
 #[derive(Default)]
-pub(crate) struct TopClients([Mutex<VecDeque<Window>>; LISTS]);
+pub(crate) struct TopClients(LastMinute<Window>);
 
 /// What clients got by responses that ended in the same ten seconds.
+#[derive(Default)]
 struct Window {
-    number: u64,
     clients: HashMap<Client, Traffic>,
+    /// The most bytes that a client had who left.
+    left_bytes: u64,
 }
 
-/// Its address. Clients at Unix sockets have none, and count as one.
+/// Its address, or the first 64 bits of an IPv6 address. Clients at Unix sockets have none, and count as one.
 type Client = Option<IpAddr>;
 
 #[derive(Clone, Default)]
 struct Traffic {
     responses: u64,
     bytes: u64,
-    /// The largest response, and its request.
+    /// The client may have got so many before it came into the window.
+    bytes_before: u64,
+    /// The largest response, and its request if that has a record.
     largest_bytes: u64,
     largest: String,
 }
 
 impl TopClients {
-    /// Adds a response that has ended. Never waits.
-    pub(crate) fn add(&self, list: usize, record: &Record) {
-        let request = || String::from_utf8_lossy(start_of(&record.request_line)).into_owned();
-        let ended_ms = record.unix_ms + record.duration_us / 1000;
-        self.add_response(list, ended_ms, record.peer, record.body_bytes, request);
-    }
-
-    fn add_response(
-        &self,
-        list: usize,
-        ended_ms: u64,
-        peer: Peer,
-        bytes: u64,
-        request: impl FnOnce() -> String,
-    ) {
-        let Some(mut windows) = self.0[list].try_lock() else { return };
-        let number = ended_ms / WINDOW_MS;
-        windows.retain(|window| window.number + WINDOWS > number && window.number <= number + 1);
-        if windows.back().is_none_or(|latest| latest.number < number) {
-            windows.push_back(Window { number, clients: HashMap::new() });
+    /// Adds responses that have ended, and names the requests of those that have records. Never waits.
+    pub(crate) fn add(&self, part: usize, unix_ms: u64, ended: &[ResponseEnd], records: &[Record]) {
+        if ended.is_empty() {
+            return;
         }
-        let Some(Window { clients, .. }) = windows.back_mut() else { return };
-        let client = match peer {
-            Peer::Inet(address) => Some(address.ip().to_canonical()),
-            Peer::Unix => None,
-        };
-        if clients.len() == CLIENTS_MAX && !clients.contains_key(&client) {
-            let fewest = clients.iter().min_by_key(|(_, traffic)| traffic.bytes).map(|(client, _)| *client);
-            let replaced = fewest.and_then(|fewest| clients.remove(&fewest)).unwrap_or_default();
-            clients.insert(client, Traffic { bytes: replaced.bytes, ..Traffic::default() });
-        }
-        let traffic = clients.entry(client).or_default();
-        traffic.responses += 1;
-        traffic.bytes += bytes;
-        if traffic.largest.is_empty() || bytes > traffic.largest_bytes {
-            (traffic.largest_bytes, traffic.largest) = (bytes, request());
-        }
+        self.0.add(part, unix_ms, |window| {
+            for end in ended {
+                window.add(client_of(end.peer), end.body_bytes);
+            }
+            for record in records {
+                window.name(record);
+            }
+        });
     }
 
     /// Those with most bytes in the last minute.
     pub(crate) fn of_last_minute(&self, now_unix_ms: u64) -> Vec<ClientSnapshot> {
-        let recent = |window: &&Window| window.number + WINDOWS > now_unix_ms / WINDOW_MS;
         let mut all: HashMap<Client, Traffic> = HashMap::new();
-        for list in &self.0 {
-            for (client, traffic) in list.lock().iter().filter(recent).flat_map(|window| &window.clients) {
+        self.0.read(now_unix_ms, |window| {
+            for (client, traffic) in &window.clients {
                 let sum = all.entry(*client).or_default();
                 sum.responses += traffic.responses;
                 sum.bytes += traffic.bytes;
@@ -92,20 +72,67 @@ impl TopClients {
                     (sum.largest_bytes, sum.largest) = (traffic.largest_bytes, traffic.largest.clone());
                 }
             }
-        }
-        let client = |(client, Traffic { responses, bytes, largest_bytes, largest }): (Client, Traffic)| {
-            ClientSnapshot {
-                client: client.map_or_else(|| "unix".into(), |address| address.to_string()),
-                responses,
-                bytes,
-                largest,
-                largest_bytes,
-            }
-        };
+        });
+        let client =
+            |(client, Traffic { responses, bytes, largest_bytes, largest, .. }): (Client, Traffic)| {
+                ClientSnapshot { client: shown(client), responses, bytes, largest, largest_bytes }
+            };
         let mut clients: Vec<ClientSnapshot> = all.into_iter().map(client).collect();
         clients.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.client.cmp(&other.client)));
         clients.truncate(TOLD);
         clients
+    }
+}
+
+impl Window {
+    fn add(&mut self, client: Client, bytes: u64) {
+        if self.clients.len() == CLIENTS_MAX && !self.clients.contains_key(&client) {
+            self.make_room();
+        }
+        let bytes_before = self.left_bytes;
+        let new = || Traffic { bytes_before, ..Traffic::default() };
+        let traffic = self.clients.entry(client).or_insert_with(new);
+        traffic.responses += 1;
+        traffic.bytes += bytes;
+        if bytes > traffic.largest_bytes {
+            (traffic.largest_bytes, traffic.largest) = (bytes, String::new());
+        }
+    }
+
+    fn name(&mut self, record: &Record) {
+        if let Some(traffic) = self.clients.get_mut(&client_of(record.peer))
+            && traffic.largest.is_empty()
+            && traffic.largest_bytes == record.body_bytes
+        {
+            traffic.largest = String::from_utf8_lossy(start_of(&record.request_line)).into_owned();
+        }
+    }
+
+    /// Half of the clients leave at a time, so a crowd costs no search for each of them.
+    fn make_room(&mut self) {
+        let most = |traffic: &Traffic| traffic.bytes + traffic.bytes_before;
+        let mut bytes: Vec<u64> = self.clients.values().map(most).collect();
+        let (_, middle, _) = bytes.select_nth_unstable(CLIENTS_MAX / 2);
+        self.left_bytes = *middle;
+        self.clients.retain(|_, traffic| most(traffic) > *middle);
+    }
+}
+
+fn client_of(peer: Peer) -> Client {
+    match peer {
+        Peer::Inet(address) => Some(match address.ip().to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+            ip @ IpAddr::V4(_) => ip,
+        }),
+        Peer::Unix => None,
+    }
+}
+
+fn shown(client: Client) -> String {
+    match client {
+        None => "unix".into(),
+        Some(ip @ IpAddr::V4(_)) => ip.to_string(),
+        Some(ip @ IpAddr::V6(_)) => format!("{ip}/64"),
     }
 }
 
@@ -123,25 +150,54 @@ mod tests {
         Peer::Inet((IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), 1).into())
     }
 
-    fn add(clients: &TopClients, list: usize, number: u32, bytes: u64) {
-        clients.add_response(list, 1_000_000, peer(number), bytes, || format!("GET /{bytes}"));
+    fn end(peer: Peer, body_bytes: u64) -> ResponseEnd {
+        ResponseEnd { site: 0, status: 200, cut: false, body_bytes, duration_us: 0, peer }
+    }
+
+    /// A response with a record.
+    fn add(clients: &TopClients, part: usize, number: u32, bytes: u64) {
+        let request_line = format!("GET /{bytes}").into_bytes().into();
+        let record = Record { peer: peer(number), body_bytes: bytes, request_line, ..Record::default() };
+        clients.add(part, 1_000_000, &[end(peer(number), bytes)], &[record]);
+    }
+
+    fn told(clients: &TopClients, now_unix_ms: u64) -> Vec<String> {
+        let shown =
+            |of: &ClientSnapshot| format!("{} {} {} {}", of.client, of.responses, of.bytes, of.largest);
+        clients.of_last_minute(now_unix_ms).iter().map(shown).collect()
     }
 
     #[test]
     fn those_who_got_most_come_first_with_their_largest_request() {
         let clients = TopClients::default();
-        for (list, number, bytes) in [(0, 1, 100), (1, 1, 900), (0, 2, 500), (3, 3, 999), (3, 3, 2)] {
-            add(&clients, list, number, bytes);
+        for (part, number, bytes) in [(0, 1, 100), (1, 1, 900), (0, 2, 500), (3, 3, 999), (3, 3, 2)] {
+            add(&clients, part, number, bytes);
         }
-        let told = clients.of_last_minute(1_000_000);
-        let shown =
-            |of: &ClientSnapshot| format!("{} {} {} {}", of.client, of.responses, of.bytes, of.largest);
-        let shown: Vec<String> = told.iter().map(shown).collect();
-        assert_eq!(
-            shown,
-            ["10.0.0.3 2 1001 GET /999", "10.0.0.1 2 1000 GET /900", "10.0.0.2 1 500 GET /500"]
-        );
+        let expected = ["10.0.0.3 2 1001 GET /999", "10.0.0.1 2 1000 GET /900", "10.0.0.2 1 500 GET /500"];
+        assert_eq!(told(&clients, 1_000_000), expected);
         assert!(clients.of_last_minute(1_070_000).is_empty(), "a minute later they are gone");
+    }
+
+    #[test]
+    fn responses_without_records_count() {
+        let clients = TopClients::default();
+        add(&clients, 0, 1, 100);
+        clients.add(0, 1_000_000, &[end(peer(1), 15_000_000), end(Peer::Unix, 1)], &[]);
+        assert_eq!(told(&clients, 1_000_000), ["10.0.0.1 2 15000100 ", "unix 1 1 "]);
+    }
+
+    #[test]
+    fn addresses_of_one_network_of_ipv6_are_one_client() {
+        let clients = TopClients::default();
+        for address in
+            ["[2001:db8::1]:1", "[2001:db8::ffff:0:0:1]:1", "[2001:db8:0:1::]:1", "[::ffff:10.0.0.1]:1"]
+        {
+            clients.add(0, 1_000_000, &[end(Peer::Inet(address.parse().unwrap()), 5)], &[]);
+        }
+        assert_eq!(
+            told(&clients, 1_000_000),
+            ["2001:db8::/64 2 10 ", "10.0.0.1 1 5 ", "2001:db8:0:1::/64 1 5 "]
+        );
     }
 
     #[test]
@@ -153,16 +209,23 @@ mod tests {
                 add(&clients, 0, 1_000_000, 1_000);
             }
         }
-        assert_eq!(clients.0[0].lock()[0].clients.len(), CLIENTS_MAX);
+        assert!(clients.0.part(0)[0].1.clients.len() <= CLIENTS_MAX);
         let told = clients.of_last_minute(1_000_000);
-        assert_eq!((told.len(), &*told[0].client), (TOLD, "10.15.66.64"));
-        assert!(told[0].bytes >= 1_000_000);
+        assert_eq!((told.len(), &*told[0].client, told[0].bytes), (TOLD, "10.15.66.64", 1_000_000));
+    }
+
+    #[test]
+    fn nobody_in_a_crowd_is_told_what_others_got() {
+        let clients = TopClients::default();
+        (0..3_000).for_each(|number| add(&clients, 0, number, 100_000));
+        let told = clients.of_last_minute(1_000_000);
+        assert!(told.iter().all(|of| (of.responses, of.bytes) == (1, 100_000)), "{told:?}");
     }
 
     #[test]
     fn no_loop_waits_for_a_reader() {
         let clients = TopClients::default();
-        let reading = clients.0[3].lock();
+        let reading = clients.0.part(3);
         add(&clients, 3, 1, 5);
         drop(reading);
         assert!(clients.of_last_minute(1_000_000).is_empty());

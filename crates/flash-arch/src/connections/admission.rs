@@ -127,7 +127,7 @@ impl ServerState {
 
     /// Counts the response to a connection that is turned away, of which no site is known.
     pub(crate) fn count_refusal(&self, status: u16) {
-        let end = ResponseEnd { site: 0, status, cut: false, body_bytes: 0, duration_us: 0 };
+        let end = ResponseEnd { status, ..ResponseEnd::default() };
         self.metrics.memory().count_refusal(&end);
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// So many requests in a second, a minute or an hour, and so many at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate {
     /// The time that one request takes of the limit.
     pub(super) interval_us: u64,

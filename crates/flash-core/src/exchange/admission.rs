@@ -3,6 +3,7 @@
 //! A [decision](super::decide) asks for the rules of the path, and for those of what answers. A request is counted once for each
 //! limit, however often its decision goes on, and wherever a program redirects it to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flash_http::basic::Credentials;
@@ -25,7 +26,7 @@ use crate::record::counters::Count;
 use crate::record::refusal::Refusal;
 use crate::site::Site;
 use crate::site::access::AccessRules;
-use crate::site::field_rules::{FieldRules, FieldVerdict};
+use crate::site::field_rules::{FieldVerdict, WordLimit};
 
 #[derive(Debug)]
 pub(crate) enum Admission {
@@ -48,8 +49,8 @@ pub(crate) struct Passed {
     pub(crate) hand_off: Option<Box<HandOff>>,
     /// The links that its own is one of, each with the rate that it says there.
     links: Vec<(Arc<dyn Links>, Option<ByteRate>)>,
-    /// The rules about fields that it has been compared with.
-    fields: Vec<Arc<FieldRules>>,
+    /// The same of words in its fields.
+    word_limits: BTreeSet<(u32, Arc<WordLimit>)>,
     /// Those who have been found to include its user by a check that it waited for.
     users: Vec<Arc<dyn Users>>,
 }
@@ -70,13 +71,6 @@ impl Passed {
     /// A check has found the log-in right.
     pub(crate) fn log_in(&mut self, users: &Arc<dyn Users>) {
         self.users.push(Arc::clone(users));
-    }
-
-    /// Whether the request has not been compared with these rules. It is from now on.
-    fn reads_fields(&mut self, rules: &Arc<FieldRules>) -> bool {
-        let is_new = !self.fields.iter().any(|known| Arc::ptr_eq(known, rules));
-        self.fields.extend(is_new.then(|| Arc::clone(rules)));
-        is_new
     }
 
     /// Whether the request has not been counted for this limit. It is from now on.
@@ -136,19 +130,20 @@ impl Asker<'_> {
             return self.refuse(Refusal::Network, site, Answer::Error(Status::FORBIDDEN), cx);
         }
         let group = site.limit_group;
-        if let Some(fields) = rules.fields.as_ref().filter(|fields| passed.reads_fields(fields)) {
-            let taken = match fields.verdict(self.head.fields) {
-                None => Ok(()),
-                Some(FieldVerdict::Refused) => {
-                    return self.refuse(Refusal::Field, site, Answer::Error(Status::FORBIDDEN), cx);
-                }
-                // All clients with the word have one limit.
-                Some(FieldVerdict::Limited(list, word, rate)) => {
-                    let group = (group, list, word);
-                    settings.clients.take_request(group, rate, Peer::Unix, cx.now.us)
-                }
-            };
-            if let Err(seconds) = taken {
+        let found = rules.fields.as_ref().map(|fields| fields.verdict(self.head.fields));
+        let words = match found {
+            None => Vec::new(),
+            Some(FieldVerdict::Limited(words)) => words,
+            Some(FieldVerdict::Refused) => {
+                return self.refuse(Refusal::Field, site, Answer::Error(Status::FORBIDDEN), cx);
+            }
+        };
+        for word in words {
+            // All clients with the word have one limit.
+            if passed.word_limits.insert((group, Arc::clone(word)))
+                && let Err(seconds) =
+                    settings.clients.take_request((group, word), &word.rate, Peer::Unix, cx.now.us)
+            {
                 return self.too_many(Refusal::FieldLimit, seconds, site, cx);
             }
         }

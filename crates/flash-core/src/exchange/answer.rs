@@ -133,7 +133,7 @@ impl Answering {
 
     /// Whether it is the file whose digest is asked for, and not the digest.
     pub(crate) fn is_of_digest(&self) -> bool {
-        matches!(self.purpose, Purpose::Digest(_))
+        matches!(self.purpose, Purpose::Digest(..))
     }
 
     /// The entry that was found.
@@ -162,7 +162,9 @@ pub(crate) fn find(
     let accepts = OnceCell::new();
     let codings = || accepts.get_or_init(|| Accepts::of(head.accept_encoding)).codings();
     let path = looked_for((head, transport), site, asked, body_waits, cx)?;
-    let of_digested = || digested((host, site), path).map_or(0, |(_, place)| place.generation.get());
+    let of_digested = |behind| {
+        digested((host, site), path).map_or(0, |(_, place)| place.root_behind(behind).generation.get())
+    };
     let lookup = lookup.filter(|lookup| {
         let of_next = |behind| site.root_behind(behind).generation.get();
         !lookup.is_older_than(site.generation.get(), (of_digested, of_next))
@@ -181,7 +183,7 @@ pub(crate) fn find(
     if let Answer::Entry(entry) = &answer
         && match purpose {
             Purpose::Target => matches!(entry.resource, entry::Resource::Missing),
-            Purpose::Digest(_) => true,
+            Purpose::Digest(..) => true,
             Purpose::NextRoot(..) | Purpose::Fallback(_) | Purpose::MissingPage(_) => false,
         }
         && let Some(file) = digested((host, site), path)
@@ -238,7 +240,9 @@ fn result_of(lookup: &FileLookup, cx: &Context<'_>) -> Result<(Answer, Option<u6
         (Lookup::Failed(failure), Purpose::MissingPage(_)) if *failure != Failure::TimedOut => {
             (Answer::Missing(None), None)
         }
-        (Lookup::Failed(Failure::RootGone), Purpose::NextRoot(of, _)) => (nothing_of(of, cx), None),
+        (Lookup::Failed(Failure::RootGone), Purpose::NextRoot(of, _) | Purpose::Digest(of, 1..)) => {
+            (nothing_of(of, cx), None)
+        }
         (Lookup::Failed(failure), _) => (Answer::Error(failure.status()), None),
         (Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked, _) => return Err(Next::Wait),
     })
@@ -300,7 +304,7 @@ fn digested<'p, 's>(
     is_told.then_some((file, place))
 }
 
-/// The file whose digest is asked for by a path that leads nowhere.
+/// The file whose digest is asked for by a path that leads nowhere, in the first of its roots that has it.
 #[allow(clippy::result_large_err)]
 fn file_of_digest(
     (path, place): (&[u8], &Arc<Site>),
@@ -308,21 +312,30 @@ fn file_of_digest(
     codings: impl Fn() -> CodingSet,
     cx: &mut Context<'_>,
 ) -> Result<(Purpose, Answer), Next> {
-    let (of, file) = if let Purpose::Digest(of) = purpose {
-        (of, entry)
-    } else {
-        let of = entry.generation();
-        match lookup::find_file(path, place, codings, cx) {
-            Found::Entry(file) => (of, file),
-            Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_digest(find, of))),
-            Found::Refused(status) => return Ok((purpose, Answer::Error(status))),
-            Found::Program => return Ok((purpose, Answer::Entry(entry))),
+    let (of, mut behind, mut found) = match purpose {
+        Purpose::Digest(of, behind) => (of, behind, Some(Arc::clone(&entry))),
+        _ => (entry.generation(), 0, None),
+    };
+    let file = loop {
+        let root = place.root_behind(behind);
+        let file = match found.take() {
+            Some(file) => file,
+            None => match lookup::find_file(path, root, &codings, cx) {
+                Found::Entry(file) => file,
+                Found::Unknown(find) => return Err(Next::Lookup(FileLookup::of_digest(find, of, behind))),
+                Found::Refused(status) => return Ok((purpose, Answer::Error(status))),
+                Found::Program => return Ok((purpose, Answer::Entry(entry))),
+            },
+        };
+        if !matches!(file.resource, entry::Resource::Missing) || root.next_root.is_none() {
+            break file;
         }
+        behind += 1;
     };
     let may_have_digest = |variants: &Variants| variants.identity.repr_digest != ReprDigest::Off;
     // An index file has its digest by its own name.
     if file.variants().is_some_and(may_have_digest) && file.found_at().is_none() {
-        return Ok((Purpose::Digest(of), Answer::Entry(file)));
+        return Ok((Purpose::Digest(of, behind), Answer::Entry(file)));
     }
     Ok((Purpose::Target, nothing_of(of, cx)))
 }
@@ -387,7 +400,7 @@ pub(crate) fn finish(
     if let Answer::Entry(entry) = &answer
         && let Some(list) = list_wanted(head, files, entry, cx)
     {
-        return Next::Lookup(FileLookup::of_listing(list));
+        return Next::Lookup(FileLookup::of_listing(list, purpose));
     }
     if head.method.is_retrieval() && answer.is_missing() && has_missing_page(host, site) {
         match lookup::find_file(lookup::MISSING_PAGE, site, || CodingSet::EMPTY, cx) {
@@ -401,12 +414,12 @@ pub(crate) fn finish(
     let accepts = || *accepts.get_or_init(|| Accepts::of(head.accept_encoding));
     let raw_path = || match (purpose, asked) {
         (Purpose::Fallback(_), _) => site.settings.fallback.as_ref().and_then(Fallback::raw_path),
-        (Purpose::Digest(_), Asked::File(path) | Asked::Program(path)) => digest::file_of(path),
+        (Purpose::Digest(..), Asked::File(path) | Asked::Program(path)) => digest::file_of(path),
         (_, Asked::File(path) | Asked::Program(path)) => Some(path),
         _ => None,
     };
-    if let Purpose::Digest(_) = purpose {
-        return Next::Respond { answer: checksum(entry, (host, site), raw_path(), cx), age_s };
+    if let Purpose::Digest(_, behind) = purpose {
+        return Next::Respond { answer: checksum((entry, behind), (host, site), raw_path(), cx), age_s };
     }
     if head.range.is_none()
         && let Some(coding) = variants.wanted(accepts)
@@ -470,10 +483,10 @@ fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&
     }
 }
 
-/// The digest of a file as a text, if it is known. If not, it is asked for.
+/// The digest of a file in the root so far behind the first, as a text, if it is known. If not, it is asked for.
 #[cold]
 fn checksum(
-    entry: &Arc<Entry>,
+    (entry, behind): (&Arc<Entry>, u8),
     (host, site): (&Arc<Site>, &Site),
     raw_path: Option<&[u8]>,
     cx: &mut Context<'_>,
@@ -486,7 +499,7 @@ fn checksum(
     if let Some(checksum) = digest::checksum_of(file, &path, &site.template) {
         return Answer::Entry(Arc::new(checksum));
     }
-    ask_for_digest(entry, host.at_path(&path), raw_path, cx);
+    ask_for_digest(entry, host.at_path(&path).root_behind(behind), raw_path, cx);
     Answer::NotYet(digest::retry_after_s(file))
 }
 

@@ -288,7 +288,13 @@ impl<'s> Phases<'_, 's> {
             }
         };
         self.terms.reads_accept = answer::reads_accept(&next, is_fallback, head, self.own);
-        Ok(next)
+        Ok(match next {
+            Next::Lookup(next) => match next.after(lookup) {
+                Some(next) => Next::Lookup(next),
+                None => Answer::Error(Status::SERVICE_UNAVAILABLE).into(),
+            },
+            next => next,
+        })
     }
 
     /// Access by the rules of the path. For a file's compressed copy, those of the file hold, too.

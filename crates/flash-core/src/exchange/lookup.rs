@@ -34,7 +34,12 @@ pub(crate) struct FileLookup {
     /// The listing's progress after its last step.
     progress: u64,
     pub(crate) purpose: Purpose,
+    /// The look-ups of its request before this one.
+    before: u8,
 }
+
+/// Look-ups of a request. A folder that is switched all the time would have it look again and again.
+const LOOKUPS_MAX: u8 = 64;
 
 /// What a look-up is for. All but the first follow a look-up of the target, and know the generation of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +48,8 @@ pub(crate) enum Purpose {
     Target,
     /// The same in the root so far behind the first, because those before it lack the target.
     NextRoot(u64, u8),
-    /// The file whose digest the target names, because the target leads nowhere.
-    Digest(u64),
+    /// The file whose digest the target names, because the target leads nowhere, in the root so far behind the first.
+    Digest(u64, u8),
     /// What answers instead, because the target leads nowhere.
     Fallback(u64),
     /// The site's page for missing names, because nothing answers.
@@ -73,8 +78,9 @@ impl FileLookup {
         Self::new(Lookup::Wanted(find), Purpose::Target)
     }
 
-    pub(crate) fn of_listing(list: List) -> Self {
-        Self::new(Lookup::ListWanted(list), Purpose::Target)
+    /// Of a folder that was found for this purpose.
+    pub(crate) fn of_listing(list: List, purpose: Purpose) -> Self {
+        Self::new(Lookup::ListWanted(list), purpose)
     }
 
     /// For a target that the roots before this one lack.
@@ -82,8 +88,8 @@ impl FileLookup {
         Self::new(Lookup::Wanted(find), Purpose::NextRoot(generation, behind))
     }
 
-    pub(crate) fn of_digest(find: Find, generation: u64) -> Self {
-        Self::new(Lookup::Wanted(find), Purpose::Digest(generation))
+    pub(crate) fn of_digest(find: Find, generation: u64, behind: u8) -> Self {
+        Self::new(Lookup::Wanted(find), Purpose::Digest(generation, behind))
     }
 
     pub(crate) fn of_fallback(find: Find, generation: u64) -> Self {
@@ -96,7 +102,13 @@ impl FileLookup {
     }
 
     fn new(state: Lookup, purpose: Purpose) -> Self {
-        Self { state, progress: 0, purpose }
+        Self { state, progress: 0, purpose, before: 0 }
+    }
+
+    /// The same as the next look-up of its request. `None` if the request has had as many as it may.
+    pub(crate) fn after(self, last: Option<&Self>) -> Option<Self> {
+        let before = last.map_or(0, |last| last.before + 1);
+        (before < LOOKUPS_MAX).then_some(Self { before, ..self })
     }
 
     /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
@@ -104,7 +116,7 @@ impl FileLookup {
     pub(crate) fn is_older_than(
         &self,
         generation: u64,
-        (of_digested, of_next): (impl Fn() -> u64, impl Fn(u8) -> u64),
+        (of_digested, of_next): (impl Fn(u8) -> u64, impl Fn(u8) -> u64),
     ) -> bool {
         let found_in = match &self.state {
             Lookup::Found(entry) | Lookup::Stale(entry) => entry.generation(),
@@ -114,7 +126,7 @@ impl FileLookup {
         match self.purpose {
             Purpose::Target => found_in < generation,
             Purpose::NextRoot(of, behind) => of < generation || found_in < of_next(behind),
-            Purpose::Digest(of) => of < generation || found_in < of_digested(),
+            Purpose::Digest(of, behind) => of < generation || found_in < of_digested(behind),
             Purpose::Fallback(of) | Purpose::MissingPage(of) => found_in.min(of) < generation,
         }
     }

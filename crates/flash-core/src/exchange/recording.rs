@@ -20,11 +20,11 @@ pub(crate) fn record(
     let settings = &cx.server.settings;
     let is_slow = cx.now.us.saturating_sub(timing.started_us) >= SLOW_US;
     let log = site.settings.access_log.of(written.0);
+    let client = settings.trusted_proxies.client(transport, head.fields);
     let origin = (log.is_some() || is_slow).then(|| {
-        let (id, client) = (timing.id, settings.trusted_proxies.client(transport, head.fields));
+        let id = timing.id;
         Origin {
             log,
-            peer: client.peer,
             scheme: client.scheme.name(),
             tls_version: transport.tls.map(|tls| tls.version_name()),
             id: PassedId::of(site, transport, head, id, cx.server)
@@ -32,5 +32,5 @@ pub(crate) fn record(
             span: settings.trace_context.span(head, id),
         }
     });
-    RecordBuilder::new(head, origin, site.counted_as, written, timing, cx.now)
+    RecordBuilder::new(head, origin, (site.counted_as, client.peer), written, timing, cx.now)
 }

@@ -54,6 +54,8 @@ pub(crate) struct Disk {
     pub(crate) repr_digest: ReprDigest,
     /// Of the roots of sites. Others have 0.
     pub(crate) generations: HashMap<SiteId, u64>,
+    /// The site whose root is empty.
+    pub(crate) empty: Option<SiteId>,
 }
 
 #[derive(Debug)]
@@ -97,6 +99,7 @@ impl Disk {
             repr_digest: ReprDigest::Off,
             done: HashMap::new(),
             generations: HashMap::new(),
+            empty: None,
         }
     }
 
@@ -248,7 +251,7 @@ impl Disk {
                 .find(|end| matches!(self.places.get(*end), Some(Node::Script)))
                 .unwrap_or(asked),
         };
-        let resource = match self.places.get(path) {
+        let resource = match self.places.get(path).filter(|_| self.empty != Some(find.site)) {
             None | Some(Node::Index(_)) => Resource::Missing,
             Some(Node::Script) => Resource::Script(path.as_bytes().into()),
             Some(Node::Forbidden) => Resource::Forbidden(crate::record::refusal::Refusal::Permission),

@@ -1,7 +1,8 @@
 //! Which settings hold for a site or a place: its own, and those that it inherits.
 //!
 //! A site inherits from the server, and a place from its site. A place below a place inherits from that one, and so does a single path.
-//! The end of a name comes last: what `*.woff2` sets wins over what `/assets` sets. A place inherits neither a redirection nor `gone`, because it
+//! The end of a name comes last: what `*.woff2` sets wins over what `/assets` sets. A single path does not inherit from ends of names, and
+//! one of all sites only what guards them: who writes it does not see the site. A place inherits neither a redirection nor `gone`, because it
 //! would answer nothing itself. What a setting does is not known here.
 
 use flash_config::{Keys, Kind, Place, PlaceName as Name, Setting, Site, Value};
@@ -30,7 +31,23 @@ pub(super) fn settings(
         add(keys, &mut settings, layer);
     }
     suffix.into_iter().for_each(|layer| add(keys, &mut settings, layer));
+    let narrowest = if name.exact.is_some() { of_path } else { of_end };
+    if let Some(end) = narrowest.filter(|place| place.is_shared).and_then(|place| own_end(site, &place.name))
+    {
+        let guards = end.settings.iter().filter(|setting| keys::is_guard(&setting.key));
+        add(keys, &mut settings, &guards.cloned().collect::<Vec<_>>());
+    }
     settings
+}
+
+/// The place of the site's own, by the end of names, that would cover this place if it were not there.
+fn own_end<'s>(site: &'s Site, place: &Name) -> Option<&'s Place> {
+    let (Name::Exact(of) | Name::Ends(of)) = place else { return None };
+    let length = |place: &Place| match &place.name {
+        Name::Ends(end) if !place.is_shared && of.ends_with(&**end) => Some(end.len()),
+        _ => None,
+    };
+    site.places.iter().filter(|place| length(place).is_some()).max_by_key(|place| length(place))
 }
 
 /// The place of a path or a prefix, and that of the end of a name.

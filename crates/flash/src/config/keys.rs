@@ -132,6 +132,19 @@ const NOT_OF_FILES: [&str; 27] = [
 ];
 /// Keys that are about the folder. A place with a folder of its own does not inherit them.
 const OF_THE_FOLDER: [&str; 5] = ["fallback-root", "spa", "fallback", "strip-prefix", "proxy"];
+/// Keys that keep requests away. A place of all sites takes none of them back that a site sets for the end of a name.
+const GUARDS: [&str; 10] = [
+    "allow",
+    "deny",
+    "auth",
+    "satisfy",
+    "signed",
+    "methods",
+    "limit",
+    "field-rules",
+    "internal",
+    "no-programs",
+];
 /// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
 const ANSWERS: [&str; 2] = ["redirect", "gone"];
 /// These answer everything, too, and a place below inherits them.
@@ -201,6 +214,11 @@ pub(super) fn is_of_files(key: &str) -> bool {
 /// Whether a key is about the folder that is served.
 pub(super) fn is_of_folder(key: &str) -> bool {
     OF_THE_FOLDER.contains(&key)
+}
+
+/// Whether a key keeps requests away.
+pub(super) fn is_guard(key: &str) -> bool {
+    GUARDS.contains(&key)
 }
 
 /// Whether a site or a place with this key answers without looking for anything.

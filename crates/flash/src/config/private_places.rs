@@ -34,7 +34,7 @@ pub(super) fn add(config: &mut Config) -> Vec<Problem> {
             let settings = [(ROOT, Some(folder)), ("strip-prefix", Some(prefix)), ("internal", None)];
             let settings = settings.map(|(key, text)| Setting::implied(key, text.map(str::to_owned), &value));
             let (name, place) = (Name::Below(prefix.to_owned()), value.place.clone());
-            site.places.push(Place { name, settings: settings.into(), place });
+            site.places.push(Place { name, settings: settings.into(), place, is_shared: false });
         }
     }
     problems

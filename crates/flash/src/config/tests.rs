@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use flash_core::path::SitePath;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
@@ -255,5 +256,38 @@ fn the_page_of_keys_is_current() {
         std::fs::write(&path, format!("{before}{MARK}{expected}")).expect("the page is written");
     } else {
         assert_eq!(after, expected, "run FLASH_WRITE_DOCS=1 cargo test -p flash the_page_of_keys");
+    }
+}
+
+#[test]
+fn a_place_of_all_sites_opens_nothing_that_a_site_guards() {
+    let text = "[site.'*']
+root = '/'
+'*.key' = { allow = '127.0.0.1' }
+'=/own.key' = { cache-control = 'no-cache' }
+[place.'=/a.key']
+allow = '::1'
+cache-control = 'no-cache'
+[place.'*.pub.key']
+cache-control = 'no-cache'
+[place.'=/a.txt']
+cache-control = 'no-cache'
+";
+    let flags = serve(text, &[]).expect("it is right");
+    let site = &flags.sites[0];
+    let allowed = |path: &str| {
+        let name = site.names.of(&SitePath::parse(path.as_bytes()).expect("a path"));
+        let at = site.names.pairs().position(|pair| pair == name).expect("a place");
+        site.places[at].flags.allow.clone()
+    };
+    let local = vec!["127.0.0.1".parse().expect("an address")];
+    for (path, expected) in [
+        ("/b.key", &local),
+        ("/a.key", &local),
+        ("/x.pub.key", &local),
+        ("/own.key", &vec![]),
+        ("/a.txt", &vec![]),
+    ] {
+        assert_eq!(allowed(path), *expected, "{path}");
     }
 }

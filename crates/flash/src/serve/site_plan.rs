@@ -40,7 +40,7 @@ use super::named_files::OpenNamed;
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
-use super::{access, denied, fallback, reachable, redirects, response_extras};
+use super::{access, denied, fallback, lists, reachable, response_extras};
 use crate::failure::Failure;
 use crate::flags::{self, Denial, FieldFile, Respond, Signed};
 
@@ -394,7 +394,7 @@ impl<'s> Planner<'s> {
         if let Some(rules) = self.fields.get(files) {
             return Ok(Some(Arc::clone(rules)));
         }
-        let lists = files.iter().map(|of| redirects::field_list(&of.field, &of.file, self.open));
+        let lists = files.iter().map(|of| lists::field_list(&of.field, &of.file, self.open));
         let rules = Arc::new(FieldRules(lists.collect::<Result<_, _>>()?));
         self.fields.insert(files.into(), Arc::clone(&rules));
         Ok(Some(rules))
@@ -414,7 +414,7 @@ impl<'s> Planner<'s> {
         if let Some(table) = self.redirects.get(path) {
             return Ok(Arc::clone(table));
         }
-        let table = Arc::new(redirects::read(path, self.open)?);
+        let table = Arc::new(lists::redirect_table(path, self.open)?);
         self.redirects.insert(path.into(), Arc::clone(&table));
         Ok(table)
     }

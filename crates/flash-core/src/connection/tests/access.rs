@@ -7,6 +7,7 @@ use crate::clients::Clients;
 use crate::clients::forwarded::{ForwardedField, TrustedProxies};
 use crate::record::Peer;
 use crate::site::access::{AccessNetworks, AccessRules};
+use crate::site::field_rules::{FieldList, FieldRules};
 use crate::testing::H2Client;
 
 struct Table(Vec<AtomicU64>);
@@ -41,6 +42,29 @@ fn limited(rate: &str) -> World {
 
 fn from(client: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6, {client}\r\n\r\n")
+}
+
+/// Each word has its own limit, wherever it stands in whichever list.
+#[test]
+fn limits_of_words_do_not_mix() {
+    let rules = |list: &str| {
+        let lists = [FieldList::parse("User-Agent", list).unwrap()];
+        AccessRules { fields: Some(Arc::new(FieldRules(lists.into()))), ..AccessRules::default() }
+    };
+    let ask = |world: &mut World, agent: &str| {
+        let head = format!("GET /small.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n");
+        statuses(&world.ask(head))[0]
+    };
+    let mut world = world_of(rules("Wordx 1/m"));
+    assert_eq!(["Wordx", "wordX"].map(|agent| ask(&mut world, agent)), [200, 429]);
+    // After a reload, or in another place.
+    world.rules().access = Some(rules("Wordy 1/m"));
+    assert_eq!(["Wordy", "Wordy"].map(|agent| ask(&mut world, agent)), [200, 429]);
+    world.rules().access = Some(rules("Slow 1000/s\nTight 1/m\nother 1/m\nWordx 1/m"));
+    assert_eq!(
+        ["Wordx", "Slow Tight", "Slow Tight", "Slow"].map(|agent| ask(&mut world, agent)),
+        [429, 200, 429, 200]
+    );
 }
 
 #[test]

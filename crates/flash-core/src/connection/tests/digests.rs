@@ -170,6 +170,27 @@ fn a_file_is_looked_for_in_the_folder_of_its_place() {
     assert_eq!(taken(world), [wanted(SiteId(1), path)]);
 }
 
+/// Where the file itself is found.
+#[test]
+fn a_file_of_a_next_root_has_its_digest() {
+    for (digest, status) in [(ReprDigest::Known([7; 32]), 200), (ReprDigest::Unknown, 503)] {
+        let world = &mut world_that_tells(digest);
+        let settings = Arc::clone(&world.site().settings);
+        world.site().next_root = Some(Arc::new(Site { id: SiteId(1), settings, ..Site::default() }));
+        world.site().generation.set(1);
+        world.disk.generations.insert(SiteId(0), 1);
+        world.disk.empty = Some(SiteId(0));
+        for jobs in [Jobs::AtOnce, Jobs::AtOnceOrLater] {
+            world.jobs = jobs;
+            assert_eq!(ask(world, "GET", "/a%20b.iso.sha256", "").status, status);
+            assert_eq!(ask(world, "GET", "/none.iso.sha256", "").status, 404);
+            let path = SitePath::parse(b"/a b.iso").unwrap();
+            let expected = (status == 503).then(|| wanted(SiteId(1), path));
+            assert_eq!(taken(world), Vec::from_iter(expected));
+        }
+    }
+}
+
 #[test]
 fn what_is_no_digest_goes_to_the_fallback() {
     let world = &mut world_that_tells(ReprDigest::Known([7; 32]));

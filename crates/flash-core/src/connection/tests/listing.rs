@@ -4,6 +4,8 @@
 use super::*;
 use crate::job::{Done, List, Listed};
 use crate::listing::cache::ListingCache;
+use crate::site::Site;
+use crate::site::id::SiteId;
 
 fn links(reply: &Reply) -> Vec<String> {
     let html = String::from_utf8(reply.body.clone()).expect("listings are UTF-8");
@@ -59,6 +61,31 @@ fn a_long_listing_leaves_page_by_page() {
     let reply = reply(&client.got);
     assert_eq!(reply.field("Transfer-Encoding"), Some("chunked"));
     assert_eq!(links(&reply), ["0-0.txt", "0-1.txt", "0-2.txt", "1-0.txt", "1-1.txt"]);
+}
+
+/// Its generation says nothing about the first root's.
+#[test]
+fn a_folder_of_a_next_root_is_listed_after_a_deploy() {
+    let mut world = world();
+    let next = Site { id: SiteId(1), settings: Arc::clone(&world.site().settings), ..Site::default() };
+    world.site().next_root = Some(Arc::new(next));
+    world.site().generation.set(1);
+    world.disk.generations.insert(SiteId(0), 1);
+    world.disk.empty = Some(SiteId(0));
+    for _ in 0..2 {
+        assert_eq!(links(&reply(&world.ask(get("/folder/")))).len(), 5);
+    }
+}
+
+/// A request that finds only what is of an earlier root does not look for ever.
+#[test]
+fn what_is_always_of_an_earlier_root_ends_the_request() {
+    for generation in [0, 1] {
+        let mut world = world();
+        world.site().generation.set(1);
+        world.disk.generations.insert(SiteId(0), generation);
+        assert_eq!(reply(&world.ask(get("/folder/"))).status, 503, "{generation}");
+    }
 }
 
 /// The second request finds all pages. The first of them was sent in chunks.

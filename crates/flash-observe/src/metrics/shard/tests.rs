@@ -5,7 +5,14 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 
 fn end(site: u32, status: u16, duration_us: u64) -> ResponseEnd {
-    ResponseEnd { site, status, cut: duration_us > 1_000_000, body_bytes: 100, duration_us }
+    ResponseEnd {
+        site,
+        status,
+        cut: duration_us > 1_000_000,
+        body_bytes: 100,
+        duration_us,
+        ..ResponseEnd::default()
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tables of redirections, and lists of words in fields, read from their files.
+//! Lists of lines, read from their files: redirections, and words in fields.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 128 << 20;
 /// As many wrong lines are shown.
 const WRONG_MAX: usize = 10;
 
-pub(super) fn read(path: &Path, open: &OpenNamed<'_>) -> Result<RedirectTable, Failure> {
+pub(super) fn redirect_table(path: &Path, open: &OpenNamed<'_>) -> Result<RedirectTable, Failure> {
     lines(path, open, RedirectTable::parse)
 }
 
@@ -32,7 +32,7 @@ fn lines<T>(
     let read = open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
     read.map_err(|error| cannot(format_args!("read {}", path.display()), &error))?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(Failure::Run(format!("{}: a table has 128M at most", path.display())));
+        return Err(Failure::Run(format!("{}: a list has 128M at most", path.display())));
     }
     parse(&text).map_err(|wrong| {
         let lines = wrong
