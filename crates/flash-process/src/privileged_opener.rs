@@ -22,7 +22,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use flash_os::semaphore::Semaphore;
 use rustix::io::Errno;
@@ -42,6 +43,8 @@ const AT_ONCE_MAX: usize = 16;
 /// Of them, those that open logs. After a rotation the writers of all logs ask at the same time, and wait for their turn.
 const LOGS_AT_ONCE_MAX: usize = AT_ONCE_MAX / 2;
 const TURN_MAX: Duration = Duration::from_secs(60);
+/// Before a log is asked for again. Other processes of the server had used up the maximum.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The first byte of a request. The path of a log follows its own.
 const TIDY_UP: u8 = 0;
 const NAMED_FILES: u8 = 1;
@@ -115,20 +118,29 @@ impl PrivilegedOpener {
     /// # Errors
     /// As opening it fails, or when the privileged opener has ended. `NotFound` if it is none of the logs. `TimedOut` if others hang.
     pub fn open(&self, path: &Path) -> io::Result<File> {
+        let until = Instant::now() + TURN_MAX;
         if !self.turns.wait(TURN_MAX) {
             let why = format!("{NAME} waits for the disks of other logs");
             return Err(io::Error::new(ErrorKind::TimedOut, why));
         }
-        let opened = self.open_now(path);
+        let opened = loop {
+            match self.open_now(path) {
+                Err(busy) if busy.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                    thread::sleep(PAUSE);
+                }
+                opened => break opened,
+            }
+        };
         self.turns.post();
         opened
     }
 
+    /// `WouldBlock` if the process has no room for the request.
     fn open_now(&self, path: &Path) -> io::Result<File> {
         let socket = self.process.request(&[&[LOG], path.as_os_str().as_bytes()].concat())?;
         let mut buffer = ipc::buffer();
         let Some(reply) = ipc::receive(&socket, &mut buffer)? else {
-            return Err(io::Error::other(format!("{NAME} did not answer")));
+            return Err(io::Error::new(ErrorKind::WouldBlock, format!("{NAME} did not answer")));
         };
         let opened = match reply.descriptors.into_iter().next() {
             Some(log) => Ok(log.into()),
@@ -166,7 +178,6 @@ fn answer(to: &OwnedFd, path: &Path, logs: &[PathBuf], names: &ReadNames<'_>) ->
 mod tests {
     use std::fs;
     use std::io::Write;
-    use std::thread;
 
     use super::*;
     use crate::supervisor::Child;
@@ -232,6 +243,26 @@ mod tests {
             }
             // Or in a panic, so that no writer waits for ever.
             drop(theirs);
+        });
+    }
+
+    /// As processes of mp do, which do not know of each other.
+    #[test]
+    fn a_request_that_found_no_room_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = &folder.path().join("log");
+        let (control, theirs) = ipc::pair().unwrap();
+        let opener = of(control);
+        thread::scope(|scope| {
+            let asked = scope.spawn(move || opener.open(log).map(drop).map_err(|error| error.to_string()));
+            let mut buffer = ipc::buffer();
+            for has_room in [false, false, true] {
+                let to = ipc::receive(&theirs, &mut buffer).unwrap().unwrap().descriptors.remove(0);
+                if has_room {
+                    answer(&to, log, std::slice::from_ref(log), &|| Ok(Vec::new())).unwrap();
+                }
+            }
+            assert_eq!(asked.join().unwrap(), Ok(()));
         });
     }
 

@@ -76,6 +76,22 @@ fn the_page_can_only_be_read() {
     setup.server.stop();
 }
 
+/// Without an access log, too.
+#[test]
+fn each_client_is_told_with_what_it_got() {
+    for arch in ["amped", "uring", "sped"] {
+        let setup = Setup::start(arch, &["--access-log", "off"]);
+        wait_for("three responses of a byte", || {
+            setup.server.get("/a.txt");
+            let status: serde_json::Value =
+                serde_json::from_str(&setup.ask("/status.json").1).expect("it is JSON");
+            let first = &status["clients"][0];
+            first["client"] == "127.0.0.1" && first["bytes"].as_u64() >= Some(3)
+        });
+        setup.server.stop();
+    }
+}
+
 /// In logs, on pages and on terminals.
 #[test]
 fn what_clients_send_is_printable_wherever_people_read_it() {

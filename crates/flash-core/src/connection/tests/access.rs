@@ -67,6 +67,17 @@ fn limits_of_words_do_not_mix() {
     );
 }
 
+/// Whether it has a line in a log or not.
+#[test]
+fn a_response_counts_for_the_client_behind_the_proxy() {
+    let mut world = world_of(AccessRules::default());
+    world.rules().access_log = LogChoice::default();
+    assert_eq!(statuses(&world.ask(from("198.51.100.1", "/small.txt"))), [200]);
+    assert!(world.tally.records.is_empty(), "there is no log");
+    let end = world.tally.ended.last().expect("a response");
+    assert_eq!((end.peer.to_string(), end.body_bytes), ("198.51.100.1".to_owned(), 100));
+}
+
 #[test]
 fn only_admitted_networks_are_answered() {
     let allowed = ["198.51.100.0/24".parse().unwrap()];
