@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, each, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, each, need, program, scripts, site};
 use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

@@ -240,7 +240,7 @@ fn a_single_page_application_answers_alike_before_and_after_a_deploy() {
         ],
     );
     links(&pair.srv(""), "2", "1");
-    let flash = SocketAddr::from((pair.address, pair.ports[1][0]));
+    let flash = pair.listeners[1][0];
     wait_for("the new release", || {
         let request = b"GET / HTTP/1.1\r\nHost: app.example.org\r\nConnection: close\r\n\r\n";
         String::from_utf8_lossy(&servers::exchange(flash, request).expect("it accepts"))
