@@ -166,7 +166,7 @@ impl<S: BuildHasher> PathCache<S> {
     }
 
     /// Returns whether the cache has looked at the entry. It does not while the shard is locked. It may find that the entry is
-    /// not worth its room. What Flash has compressed of the same version of the file meanwhile stays.
+    /// not worth its room. What Flash has compressed of the same version of the file meanwhile stays, and so do digests.
     pub fn insert(&self, site: SiteId, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
         let path = path.as_bytes();
         let hash = self.hash(site, path);
@@ -176,6 +176,8 @@ impl<S: BuildHasher> PathCache<S> {
         let name = Name { hash, site, path };
         let compressed = shard.get(name).and_then(|old| entry.with_compressed_of(old)).map(Arc::new);
         let entry = compressed.as_ref().unwrap_or(entry);
+        let digested = shard.get(name).and_then(|old| entry.with_known_digests_of(old)).map(Arc::new);
+        let entry = digested.as_ref().unwrap_or(entry);
         let earlier = shard.get(name).filter(|old| old.is_of_same_files(entry)).map(Arc::clone);
         let limits = (&self.room(), &self.frequencies);
         if !shard.insert(name, entry, limits, &mut evicted)

@@ -87,8 +87,9 @@ fn the_time_of_a_program_is_told() {
         });
         let status: serde_json::Value =
             serde_json::from_str(&admin::ask(&socket, "GET", "/status.json").1).expect("it is JSON");
-        let slowest = &status["slowest"][0];
-        assert!(slowest["program_us"].as_u64() >= Some(250_000), "{arch}: {slowest}");
+        let slowest = status["slowest"].as_array().expect("a list");
+        let is_it = |of: &serde_json::Value| of["program_us"].as_u64() >= Some(250_000);
+        assert!(slowest.iter().any(is_it), "{arch}: {slowest:?}");
         server.stop();
     }
 }

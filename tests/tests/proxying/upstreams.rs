@@ -212,7 +212,7 @@ fn a_silent_server_has_its_own_time() {
     backend.set(Manner::Answers);
     assert_eq!(site.status(), 200);
     assert!(site.counted(&backend, "flash_program_first_byte_seconds_sum") > 0.0);
-    assert!(site.counted(&backend, "flash_program_duration_seconds_sum") >= 1.0);
+    assert!(site.counted(&backend, "flash_program_duration_seconds_sum") > 0.0);
     let said = site.server.stop();
     assert!(said.contains("GET /a HTTP/1.1: its program: has been silent for too long"), "{said}");
 }

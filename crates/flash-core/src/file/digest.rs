@@ -145,6 +145,11 @@ mod tests {
         world.server.cache_digested(&wanted, file(1, Some([7; 32])));
         assert_eq!(etag(), Some(format!("\"{}\"", "07".repeat(16)).into_bytes()));
         assert!(world.server.to_digest(&wanted, &now).is_empty(), "it is read once");
+        // A look that began before the digest was known.
+        put(file(1, None));
+        assert!(etag().is_some(), "what is known of a version stays");
+        put(file(2, None));
+        assert_eq!(etag(), None, "it is of another version");
         put(file(now.unix_ns() - 1_000_000_000, None));
         assert!(world.server.to_digest(&wanted, &now).is_empty(), "it may be written still");
     }

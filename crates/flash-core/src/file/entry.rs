@@ -269,6 +269,15 @@ impl Entry {
         claim(&self.digested_ms, now_ms, DIGESTED_AGAIN_MS)
     }
 
+    /// The same entry with the digests that an older one has of the same versions. `None` if nothing changes.
+    pub(crate) fn with_known_digests_of(&self, old: &Self) -> Option<Self> {
+        if !self.found_files().any(|file| file.lacks_digest()) {
+            return None;
+        }
+        let known: Vec<_> = old.found_files().filter(|file| !file.lacks_digest()).map(Arc::clone).collect();
+        self.with_digests_of(&known)
+    }
+
     /// The same entry with these files in the place of those that lack a digest. `None` if nothing changes.
     pub fn with_digests_of(&self, digested: &[Arc<File>]) -> Option<Self> {
         let digested_of = |file: &Arc<File>| {
