@@ -31,6 +31,8 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_restart_syscall,
     libc::SYS_getrandom,
     libc::SYS_getpid,
+    // The name of the machine.
+    libc::SYS_uname,
     libc::SYS_gettid,
     libc::SYS_geteuid,
     libc::SYS_sched_yield,
@@ -137,7 +139,6 @@ const CLIENT: &[c_long] = &[
     libc::SYS_bind,
     libc::SYS_getpeername,
     libc::SYS_sendmmsg,
-    libc::SYS_uname,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     #[cfg(target_arch = "x86_64")]
