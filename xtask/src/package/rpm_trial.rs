@@ -31,6 +31,9 @@ pub(super) fn run(rpms: &[PathBuf], debs: &[PathBuf], chroot: &Chroot) -> Result
         );
     }
     succeed(in_root(chroot).args(["--nodeps", "--ignoreos", "--install"]).args(rpms))?;
+    // The triggers of systemd's own package, which is not there.
+    chroot.run(&["systemd-sysusers", "flash.conf"])?;
+    chroot.run(&["systemd-tmpfiles", "--create", "flash.conf"])?;
     chroot.run(&["flash", "check"])?;
     chroot.run(&["flash", "load", "--version"])?;
     trial::welcome(chroot)?;
