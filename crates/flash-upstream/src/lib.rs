@@ -29,6 +29,8 @@ mod retry_budget;
 mod route_upstreams;
 mod server;
 mod settings;
+#[cfg(test)]
+mod testing;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};

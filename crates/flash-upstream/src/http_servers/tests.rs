@@ -5,19 +5,15 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use flash_cgi::Variables;
-use flash_core::path::SitePath;
 use flash_core::upstream::UpstreamProtocol;
-use flash_process::Limits;
 
 use super::*;
 use crate::address::Address;
-use crate::background::BackgroundThread;
 use crate::counts::ProgramCounter;
 use crate::server::{Shared, Terms};
-use crate::settings::{Balance, DirectLimits, ServerConfig, Settings};
+use crate::settings::{Balance, ServerConfig};
+use crate::testing::{PATIENCE, background, request, settings};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const QUEUE_WAIT: Duration = Duration::from_secs(30);
 
 struct World {
@@ -38,17 +34,7 @@ impl World {
             stderr_line: Box::new(|_, _| {}),
             log: Box::new(move |what| log.lock().unwrap().push(what.to_string())),
         });
-        let background = Arc::new(CommandChannel::new().unwrap());
-        let mut thread = BackgroundThread::new(Arc::clone(&background), Arc::clone(&reporter)).unwrap();
-        thread::spawn(move || thread.run());
-        let settings = Settings {
-            kept_max: 0,
-            connect: PATIENCE,
-            queue_max: 10,
-            queue_wait: PATIENCE,
-            direct: DirectLimits { silence_max: PATIENCE, fin_max: PATIENCE, send_max: PATIENCE },
-            monitor: Limits { pending_max: 10, linger: PATIENCE },
-        };
+        let (background, settings) = (background(&reporter), settings(0, 10));
         let counter: Arc<dyn ProgramCounter> = Arc::new(());
         let shared =
             Shared { settings: &settings, background: &background, connector: None, reporter: &reporter };
@@ -70,20 +56,8 @@ impl World {
 
     /// What comes at once, and what comes later.
     fn ask(&self) -> (Option<Opened>, Receiver<Opened>) {
-        let request = Open {
-            route: 0,
-            path: SitePath::parse(b"/x").unwrap().into_owned(),
-            variables: Arc::new(Variables::default()),
-            name: "GET /x".into(),
-            again: false,
-            may_be_repeated: true,
-            failed: None,
-            hash: None,
-            direct: None,
-            upstreams: None,
-        };
         let (reply, later) = channel();
-        let now = self.servers.begin(request, Box::new(move |opened| drop(reply.send(opened))));
+        let now = self.servers.begin(request(), Box::new(move |opened| drop(reply.send(opened))));
         (now, later)
     }
 

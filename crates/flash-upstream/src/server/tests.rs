@@ -1,18 +1,10 @@
 //! A server at a port of this machine, and a clock that the test turns.
 
 use std::net::TcpListener;
-use std::thread;
-
-use flash_cgi::Variables;
-use flash_core::path::SitePath;
-use flash_process::Limits;
 
 use super::*;
-use crate::background::BackgroundThread;
 use crate::connector_process::tests::connector;
-use crate::settings::DirectLimits;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::testing::{background, request, settings};
 
 /// A server with that name, or with its address alone, and one connection to it that a request has.
 struct World {
@@ -31,17 +23,7 @@ impl World {
         let config = ServerConfig { name: "http://a".into(), address, lookup, tls: None };
         let connector = Arc::new(connector(vec![config.clone()]));
         let reporter = Arc::new(Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(|_| {}) });
-        let background = Arc::new(CommandChannel::new().unwrap());
-        let mut thread = BackgroundThread::new(Arc::clone(&background), Arc::clone(&reporter)).unwrap();
-        thread::spawn(move || thread.run());
-        let settings = Settings {
-            kept_max: 1,
-            connect: PATIENCE,
-            queue_max: 1,
-            queue_wait: PATIENCE,
-            direct: DirectLimits { silence_max: PATIENCE, fin_max: PATIENCE, send_max: PATIENCE },
-            monitor: Limits { pending_max: 1, linger: PATIENCE },
-        };
+        let (background, settings) = (background(&reporter), settings(1, 1));
         let counter: Arc<dyn ProgramCounter> = Arc::new(());
         let shared = Shared {
             settings: &settings,
@@ -56,21 +38,9 @@ impl World {
 }
 
 fn begin(server: &Arc<Server>) -> (OwnedFd, Upstream) {
-    let request = Open {
-        route: 0,
-        path: SitePath::parse(b"/x").unwrap().into_owned(),
-        variables: Arc::new(Variables::default()),
-        name: "GET /x".into(),
-        again: false,
-        may_be_repeated: true,
-        failed: None,
-        hash: None,
-        direct: None,
-        upstreams: None,
-    };
     let (told, tells) = std::sync::mpsc::channel();
     let reply: OnOpened = Box::new(move |opened| drop(told.send(opened)));
-    let opened = server.begin(InFlight::new(server, 0), request, Duration::ZERO, reply);
+    let opened = server.begin(InFlight::new(server, 0), request(), Duration::ZERO, reply);
     match opened.unwrap_or_else(|| tells.recv().unwrap()) {
         Opened::Running(stream, upstream) => (stream, upstream),
         other => panic!("{other:?}"),
