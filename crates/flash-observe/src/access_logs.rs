@@ -11,7 +11,12 @@ use crate::spool::OnReopened;
 
 /// A handle, one per thread that logs.
 #[derive(Clone, Default)]
-pub struct AccessLogs(Vec<Option<Numbered>>);
+pub struct AccessLogs {
+    /// By their numbers.
+    logs: Vec<Option<Numbered>>,
+    /// The numbers of those with lines in this handle. A turn of a loop costs what was logged in it, however many logs there are.
+    with_lines: Vec<usize>,
+}
 
 #[derive(Clone)]
 struct Numbered {
@@ -23,20 +28,20 @@ struct Numbered {
 impl AccessLogs {
     pub fn insert(&mut self, LogNumber(number): LogNumber, log: AccessLog) {
         let at = number as usize;
-        self.0.resize_with(self.0.len().max(at + 1), || None);
-        self.0[at] = Some(Numbered { log, is_left: false });
+        self.logs.resize_with(self.logs.len().max(at + 1), || None);
+        self.logs[at] = Some(Numbered { log, is_left: false });
     }
 
     /// The log of this number, unless it ends.
     pub fn get(&self, LogNumber(number): LogNumber) -> Option<&AccessLog> {
-        let numbered = self.0.get(number as usize)?.as_ref()?;
+        let numbered = self.logs.get(number as usize)?.as_ref()?;
         Some(&numbered.log).filter(|log| !log.is_closing())
     }
 
     /// Keeps the logs of the configuration before this one, for the exchanges that it still has.
     pub fn keep(&mut self, before: &AccessLogs) {
-        self.0.resize_with(self.0.len().max(before.0.len()), || None);
-        for (own, before) in self.0.iter_mut().zip(&before.0) {
+        self.logs.resize_with(self.logs.len().max(before.logs.len()), || None);
+        for (own, before) in self.logs.iter_mut().zip(&before.logs) {
             let kept = before.iter().filter(|before| own.is_none() && !before.log.is_closing());
             let kept = kept.map(|before| Numbered { is_left: true, ..before.clone() }).next();
             *own = own.take().or(kept);
@@ -45,7 +50,7 @@ impl AccessLogs {
 
     /// No exchange of an earlier configuration is left, so their logs end.
     pub fn close_left(&self) {
-        let left = self.0.iter().flatten().filter(|numbered| numbered.is_left);
+        let left = self.logs.iter().flatten().filter(|numbered| numbered.is_left);
         left.for_each(|left| left.log.clone().begin_close());
     }
 
@@ -62,16 +67,18 @@ impl AccessLogs {
     /// call (an empty `records` will do) or until the handle is dropped.
     pub fn push(&mut self, records: &mut Vec<Record>) -> bool {
         for record in records.drain(..) {
-            let at = record.log.and_then(|LogNumber(number)| self.0.get_mut(number as usize));
-            if let Some(Some(numbered)) = at {
+            let Some(LogNumber(number)) = record.log else { continue };
+            let at = number as usize;
+            if let Some(Some(numbered)) = self.logs.get_mut(at) {
                 numbered.log.add(&record);
+                if !self.with_lines.contains(&at) {
+                    self.with_lines.push(at);
+                }
             }
         }
-        let mut all = true;
-        for numbered in self.0.iter_mut().flatten() {
-            all &= numbered.log.pass_on();
-        }
-        all
+        let logs = &mut self.logs;
+        self.with_lines.retain(|at| logs[*at].as_mut().is_some_and(|numbered| !numbered.log.pass_on()));
+        self.with_lines.is_empty()
     }
 
     /// Writes a record's line, waiting if need be while another thread copies its lines: for threads that may.
@@ -87,7 +94,7 @@ impl AccessLogs {
             (None, None) => true,
             _ => false,
         };
-        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(are_same)
+        self.logs.len() == other.logs.len() && self.logs.iter().zip(&other.logs).all(are_same)
     }
 
     /// Records dropped so far, because a destination was too slow or took nothing.
@@ -106,7 +113,7 @@ impl AccessLogs {
     }
 
     fn all(&self) -> impl Iterator<Item = &AccessLog> {
-        self.0.iter().flatten().map(|numbered| &numbered.log)
+        self.logs.iter().flatten().map(|numbered| &numbered.log)
     }
 }
 
