@@ -19,7 +19,7 @@ pub use self::daemon::{LogDaemon, Severity};
 use self::daemon_socket::DaemonSocket;
 
 /// Where a log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     Stdout,
     Stderr,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::date::Utc;
 
 /// Where the daemon listens, and how its messages are marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogDaemon {
     pub(super) address: Address,
     /// RFC 5424 §6.2.1, both.
@@ -21,7 +21,7 @@ pub struct LogDaemon {
     tag: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Address {
     SyslogUnix(PathBuf),
     /// A host with its port.

@@ -1,5 +1,6 @@
 //! Where access logs go, and their numbers, for the life of the server: one for each destination, however many sites have it.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +10,13 @@ use flash_observe::Destination;
 use crate::flags;
 
 #[derive(Clone, Default)]
-pub(super) struct LogNumbers(Arc<Mutex<Vec<Destination>>>);
+pub(super) struct LogNumbers(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    destinations: Vec<Destination>,
+    numbers: HashMap<Destination, LogNumber>,
+}
 
 impl LogNumbers {
     /// The number of the access log of a server, a site or a place.
@@ -19,17 +26,17 @@ impl LogNumbers {
 
     fn number(&self, destination: &Destination) -> LogNumber {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = known.iter().position(|other| other == destination).unwrap_or_else(|| {
-            known.push(destination.clone());
-            known.len() - 1
-        });
-        LogNumber(at as u32)
+        let Known { destinations, numbers } = &mut *known;
+        *numbers.entry(destination.clone()).or_insert_with(|| {
+            destinations.push(destination.clone());
+            LogNumber(destinations.len() as u32 - 1)
+        })
     }
 
     /// The destination of this number.
     pub(super) fn destination(&self, LogNumber(number): LogNumber) -> Option<Destination> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(number as usize).cloned()
+        known.destinations.get(number as usize).cloned()
     }
 }
 
