@@ -119,21 +119,28 @@ mod tests {
         ];
         let apt = |program: &str, words: &[&str]| {
             let mut apt = Command::new(program);
+            apt.env("LC_ALL", "C");
             for (name, path) in &options {
                 apt.arg("-o").arg(format!("{name}={}", path.display()));
             }
             // Another user could not read the folder of the test.
             apt.args(["-o", "APT::Sandbox::User=root", "-o", "APT::Architecture=amd64"]).args(words);
-            succeed(&mut apt).unwrap()
+            succeed(&mut apt)
         };
-        apt("apt-get", &["update"]);
-        assert!(apt("apt-cache", &["madison", "flash"]).contains("9.8-7"));
-        // A list that was changed is refused.
-        let list = repository.join("dists/stable/main/binary-amd64/Packages.gz");
+        apt("apt-get", &["update"]).unwrap();
+        assert!(apt("apt-cache", &["madison", "flash"]).unwrap().contains("9.8-7"));
+        let lists = ["Packages", "Packages.gz"].map(|name| format!("main/binary-amd64/{name}"));
         let release = fs::read_to_string(repository.join("dists/stable/Release")).unwrap();
-        assert!(
-            release
-                .contains(&format!(" {} main/binary-amd64/Packages.gz", fs::metadata(list).unwrap().len()))
-        );
+        for name in &lists {
+            let list = repository.join("dists/stable").join(name);
+            let mut bytes = fs::read(&list).unwrap();
+            assert!(release.contains(&format!(" {} {name}", bytes.len())));
+            *bytes.last_mut().unwrap() ^= 1;
+            fs::write(list, bytes).unwrap();
+        }
+        fs::remove_dir_all(path("root/lists")).unwrap();
+        fs::create_dir_all(path("root/lists/partial")).unwrap();
+        let refused = apt("apt-get", &["update"]).expect_err("a list that was changed is refused");
+        assert!(format!("{refused:#}").contains("Hash Sum mismatch"), "{refused:#}");
     }
 }
