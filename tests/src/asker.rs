@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -21,7 +21,7 @@ use rustix::net::{
 };
 use tempfile::TempDir;
 
-use crate::{PATIENCE, program, site};
+use crate::{PATIENCE, program, set_mode, site};
 
 /// A root with a few files, and a folder for the socket. Users of any kind may go to both.
 pub struct Rooted {
@@ -33,7 +33,7 @@ impl Rooted {
     pub fn make() -> Self {
         let rooted = Self { root: TempDir::new().unwrap(), beside: TempDir::new().unwrap() };
         for folder in [&rooted.root, &rooted.beside] {
-            fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+            set_mode(folder.path(), 0o755);
         }
         fs::create_dir(rooted.path().join("sub")).unwrap();
         site::write(&rooted.path().join("a.html"), b"<p>a</p>");

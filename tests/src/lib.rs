@@ -12,8 +12,10 @@ pub mod site;
 pub mod systemd;
 pub mod terminal;
 
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -277,6 +279,10 @@ pub fn go_tool(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test has a path");
     let built = own.ancestors().nth(3).expect("target/PROFILE/deps/test").join("tools").join(name);
     if built.exists() { built } else { need(name, "golang-go, then cargo xtask prepare") }
+}
+
+pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }
 
 /// Finds a program that a test drives, or fails with the name of its package.

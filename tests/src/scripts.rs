@@ -1,13 +1,13 @@
 //! Programs for tests: CGI scripts in shell, Python, Perl and C.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::need;
+use crate::{need, set_mode};
 
 /// Name and source of each script that a shell runs.
 const SHELL: [(&str, &str); 23] = [
@@ -57,7 +57,7 @@ pub const APPLICATION: &str = include_str!("application.c");
 pub fn make() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path();
-    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("its rights");
+    set_mode(root, 0o755);
     for (name, source) in SHELL {
         script(root, name, &format!("#!/bin/sh\n{source}\n"));
     }
@@ -73,7 +73,7 @@ pub fn make() -> TempDir {
     );
     compile(root, "c", C);
     script(root, "plain.txt", "no program");
-    fs::set_permissions(root.join("plain.txt"), fs::Permissions::from_mode(0o644)).expect("its rights");
+    set_mode(root.join("plain.txt"), 0o644);
     symlink("/bin/true", root.join("out")).expect("a link");
     fs::create_dir(root.join("sub")).expect("a folder");
     script(
@@ -97,7 +97,7 @@ pub fn script(folder: &Path, name: &str, source: &str) {
     let path = folder.join(name);
     let _ = fs::remove_file(&path);
     fs::write(&path, source).expect("a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its rights");
+    set_mode(&path, 0o755);
 }
 
 fn shown(program: &str, package: &str) -> String {

@@ -20,9 +20,11 @@ pub fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }
 
+/// All users may read it, as they may a real one.
 pub fn make() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path();
+    crate::set_mode(root, 0o755);
     for name in ["sub", "plain/inner", "many", ".git", ".well-known", "colon:dir"] {
         fs::create_dir_all(root.join(name)).expect("a folder");
     }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowImage;
-use flash_tests::{PATIENCE, PROCESSES, Server, admin, family, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, admin, family, set_mode, site};
 
 const FILES: usize = 40;
 
@@ -75,8 +75,7 @@ fn rights_go(flags: &[&str]) -> bool {
 
 /// Temporary folders are their owner's alone.
 fn allow_everybody(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder, 0o755);
 }
 
 /// The sleeps of a cause in a report, without regard to the functions.

@@ -5,12 +5,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PATIENCE, program, site, terminal};
+use flash_tests::{PATIENCE, program, set_mode, site, terminal};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A desktop whose browser writes down what it is to show.
@@ -21,7 +20,7 @@ fn a_folder_a_port_and_the_browser() {
     let (browser, shown) = (desktop.path().join("xdg-open"), desktop.path().join("shown"));
     fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > {}.new\nmv {0}.new {0}\n", shown.display()))
         .unwrap();
-    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&browser, 0o755);
     let path = format!("{}:/bin:/usr/bin", desktop.path().display());
     let mut flash = Command::new(program())
         .args([".", "-p", "0", "--host", "localhost", "--open"])

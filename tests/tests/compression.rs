@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, need, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, need, set_mode, site, wait_for};
 use tempfile::TempDir;
 
 const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
@@ -343,12 +343,11 @@ fn a_flood_of_files_leaves_the_hot_one_alone_and_memory_bounded() {
 
 /// A folder of programs, each in shell.
 fn programs(scripts: &[(&str, &str)]) -> TempDir {
-    use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     for (name, source) in scripts {
         let path = folder.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{source}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(&path, 0o755);
     }
     folder
 }

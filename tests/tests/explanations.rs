@@ -9,13 +9,12 @@ mod client;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use client::Authority;
-use flash_tests::{Server, own_addresses, program, site};
+use flash_tests::{Server, own_addresses, program, set_mode, site};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,14 +27,14 @@ fn it_answers_with_the_rights_of_the_user() {
         return println!("NOT TESTED: only root can become another user");
     }
     let folder = TempDir::new().unwrap();
-    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let open = |path: &Path| set_mode(path, 0o755);
     open(folder.path());
     let site = folder.path().join("site");
     fs::create_dir(&site).unwrap();
     site::write(&site.join("open.txt"), b"open");
     site::write(&site.join("closed.txt"), b"closed");
     open(&site);
-    fs::set_permissions(site.join("closed.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    set_mode(site.join("closed.txt"), 0o600);
     let explained = |user: &str| {
         let file = folder.path().join("flash.toml");
         fs::write(&file, format!("root = 'site'\nlisten = ':80'\n{user}")).unwrap();

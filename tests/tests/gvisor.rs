@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, scripts, site};
@@ -12,7 +10,6 @@ use rustix::process::Signal;
 #[test]
 fn every_architecture_serves_files_and_programs() {
     let (site, programs) = (site::make(), scripts::make());
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     site::write(&site.path().join("large.bin"), &site::pattern(6_000_000));
     scripts::script(programs.path(), "say", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nit ran'\n");
     let cgi = format!("/cgi={}", programs.path().display());

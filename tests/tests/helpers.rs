@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use flash_tests::family::{self, Process};
 use flash_tests::reply::undated;
-use flash_tests::{PATIENCE, PROCESSES, Server, program, site, wait_for};
+use flash_tests::{PATIENCE, PROCESSES, Server, program, set_mode, site, wait_for};
 use rustix::process::Signal;
 use seccompiler::{SeccompAction, SeccompFilter};
 
@@ -368,9 +368,8 @@ fn root_is_dropped_once_all_is_open() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     site::write(&site.path().join("secret.txt"), b"root's");
-    fs::set_permissions(site.path().join("secret.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    set_mode(site.path().join("secret.txt"), 0o600);
     for arch in ["amped", PROCESSES, "mt", "mp"] {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("access");
@@ -418,7 +417,7 @@ fn users_that_cannot_be_are_refused() {
         return;
     }
     let private = tempfile::tempdir().unwrap();
-    fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    set_mode(private.path(), 0o700);
     let output = ended()
         .arg("serve")
         .arg(private.path())
@@ -446,7 +445,7 @@ fn users_that_cannot_be_are_refused() {
 fn readable(program: &Path, folder: &Path) -> std::path::PathBuf {
     let copy = folder.join("flash");
     fs::copy(program, &copy).unwrap();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder, 0o755);
     copy
 }
 

@@ -2,16 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use flash_tests::{ARCHITECTURES, Server, program, read_all, reply, site, wait_for};
+use flash_tests::{ARCHITECTURES, Server, program, read_all, reply, set_mode, site, wait_for};
 
 /// All architectures, and a server in its sandbox.
 fn servers() -> impl Iterator<Item = &'static str> {
@@ -150,7 +150,7 @@ fn a_socket_serves_no_other_place_than_its_own_whatever_its_name_says() {
         let folder = tempfile::tempdir().unwrap();
         let [web, other] = ["web", "other"].map(|name| folder.path().join(name));
         let listener = UnixListener::bind(&other).unwrap();
-        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        set_mode(&other, 0o600);
         let name = format!("flash=listen=unix%3A{}", web.display());
         let mut command = activated(arch, site.path(), &name, vec![listener.into()]);
         let place = format!("unix:{},mode=666", web.display());

@@ -7,14 +7,13 @@ use std::io::{IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, reply, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, reply, set_mode, site, wait_for};
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
@@ -30,7 +29,7 @@ struct Daemon {
 impl Daemon {
     fn start() -> Daemon {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its rights");
+        set_mode(folder.path(), 0o755);
         let path = folder.path().join("log");
         Daemon { socket: bind(&path), _folder: folder, path }
     }
@@ -84,7 +83,7 @@ impl Daemon {
 fn bind(path: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(path).expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).expect("its rights");
+    set_mode(path, 0o666);
     socket
 }
 
@@ -268,7 +267,6 @@ fn a_server_that_gave_up_root_reaches_the_daemon() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for arch in ARCHITECTURES {
         let mut daemon = Daemon::start();
         let to = daemon.named("syslog");

@@ -2,16 +2,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PROCESSES, Server, arch_settings, program, read_all, site, wait_for};
+use flash_tests::{
+    ARCHITECTURES, PROCESSES, Server, arch_settings, program, read_all, set_mode, site, wait_for,
+};
 use tempfile::TempDir;
 
 // All passwords are "bee".
@@ -161,11 +162,9 @@ fn a_success_is_remembered_by_all_loops_and_processes() {
 #[test]
 fn a_reload_reads_the_file_again() {
     let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
-    for path in [site.path(), folder.path()] {
-        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-    }
+    set_mode(folder.path(), 0o755);
     let file = users(&folder, &[BOB]);
-    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    set_mode(&file, 0o600);
     let user = if rustix::process::geteuid().is_root() { "user = 'nobody'\n" } else { "" };
     for arch in ARCHITECTURES {
         fs::write(&file, BOB).unwrap();
@@ -261,7 +260,7 @@ fn programs_learn_who_it_is() {
     fs::create_dir(&programs).unwrap();
     let script = programs.join("env");
     fs::write(&script, "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n/usr/bin/env\n").unwrap();
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    set_mode(&script, 0o755);
     let cgi = format!("/cgi={}", programs.display());
     for arch in ARCHITECTURES {
         let server = Server::start(arch, site.path(), &["--auth", text(&file), "--cgi", &cgi]);

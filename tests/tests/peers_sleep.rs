@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use flash_rig::{Cpus, Dynamic, Machine, ServerSpec, Setup};
 use flash_sleep::Cause;
 use flash_slowdisk::SlowImage;
-use flash_tests::PATIENCE;
+use flash_tests::{PATIENCE, set_mode};
 use flash_why::{Block, Level, Target, Watch};
 
 const FILES: usize = 400;
@@ -157,6 +156,6 @@ fn pid(process: &flash_rig::Process) -> u32 {
 /// For servers that give up the superuser's rights.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("our folder");
+    set_mode(folder.path(), 0o755);
     folder
 }

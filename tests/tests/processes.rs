@@ -6,13 +6,14 @@
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flash_tests::family::{self, Process};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, reply, scripts, site, wait_for};
+use flash_tests::{
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, reply, scripts, set_mode, site, wait_for,
+};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -222,9 +223,7 @@ fn without_its_privileged_opener_a_server_writes_on_to_the_old_log() {
         return;
     }
     let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
-    for path in [site.path(), folder.path()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    set_mode(folder.path(), 0o755);
     let [log, moved] = ["log", "moved"].map(|name| folder.path().join(name));
     let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap()];
     let server = Server::start("amped", site.path(), &flags);

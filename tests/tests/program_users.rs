@@ -4,12 +4,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flash_tests::family::{self, Process};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, each, program, read_all, scripts, site, wait_for};
+use flash_tests::{
+    ARCHITECTURES, PATIENCE, Server, each, program, read_all, scripts, set_mode, site, wait_for,
+};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
@@ -85,12 +87,6 @@ fn folder() -> TempDir {
     folder
 }
 
-fn site_of_all() -> TempDir {
-    let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    site
-}
-
 fn get(server: &Server, path: &str) -> String {
     let reply = server.get(path);
     assert_eq!(reply.status, 200, "{path}: {}; {}", String::from_utf8_lossy(&reply.body), server.said());
@@ -115,7 +111,7 @@ fn programs_of_the_servers_user_cannot_read_its_memory() {
     if !is_root() {
         return;
     }
-    let (site, folder) = (site_of_all(), folder());
+    let (site, folder) = (site::make(), folder());
     let cgi = format!("/cgi={}", folder.path().display());
     for arch in ARCHITECTURES {
         let flags = ["--cgi", &cgi, "--processes", "2"];
@@ -146,11 +142,11 @@ fn programs_run_as_another_user_and_reach_nothing_of_the_server() {
     if !is_root() {
         return;
     }
-    let (site, folder) = (site_of_all(), folder());
+    let (site, folder) = (site::make(), folder());
     let [cgi, direct] = ["cgi", "direct"].map(|name| format!("/{name}={}", folder.path().display()));
     let app = format!("/app={}", folder.path().join("application").display());
     for arch in ARCHITECTURES {
-        let (ours, admin) = (site_of_all(), tempfile::tempdir().unwrap());
+        let (ours, admin) = (site::make(), tempfile::tempdir().unwrap());
         chown(ours.path(), Some(NOBODY), None).unwrap();
         let socket = format!("unix:{}", admin.path().join("admin.sock").display());
         let mut flags =
@@ -203,7 +199,7 @@ fn another_users_programs_outlive_their_fork_helper_and_end_with_the_server() {
     if !is_root() {
         return;
     }
-    let (site, folder) = (site_of_all(), folder());
+    let (site, folder) = (site::make(), folder());
     let cgi = format!("/cgi={}", folder.path().display());
     each(|arch| {
         let flags = ["--user", "nobody", "--cgi-user", CGI_USER, "--cgi", &cgi, "--processes", "2"];
@@ -256,10 +252,10 @@ fn a_user_that_programs_cannot_have_is_an_error_at_the_start() {
     if !is_root() {
         return;
     }
-    let (site, folder) = (site_of_all(), folder());
+    let (site, folder) = (site::make(), folder());
     let cgi = format!("/cgi={}", folder.path().display());
     let closed = tempfile::tempdir().unwrap();
-    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    set_mode(closed.path(), 0o700);
     let private = format!("/cgi={}", closed.path().display());
     for (wrapper, flags, why) in [
         (&AS_NOBODY[..], ["--cgi-user", CGI_USER, "--cgi", &cgi], "64817:64818: only root can"),

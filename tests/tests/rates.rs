@@ -7,14 +7,13 @@
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use client::Authority;
-use flash_tests::{PROCESSES, Server, arch_settings, each, need, program, site};
+use flash_tests::{PROCESSES, Server, arch_settings, each, need, program, set_mode, site};
 use tempfile::TempDir;
 
 const RATE: u64 = 2 << 20;
@@ -37,7 +36,7 @@ impl Made {
         fs::create_dir(&root).expect("a folder");
         fs::create_dir(folder.path().join("programs")).expect("a folder");
         for path in [folder.path(), &root] {
-            fs::set_permissions(path, Permissions::from_mode(0o755)).expect("it is this test's");
+            set_mode(path, 0o755);
         }
         for parts in [1, 5, 16] {
             site::write(&root.join(format!("{parts}.bin")), &site::pattern((BYTES / parts) as usize));
@@ -158,7 +157,7 @@ fn programs_and_links_say_another_rate() {
     let script = made.folder.path().join("programs/slow");
     let says = format!("#!/bin/sh\nprintf 'X-Accel-Limit-Rate: {RATE}\\n\\n'\nhead -c {BYTES} /dev/zero\n");
     fs::write(&script, says).expect("a script");
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is this test's");
+    set_mode(&script, 0o755);
     each(|arch| {
         // In a sandbox a server connects to nobody.
         let sandbox = if arch == PROCESSES { "sandbox = 'off'\n" } else { "" };

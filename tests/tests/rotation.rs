@@ -4,14 +4,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site, terminal, wait_for,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, set_mode, site, terminal,
+    wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -90,11 +90,10 @@ fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let unconfined = format!("{PROCESSES} --sandbox off");
     for arch in ARCHITECTURES.into_iter().chain([unconfined.as_str()]) {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(folder.path(), 0o755);
         let [access, error] = ["access", "error"].map(|name| folder.path().join(name));
         let moved = |path: &Path| path.with_extension("1");
         let flags = ["--access-log", access.to_str().unwrap(), "--error-log", error.to_str().unwrap()];
@@ -139,10 +138,9 @@ fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for arch in ARCHITECTURES {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(folder.path(), 0o755);
         let (path, root) = (folder.path().join("flash.toml"), site.path().display());
         let settings = |sites: &[&str]| {
             let of = |name: &&str| format!("[site.'{name}']\nroot = '{root}'\naccess-log = 'logs/{name}'\n");
@@ -184,10 +182,9 @@ fn a_server_that_gave_up_root_reopens_hundreds_of_logs() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for arch in ARCHITECTURES {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(folder.path(), 0o755);
         let (path, root) = (folder.path().join("flash.toml"), site.path().display());
         let of = |number| format!("[site.'s{number}']\nroot = '{root}'\naccess-log = 'logs/{number}'\n");
         let sites: String = (0..LOGS).map(of).collect();
@@ -216,9 +213,8 @@ fn a_replaced_process_writes_to_the_log_of_today() {
         return;
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder.path(), 0o755);
     let [access, moved] = ["access", "moved"].map(|name| folder.path().join(name));
     let flags = ["--user", "nobody", "--processes", "1", "--access-log", access.to_str().unwrap()];
     let server = Server::start("mp", site.path(), &flags);

@@ -2,15 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use flash_tests::reply::{self, Reply};
 use flash_tests::{
-    ARCHITECTURES, PROCESSES, Server, arch_settings, connect, need, program, read_all, site, wait_for,
+    ARCHITECTURES, PROCESSES, Server, arch_settings, connect, need, program, read_all, set_mode, site,
+    wait_for,
 };
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ impl Made {
             site::write(&file, format!("of {name}").as_bytes());
         }
         for path in [folder.path().to_owned(), folder.path().join("root")] {
-            fs::set_permissions(path, Permissions::from_mode(0o755)).expect("it is this test's");
+            set_mode(path, 0o755);
         }
         let config = folder.path().join("flash.toml");
         let made = Self { folder, config };
@@ -46,7 +46,7 @@ impl Made {
     fn key(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);
         fs::write(&path, text).expect("the key is written");
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is this test's");
+        set_mode(&path, 0o600);
     }
 
     fn configure(&self, before: &str, rules: &str) {
@@ -203,7 +203,7 @@ fn what_is_wrong_with_keys_is_said_with_its_line() {
     made.key("empty.key", "\n");
     made.key("short.key", "0123456789");
     made.key("public.key", KEY);
-    fs::set_permissions(made.folder.path().join("public.key"), Permissions::from_mode(0o644)).unwrap();
+    set_mode(made.folder.path().join("public.key"), 0o644);
     let key = "key = { file = 'links.key' }";
     for (signed, code, why) in [
         (format!("{{ {key} }}"), 0, "no errors"),

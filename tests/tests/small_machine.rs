@@ -5,7 +5,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -338,7 +337,6 @@ fn a_lack_of_threads_is_said_once_for_many_requests() {
         return eprintln!("NOT TESTED: changing users takes the superuser");
     }
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // A user that nobody else is, because the limit is the user's.
     let user = ["setpriv", "--reuid=64321", "--clear-groups"];
     let server = Server::start_under(&user, "amped", site.path(), &["--offload", "always"]);

@@ -4,12 +4,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
 
-use flash_tests::{ARCHITECTURES, Server, program, site};
+use flash_tests::{ARCHITECTURES, Server, program, set_mode, site};
 
 fn get(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).expect("the server accepts");
@@ -27,7 +27,6 @@ fn a_socket_has_its_mode_its_group_and_its_user() {
     }
     const NOBODY: u32 = 65_534;
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for arch in ARCHITECTURES {
         for (options, user, expected) in [
             (",mode=660,group=daemon", true, (0o660, NOBODY, 1)),
@@ -36,7 +35,7 @@ fn a_socket_has_its_mode_its_group_and_its_user() {
         ] {
             // A folder of root's, as /run is: the user may not remove the name.
             let folder = tempfile::tempdir().unwrap();
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            set_mode(folder.path(), 0o755);
             let socket = folder.path().join("socket");
             let listen = format!("unix:{}{options}", socket.display());
             let user: &[&str] = if user { &["--user", "nobody"] } else { &[] };

@@ -2,12 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use flash_tests::{Server, program, site};
+use flash_tests::{Server, program, set_mode, site};
 use tempfile::TempDir;
 
 /// An ordinary user, whom Debian calls nobody.
@@ -29,15 +29,13 @@ impl Folders {
             return None;
         }
         let (roots, site) = (tempfile::tempdir().unwrap(), site::make());
-        for folder in [&roots, &site] {
-            set_mode(folder.path(), 0o755);
-        }
+        set_mode(roots.path(), 0o755);
         let theirs = roots.path().join("theirs");
         fs::create_dir(&theirs).unwrap();
         give(&theirs);
         let folders = Self { roots, theirs, site };
         fs::write(folders.secret(), SECRET).unwrap();
-        set_mode(&folders.secret(), 0o600);
+        set_mode(folders.secret(), 0o600);
         Some(folders)
     }
 
@@ -73,10 +71,6 @@ fn refused(output: Output) -> String {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && !said.contains("serving"), "{said}");
     said
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 fn give(path: &Path) {

@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 
-use flash_tests::{ARCHITECTURES, Server, site};
+use flash_tests::{ARCHITECTURES, Server, set_mode, site};
 
 /// An ordinary user, whom Debian calls nobody.
 const NOBODY: u32 = 65_534;
@@ -21,10 +21,6 @@ fn is_superuser() -> bool {
     superuser
 }
 
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
 /// As under a service manager, which has made the server that user.
 #[test]
 fn a_server_that_is_its_user_already_serves() {
@@ -32,7 +28,6 @@ fn a_server_that_is_its_user_already_serves() {
         return;
     }
     let folder = site::make();
-    set_mode(folder.path(), 0o755);
     for arch in ARCHITECTURES {
         let server =
             Server::start_under(&AS_NOBODY, arch, folder.path(), &["--user", "nobody", "--processes", "2"]);
@@ -49,16 +44,15 @@ fn files_of_others_are_served_if_they_may_be_read() {
     }
     let folder = site::make();
     let root = folder.path();
-    set_mode(root, 0o755);
     for (name, mode) in [("secret.txt", 0o600), ("3000000.bin", 0o644), ("20000000.bin", 0o644)] {
         if !root.join(name).exists() {
             site::write(&root.join(name), b"secret");
         }
-        set_mode(&root.join(name), mode);
+        set_mode(root.join(name), mode);
     }
     fs::create_dir(root.join("closed")).unwrap();
     site::write(&root.join("closed/a.txt"), b"secret");
-    set_mode(&root.join("closed"), 0o700);
+    set_mode(root.join("closed"), 0o700);
     for arch in ARCHITECTURES {
         for zero_copy in ["off", "on"] {
             let flags = ["--list", "--processes", "4", "--zero-copy", zero_copy];
@@ -218,7 +212,6 @@ fn users_by_name_by_number_and_with_another_group() {
         return;
     }
     let site = site::make();
-    set_mode(site.path(), 0o755);
     for arch in ARCHITECTURES {
         for (user, ids_then) in [
             ("nobody", [NOBODY, NOBODY, NOBODY]),

@@ -3,12 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, reply, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, reply, set_mode, site};
 use tempfile::TempDir;
 
 /// The password is "bee".
@@ -69,7 +68,7 @@ fn made(arch: &str) -> (TempDir, PathBuf) {
         let script = folder.path().join("programs").join(name);
         fs::create_dir_all(script.parent().expect("a folder")).expect("a folder");
         fs::write(&script, format!("#!/bin/sh\nprintf \"{says}\\n\\n\"\n")).expect("a script");
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("a script");
+        set_mode(&script, 0o755);
     }
     let mut config = format!(
         "{}listen = '127.0.0.1:0'\nadmin = 'off'\nprocesses = 2\nrevalidate = '0s'\ndigests = true\ncgi = {{ '/cgi' = 'programs' }}\n",

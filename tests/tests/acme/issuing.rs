@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-use flash_tests::{ARCHITECTURES, Server, wait_for};
+use flash_tests::{ARCHITECTURES, Server, set_mode, wait_for};
 use rustls::RootCertStore;
 
 use crate::pebble::Pebble;
@@ -88,7 +88,7 @@ fn a_program_sets_records_of_dns_for_all_hosts_below_a_name() {
     let mut site = Site::new("amped --helpers process", 21);
     let hook = site.path("hook");
     fs::write(&hook, pebble.dns_hook()).expect("a file");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("its mode");
+    set_mode(&hook, 0o755);
     let hosts = ["*.wild.example", "wild.example"];
     site.write(&pebble, &site.table(&hosts));
     let (code, said) = site.flash(&["check"]);

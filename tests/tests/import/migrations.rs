@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flash_tests::{Server, own_addresses, peer, wait_for};
+use flash_tests::{Server, own_addresses, peer, set_mode, wait_for};
 use tempfile::TempDir;
 
 use crate::servers::{self, Foreign, Php, Process};
@@ -53,7 +53,7 @@ impl Pair {
             all.into_iter().find(|of| of.name == name).expect("the page has this migration");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let work = folder.path();
-        servers::set_mode(work, 0o755);
+        set_mode(work, 0o755);
         for file in files {
             let content =
                 if file.ends_with(".php") { servers::SCRIPT.to_owned() } else { format!("of {file}\n") };

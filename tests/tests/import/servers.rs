@@ -3,13 +3,12 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use flash_import::{Imported, apache, nginx};
-use flash_tests::{Server, own_addresses, wait_for};
+use flash_tests::{Server, own_addresses, set_mode, wait_for};
 use tempfile::TempDir;
 
 use crate::requests;
@@ -327,10 +326,6 @@ pub(crate) fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [Socket
 pub(crate) fn write(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
     fs::write(path, content).expect("a file");
-}
-
-pub(crate) fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }
 
 pub(crate) fn write_certificate(work: &Path) {

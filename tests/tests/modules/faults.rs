@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use flash_helper::protocol::{AnswerKind, Hello, Question, QuestionKind, Root};
 use flash_tests::asker::find;
 use flash_tests::peer::{Kind, Peer, ask, whole};
-use flash_tests::{PATIENCE, connect, read_all, site};
+use flash_tests::{PATIENCE, connect, read_all, set_mode, site};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -29,7 +28,7 @@ impl Impostor {
         let socket = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
         net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         net::listen(&socket, 100).unwrap();
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        set_mode(&path, 0o666);
         Self { socket, path }
     }
 

@@ -8,7 +8,7 @@ mod nginx;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
-use flash_tests::{PATIENCE, need, own_addresses, site, wait_for};
+use flash_tests::{PATIENCE, need, own_addresses, set_mode, site, wait_for};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -47,7 +47,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
 
 fn folder() -> TempDir {
     let folder = TempDir::new().unwrap();
-    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    set_mode(folder.path(), 0o755);
     folder
 }
 

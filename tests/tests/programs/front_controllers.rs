@@ -1,13 +1,13 @@
 //! Front controllers behind `--fallback`: what reaches them, what they are told, and what stays closed.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, program, scripts, set_mode, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -29,7 +29,7 @@ fn put(site: &Path, name: &str, text: &str) {
 /// A site as WordPress and Laravel have them.
 fn application() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder.path(), 0o755);
     for (name, text) in [
         ("public/index.php", FRONT),
         ("public/other.php", "<?php echo 'other ', $_SERVER['PATH_INFO'] ?? '';"),

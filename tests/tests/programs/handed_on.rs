@@ -1,13 +1,13 @@
 //! Files that programs hand on (X-Accel-Redirect, X-Sendfile): who may have one, the program says, and Flash sends it.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, scripts, set_mode, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -24,7 +24,7 @@ echo 'body of the program';
 /// A site with a private folder beside it.
 fn folder(settings: &str, arch: &str, socket: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder.path(), 0o755);
     for (name, content) in [
         ("site/gate.php", GATE.as_bytes()),
         ("site/open.txt", b"open"),

@@ -4,13 +4,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, read_all, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, read_all, set_mode, site};
 use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
 
@@ -61,7 +60,7 @@ pub(crate) struct Fpm {
 impl Fpm {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(folder.path(), 0o755);
         let config = folder.path().join("fpm.conf");
         let text = format!(
             "[global]\nerror_log = {0}/fpm.log\ndaemonize = no\n[www]\nlisten = {0}/fpm.sock\nlisten.mode = 0666\npm = static\n\
@@ -117,7 +116,6 @@ fn fpm() -> PathBuf {
 
 fn app() -> TempDir {
     let site = site::make();
-    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
     site::write(&site.path().join("app.php"), APP.as_bytes());
     fs::create_dir(site.path().join("folder")).unwrap();
     site::write(&site.path().join("folder/index.php"), b"<?php echo 'index of ', $_SERVER['SCRIPT_NAME'];");

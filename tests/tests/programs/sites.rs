@@ -1,12 +1,11 @@
 //! Programs of sites and places: each has its own, and its rules change what they answer.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, scripts, set_mode, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -20,7 +19,7 @@ echo $_SERVER['SCRIPT_FILENAME'], ' ', strlen(file_get_contents('php://input'));
 /// A shop with a front controller, and another application under a prefix.
 fn shop(socket: &Path, arch: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder.path(), 0o755);
     for (name, text) in [
         ("plain/a.txt", "plain"),
         ("plain/a.php", "source"),
@@ -147,7 +146,7 @@ fn sites_run_scripts_and_applications_of_their_own() {
     let php = need("php-cgi", "php-cgi");
     for arch in ARCHITECTURES {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(folder.path(), 0o755);
         let scripts_of = |name: &str| folder.path().join("three/bin").join(name);
         for name in ["one", "two", "three"] {
             fs::create_dir_all(scripts_of(name)).unwrap();

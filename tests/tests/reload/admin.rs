@@ -1,13 +1,13 @@
 //! The admin socket: what it answers, to whom, and when.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use flash_tests::{program, site, wait_for};
+use flash_tests::{program, set_mode, site, wait_for};
 use rustix::process::Signal;
 
 use flash_tests::admin::ask;
@@ -54,7 +54,7 @@ fn another_user_is_refused_even_if_the_mode_allows_it() {
     let setup = Setup::start("amped", "");
     let socket = setup.path("admin.sock");
     for path in [setup.folder.path(), &socket] {
-        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        set_mode(path, 0o777);
     }
     // The program is copied, because its folder may be closed to others.
     let copy = setup.path("flash");

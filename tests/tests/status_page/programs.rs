@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
 
-use flash_tests::{need, wait_for};
+use flash_tests::{need, set_mode, wait_for};
 use serde_json::Value;
 
 use crate::setup::Setup;
@@ -17,7 +16,7 @@ const ARCHITECTURES: [&str; 4] = ["amped", "pipelined", "mt", "mp"];
 fn script(folder: &Path, name: &str, source: &str) {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{source}\n")).expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its rights");
+    set_mode(&path, 0o755);
 }
 
 /// A FastCGI server that answers each request with a word, and keeps its connections. Returns when nobody connects any more.

@@ -1,24 +1,19 @@
 //! What a reload and another process do with certificates.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, each, program, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, each, program, set_mode, site};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::CLOSE;
 use crate::client::{Authority, stream};
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).expect("the mode is set");
-}
 
 /// A configuration file beside the certificates of an authority.
 struct Configured {
@@ -59,7 +54,6 @@ impl Configured {
 #[test]
 fn a_reload_needs_neither_the_key_nor_a_certificate_without_remarks() {
     let folder = site::make();
-    set_mode(folder.path(), 0o755);
     let is_superuser = rustix::process::geteuid().is_root();
     if !is_superuser {
         eprintln!("NOT TESTED: a key that the server's user may not read takes the superuser");
@@ -72,7 +66,7 @@ fn a_reload_needs_neither_the_key_nor_a_certificate_without_remarks() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
             params.not_after = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(3 * 24 * 3600);
         });
-        set_mode(&authority.path(""), 0o755);
+        set_mode(authority.path(""), 0o755);
         set_mode(Path::new(&key), 0o600);
         let user = if is_superuser { "user = 'nobody'\n" } else { "" };
         let tls = format!("{user}tls = {{ certificate = '{certificate}', key = '{key}' }}\n");
@@ -106,12 +100,11 @@ fn keys_that_only_root_may_read_are_renewed_and_changed_while_another_user_serve
         return;
     }
     let folder = site::make();
-    set_mode(folder.path(), 0o755);
     each(|arch| {
         let authority = Authority::new();
-        set_mode(&authority.path(""), 0o755);
+        set_mode(authority.path(""), 0o755);
         fs::create_dir(authority.path("live")).expect("a folder");
-        set_mode(&authority.path("live"), 0o700);
+        set_mode(authority.path("live"), 0o700);
         let issue = |file: &str| {
             let (certificate, key) = authority.issue(&format!("live/{file}"), &["localhost"]);
             let of_file = CertificateDer::from_pem_file(&certificate).expect("a certificate");

@@ -8,10 +8,10 @@ mod rights;
 mod setup;
 mod trusted;
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PATIENCE, Stop, admin, wait_for};
+use flash_tests::{PATIENCE, Stop, admin, set_mode, wait_for};
 use rustix::process::Signal;
 
 use self::setup::{Download, Setup, architectures, ask};
@@ -232,7 +232,7 @@ fn with_listen(arch: &str, user: Option<u32>, listen: impl Fn(&Path) -> String) 
         fs::write(folder.join("flash.toml"), listen(folder)).unwrap();
         command.arg("--config").arg(folder.join("flash.toml"));
         if let Some(user) = user {
-            fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+            set_mode(folder, 0o777);
             command.uid(user);
         }
     })

@@ -1,14 +1,14 @@
 //! What a server that was taken over gains by an upgrade, or a program of the server's user: nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, admin, family, program, scripts, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, admin, family, program, scripts, set_mode, wait_for};
 use rustix::process::{Signal, Uid};
 
 use crate::setup::Setup;
@@ -78,7 +78,7 @@ fn an_upgrade_without_a_name_executes_only_a_program_of_roots() {
         let inner = folder.path().join("bin");
         fs::create_dir(&inner).unwrap();
         for path in [folder.path(), &inner] {
-            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+            set_mode(path, 0o755);
         }
         let copy = inner.join("flash");
         fs::copy(program(), &copy).unwrap();
@@ -91,14 +91,14 @@ fn an_upgrade_without_a_name_executes_only_a_program_of_roots() {
             (&inner, 0o1777, 0, "others may write it"),
             (&inner, 0o755, NOBODY, "it is another user's"),
         ] {
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            set_mode(path, mode);
             chown(path, Some(owner), None).unwrap();
             let said = setup.refused(&[]);
             assert!(said.contains(&format!("{why} ({})", path.display())), "{arch}: {said}");
             setup.server.signal(Signal::USR2);
             let line = format!("with the rights of the start: {why} ({})", path.display());
             wait_for("the line", || setup.server.said().matches(&line).count() == 2);
-            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+            set_mode(path, 0o755);
             chown(path, Some(0), None).unwrap();
         }
         fs::remove_file(&copy).unwrap();
@@ -120,10 +120,10 @@ fn a_server_without_its_rights_gets_them_back_only_for_trusted_programs() {
     let mut setup = Setup::new("amped", &["--user", "nobody"]);
     let copy = setup.program("flash");
     fs::copy(program(), &copy).unwrap();
-    fs::set_permissions(&copy, Permissions::from_mode(0o777)).unwrap();
+    set_mode(&copy, 0o777);
     let said = setup.refused(&["--binary", copy.to_str().unwrap()]);
     assert!(said.contains("others may write it"), "{said}");
-    fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+    set_mode(&copy, 0o755);
     let output = setup.upgrade(&["--binary", copy.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let pid = setup.pid();

@@ -1,14 +1,13 @@
 //! A server and its successors, and clients that ask them.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use flash_tests::family::Process;
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, reply, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, reply, set_mode, site, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -49,8 +48,8 @@ impl Setup {
     pub(crate) fn of_program(of: &Path, arch: &str, change: impl Fn(&mut Command, &Path)) -> Self {
         let (folder, site) = (tempfile::tempdir().unwrap(), site::make());
         let programs = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        for folder in [&folder, &site, &programs] {
-            fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        for folder in [&folder, &programs] {
+            set_mode(folder.path(), 0o755);
         }
         let mut command = Command::new(of);
         command.arg("serve").arg(site.path()).args(["--processes", "2"]);
@@ -120,7 +119,7 @@ impl Setup {
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.program(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        set_mode(&path, 0o755);
         path.to_str().unwrap().to_owned()
     }
 

@@ -1,11 +1,12 @@
 //! What the server's user has put into the place of a log or a socket gains nothing from an upgrade, which root's process does.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::setup::Setup;
+use flash_tests::set_mode;
 
 const NOBODY: u32 = 65_534;
 
@@ -25,7 +26,7 @@ fn setup(arch: &str) -> Option<(Setup, PathBuf, PathBuf)> {
     });
     let (theirs, secret) = (setup.path("theirs"), setup.path("secret"));
     fs::write(&secret, "root's own").unwrap();
-    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    set_mode(&secret, 0o600);
     Some((setup, theirs, secret))
 }
 
@@ -69,7 +70,7 @@ fn an_upgrade_changes_nothing_that_the_servers_user_has_put_in_a_sockets_place()
         let socket = theirs.join("web.sock");
         let of_root = setup.path("root.sock");
         let _listener = UnixListener::bind(&of_root).unwrap();
-        fs::set_permissions(&of_root, Permissions::from_mode(0o600)).unwrap();
+        set_mode(&of_root, 0o600);
         for put in [&(|at: &Path| symlink(&secret, at).unwrap()) as &dyn Fn(&Path), &|at: &Path| {
             symlink(&of_root, at).unwrap()
         }] {
