@@ -281,6 +281,16 @@ pub fn go_tool(name: &str) -> PathBuf {
     if built.exists() { built } else { need(name, "golang-go, then cargo xtask prepare") }
 }
 
+/// Whether a test may do that. Says that it is not tested otherwise.
+#[must_use]
+pub fn is_superuser(what: &str) -> bool {
+    let is_superuser = rustix::process::geteuid().is_root();
+    if !is_superuser {
+        eprintln!("NOT TESTED, {what}: it takes the superuser");
+    }
+    is_superuser
+}
+
 pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }

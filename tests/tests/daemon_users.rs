@@ -7,17 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use flash_helper::protocol::AnswerKind;
-use flash_tests::asker::Rooted;
+use flash_tests::{asker::Rooted, is_superuser};
 
 const USER: u32 = 4242;
 
 /// `None`, and says so, if this process cannot be several users.
 fn rooted() -> Option<Rooted> {
-    if rustix::process::geteuid().is_root() {
-        return Some(Rooted::make());
-    }
-    eprintln!("NOT TESTED: only root can be several users");
-    None
+    is_superuser("being several users").then(Rooted::make)
 }
 
 /// What a program of another user prints.

@@ -15,20 +15,12 @@ use std::time::Duration;
 
 use flash_tests::family::{self, Process};
 use flash_tests::reply::undated;
-use flash_tests::{PATIENCE, PROCESSES, Server, program, set_mode, site, wait_for};
+use flash_tests::{PATIENCE, PROCESSES, Server, is_superuser, program, set_mode, site, wait_for};
 use rustix::process::Signal;
 use seccompiler::{SeccompAction, SeccompFilter};
 
 /// An ordinary user, whom Debian calls nobody.
 const NOBODY: u32 = 65_534;
-
-fn is_superuser() -> bool {
-    let superuser = rustix::process::geteuid().is_root();
-    if !superuser {
-        eprintln!("NOT TESTED: changing users takes the superuser");
-    }
-    superuser
-}
 
 /// Runs a server that is to fail.
 /// The program, which is ended if it serves, so that a test fails and does not wait for ever.
@@ -364,7 +356,7 @@ fn a_kernel_without_landlock_is_told_of_or_refused() {
 
 #[test]
 fn root_is_dropped_once_all_is_open() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -413,7 +405,7 @@ fn users_that_cannot_be_are_refused() {
     };
     let said = refused(&["--user", "no-such-user-here"]);
     assert_eq!(said, "flash: cannot become user no-such-user-here: there is none of that name\n");
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let private = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, reply, set_mode, site, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, is_superuser, program, reply, set_mode, site, wait_for};
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
@@ -262,8 +262,7 @@ fn a_reload_moves_a_log_to_a_daemon_and_back() {
 
 #[test]
 fn a_server_that_gave_up_root_reaches_the_daemon() {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, site, wait_for};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, is_superuser, need, program, site, wait_for};
 use tempfile::TempDir;
 
 /// A configuration with so many sites.
@@ -49,8 +49,8 @@ fn visit(server: &Server, sites: usize) {
 #[test]
 fn sites_share_the_list_of_mounts() {
     const SITES: usize = 300;
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("NOT TESTED: only the superuser may mount");
+    if !is_superuser("mounting") {
+        return;
     }
     need("unshare", "util-linux");
     let folder = TempDir::new().unwrap();

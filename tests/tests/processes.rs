@@ -12,7 +12,7 @@ use std::thread;
 
 use flash_tests::family::{self, Process};
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, reply, scripts, set_mode, site, wait_for,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, is_superuser, reply, scripts, set_mode, site, wait_for,
 };
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -218,8 +218,7 @@ fn no_process_outlives_a_server_that_is_killed() {
 
 #[test]
 fn without_its_privileged_opener_a_server_writes_on_to_the_old_log() {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let (site, folder) = (site::make(), tempfile::tempdir().unwrap());

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use flash_tests::family::{self, Process};
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, Server, each, program, read_all, scripts, set_mode, site, wait_for,
+    ARCHITECTURES, PATIENCE, Server, each, is_superuser, program, read_all, scripts, set_mode, site, wait_for,
 };
 use tempfile::TempDir;
 
@@ -57,14 +57,6 @@ int main(void) {
 }
 "#;
 
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("NOT TESTED, programs of other users: only root can start them");
-    }
-    is_root
-}
-
 /// A folder that everybody can read, with these programs.
 fn folder() -> TempDir {
     let folder = scripts::make();
@@ -108,7 +100,7 @@ fn ids(pid: u32) -> Vec<String> {
 
 #[test]
 fn programs_of_the_servers_user_cannot_read_its_memory() {
-    if !is_root() {
+    if !is_superuser("programs of other users") {
         return;
     }
     let (site, folder) = (site::make(), folder());
@@ -139,7 +131,7 @@ fn programs_of_the_servers_user_cannot_read_its_memory() {
 
 #[test]
 fn programs_run_as_another_user_and_reach_nothing_of_the_server() {
-    if !is_root() {
+    if !is_superuser("programs of other users") {
         return;
     }
     let (site, folder) = (site::make(), folder());
@@ -196,7 +188,7 @@ fn programs_run_as_another_user_and_reach_nothing_of_the_server() {
 /// The next fork helper is that user's as well, and ends what the one before has started.
 #[test]
 fn another_users_programs_outlive_their_fork_helper_and_end_with_the_server() {
-    if !is_root() {
+    if !is_superuser("programs of other users") {
         return;
     }
     let (site, folder) = (site::make(), folder());
@@ -249,7 +241,7 @@ fn refused(wrapper: &[&str], site: &Path, flags: &[&str]) -> String {
 
 #[test]
 fn a_user_that_programs_cannot_have_is_an_error_at_the_start() {
-    if !is_root() {
+    if !is_superuser("programs of other users") {
         return;
     }
     let (site, folder) = (site::make(), folder());

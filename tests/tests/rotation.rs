@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, set_mode, site, terminal,
-    wait_for,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, is_superuser, program, read_all, reply, set_mode,
+    site, terminal, wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -85,8 +85,7 @@ fn a_preview_ends_in_order_with_its_terminal() {
 /// The recipe of README: root starts the server in a log folder of root's, and it serves as another user.
 #[test]
 fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -133,8 +132,7 @@ fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
 /// The log of a site that comes by a reload lies in root's folder, too.
 #[test]
 fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -177,8 +175,7 @@ fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
 #[test]
 fn a_server_that_gave_up_root_reopens_hundreds_of_logs() {
     const LOGS: usize = 200;
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -208,8 +205,7 @@ fn a_server_that_gave_up_root_reopens_hundreds_of_logs() {
 /// A process of mp that is replaced has not opened the logs yet.
 #[test]
 fn a_replaced_process_writes_to_the_log_of_today() {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: becoming another user takes root");
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();

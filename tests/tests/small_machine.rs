@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_rig::{Limits, Machine};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, is_superuser, need, site};
 use socket2::{Domain, Socket, Type};
 
 const FILES: usize = 3_000;
@@ -333,8 +333,8 @@ fn an_idle_server_needs_little_memory_of_its_own() {
 #[test]
 fn a_lack_of_threads_is_said_once_for_many_requests() {
     need("prlimit", "util-linux");
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("NOT TESTED: changing users takes the superuser");
+    if !is_superuser("becoming another user") {
+        return;
     }
     let site = site::make();
     // A user that nobody else is, because the limit is the user's.

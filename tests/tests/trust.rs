@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use flash_tests::{Server, program, set_mode, site};
+use flash_tests::{Server, is_superuser, program, set_mode, site};
 use tempfile::TempDir;
 
 /// An ordinary user, whom Debian calls nobody.
@@ -24,8 +24,7 @@ struct Folders {
 impl Folders {
     /// `None`, and says so, if this process is not root's.
     fn make() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            println!("NOT TESTED: a server of root's takes root to start");
+        if !is_superuser("a server of root's") {
             return None;
         }
         let (roots, site) = (tempfile::tempdir().unwrap(), site::make());

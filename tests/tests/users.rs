@@ -7,24 +7,16 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use flash_tests::{ARCHITECTURES, Server, set_mode, site};
+use flash_tests::{ARCHITECTURES, Server, is_superuser, set_mode, site};
 
 /// An ordinary user, whom Debian calls nobody.
 const NOBODY: u32 = 65_534;
 const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-fn is_superuser() -> bool {
-    let superuser = rustix::process::geteuid().is_root();
-    if !superuser {
-        eprintln!("NOT TESTED: changing users takes the superuser");
-    }
-    superuser
-}
-
 /// As under a service manager, which has made the server that user.
 #[test]
 fn a_server_that_is_its_user_already_serves() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let folder = site::make();
@@ -39,7 +31,7 @@ fn a_server_that_is_its_user_already_serves() {
 /// To an ordinary user the kernel does not say what of others' files is in memory. The bytes are the same.
 #[test]
 fn files_of_others_are_served_if_they_may_be_read() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let folder = site::make();
@@ -80,7 +72,7 @@ fn with_users(homes: &Path, names: &[&str]) -> String {
 
 #[test]
 fn user_folders() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -127,7 +119,7 @@ fn user_folders() {
 /// A server with more rights than a user serves nothing of which the user can only make a name.
 #[test]
 fn users_folders_lead_to_what_is_the_users() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();
@@ -208,7 +200,7 @@ fn ids(pid: u32) -> [Vec<u32>; 3] {
 
 #[test]
 fn users_by_name_by_number_and_with_another_group() {
-    if !is_superuser() {
+    if !is_superuser("becoming another user") {
         return;
     }
     let site = site::make();

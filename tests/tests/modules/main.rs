@@ -20,7 +20,7 @@ use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
-use flash_tests::{PATIENCE, need, own_addresses, set_mode, site, wait_for};
+use flash_tests::{PATIENCE, is_superuser, need, own_addresses, set_mode, site, wait_for};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -34,8 +34,7 @@ const KINDS: [Kind; 5] = [
 /// Those that can run here. A line says which cannot.
 fn kinds() -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|kind| {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("NOT TESTED: {kind:?} is started as root");
+        if !is_superuser(&format!("{kind:?}")) {
             return false;
         }
         if let Some(missing) = kind.missing() {

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, each, program, set_mode, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, arch_settings, each, is_superuser, program, set_mode, site};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -54,10 +54,7 @@ impl Configured {
 #[test]
 fn a_reload_needs_neither_the_key_nor_a_certificate_without_remarks() {
     let folder = site::make();
-    let is_superuser = rustix::process::geteuid().is_root();
-    if !is_superuser {
-        eprintln!("NOT TESTED: a key that the server's user may not read takes the superuser");
-    }
+    let is_superuser = is_superuser("a key that the server's user may not read");
     each(|arch| {
         let authority = Authority::new();
         // So soon that it is worth a remark, and no client refuses it.
@@ -95,8 +92,7 @@ fn shown(server: &Server, authority: &Authority) -> CertificateDer<'static> {
 /// Certificates and keys in a folder of root's, as certbot leaves them.
 #[test]
 fn keys_that_only_root_may_read_are_renewed_and_changed_while_another_user_serves() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: a key that the server's user may not read takes the superuser");
+    if !is_superuser("a key that the server's user may not read") {
         return;
     }
     let folder = site::make();

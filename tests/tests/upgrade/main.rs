@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PATIENCE, Stop, admin, set_mode, wait_for};
+use flash_tests::{PATIENCE, Stop, admin, is_superuser, set_mode, wait_for};
 use rustix::process::Signal;
 
 use self::setup::{Download, Setup, architectures, ask};
@@ -268,8 +268,7 @@ fn the_mode_and_the_owner_of_unix_sockets_follow_the_configuration() {
 
 #[test]
 fn a_new_server_without_the_right_to_change_a_socket_says_so_and_serves() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED, sockets that another user owns: only root can start a server as one");
+    if !is_superuser("sockets that another user owns") {
         return;
     }
     let listen = |access: &'static str| {

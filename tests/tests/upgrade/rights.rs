@@ -8,20 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, admin, family, program, scripts, set_mode, wait_for};
+use flash_tests::{
+    ARCHITECTURES, PATIENCE, admin, family, is_superuser, program, scripts, set_mode, wait_for,
+};
 use rustix::process::{Signal, Uid};
 
 use crate::setup::Setup;
 
 const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("NOT TESTED, upgrades of another user's server: only root can start one");
-    }
-    is_root
-}
 
 /// A request to the admin socket by the server's user: a thread of this process can be another user's.
 fn ask_as_nobody(socket: &Path, path: &str) -> String {
@@ -38,7 +32,7 @@ fn ask_as_nobody(socket: &Path, path: &str) -> String {
 
 #[test]
 fn only_root_names_another_program_and_not_by_way_of_the_server() {
-    if !is_root() {
+    if !is_superuser("upgrades of another user's server") {
         return;
     }
     for arch in ARCHITECTURES {
@@ -70,7 +64,7 @@ fn only_root_names_another_program_and_not_by_way_of_the_server() {
 
 #[test]
 fn an_upgrade_without_a_name_executes_only_a_program_of_roots() {
-    if !is_root() {
+    if !is_superuser("upgrades of another user's server") {
         return;
     }
     for arch in ["amped", "mp"] {
@@ -114,7 +108,7 @@ fn an_upgrade_without_a_name_executes_only_a_program_of_roots() {
 
 #[test]
 fn a_server_without_its_rights_gets_them_back_only_for_trusted_programs() {
-    if !is_root() {
+    if !is_superuser("upgrades of another user's server") {
         return;
     }
     let mut setup = Setup::new("amped", &["--user", "nobody"]);

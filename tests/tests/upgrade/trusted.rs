@@ -6,15 +6,14 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::setup::Setup;
-use flash_tests::set_mode;
+use flash_tests::{is_superuser, set_mode};
 
 const NOBODY: u32 = 65_534;
 
 /// A server whose log and socket lie in a folder of its user, and a file of root's that nobody else may read. `None`, and says so,
 /// without root.
 fn setup(arch: &str) -> Option<(Setup, PathBuf, PathBuf)> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: only root starts a server that becomes another user's");
+    if !is_superuser("becoming another user") {
         return None;
     }
     let setup = Setup::with(arch, &["--user", "nobody"], |command, folder| {
