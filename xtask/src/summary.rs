@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -18,9 +19,10 @@ pub(crate) struct Failure {
 /// A step of CI.
 struct Step {
     name: &'static str,
+    began: Instant,
     took: Duration,
-    /// Processor time of everything that the step started and waited for.
-    cpu_seconds: f64,
+    /// Processor time of everything that ended in its time. Not known of steps beside each other.
+    cpu_seconds: Option<f64>,
     error: Option<String>,
 }
 
@@ -49,11 +51,28 @@ impl Summary {
         println!("== {name}");
         let (began, cpu_before) = (Instant::now(), cpu_seconds());
         let error = run(self).err().map(|error| format!("{error:#}"));
-        let (took, cpu_seconds) = (began.elapsed(), cpu_seconds() - cpu_before);
+        let (took, cpu_seconds) = (began.elapsed(), Some(cpu_seconds() - cpu_before));
         let passed = error.is_none();
         println!("== {name}: {}, {:.0} s", error.as_deref().unwrap_or("ok"), took.as_secs_f64());
-        self.steps.push(Step { name, took, cpu_seconds, error });
+        self.steps.push(Step { name, began, took, cpu_seconds, error });
         passed
+    }
+
+    /// Runs steps in two rows beside each other, and notes those of the first row first.
+    pub(crate) fn beside(&mut self, one: impl FnOnce(&mut Summary), other: impl FnOnce(&mut Summary) + Send) {
+        let (mut first, mut second) = (Summary::default(), Summary::default());
+        thread::scope(|scope| {
+            scope.spawn(|| other(&mut second));
+            one(&mut first);
+        });
+        for mut row in [first, second] {
+            row.steps.iter_mut().for_each(|step| step.cpu_seconds = None);
+            self.steps.append(&mut row.steps);
+            self.tests.append(&mut row.tests);
+            self.failed.append(&mut row.failed);
+            self.failed_once.append(&mut row.failed_once);
+            self.not_tested.append(&mut row.not_tested);
+        }
     }
 
     /// Notes a line if it says that something was not tested.
@@ -93,14 +112,19 @@ impl fmt::Display for Summary {
         for step in &self.steps {
             let end =
                 step.error.as_deref().map_or_else(|| "ok".to_owned(), |error| format!("FAILED: {error}"));
-            let (took, cpu) = (step.took.as_secs_f64(), step.cpu_seconds);
-            writeln!(f, "{:<12} {took:>5.0} s, {cpu:>5.0} s of processors: {}", step.name, cut(&end))?;
+            writeln!(f, "{}", row(step.name, step.took, step.cpu_seconds, &cut(&end)))?;
         }
-        let all: Duration = self.steps.iter().map(|step| step.took).sum();
-        let cpu: f64 = self.steps.iter().map(|step| step.cpu_seconds).sum();
+        let began = self.steps.iter().map(|step| step.began).min();
+        let ended = self.steps.iter().map(|step| step.began + step.took).max();
+        let all = began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended - began);
         let end = if self.passed() { "passed" } else { "FAILED" };
-        write!(f, "{:<12} {:>5.0} s, {cpu:>5.0} s of processors: {end}", "all", all.as_secs_f64())
+        write!(f, "{}", row("all", all, Some(cpu_seconds()), end))
     }
+}
+
+fn row(name: &str, took: Duration, cpu_seconds: Option<f64>, end: &str) -> String {
+    let cpu = cpu_seconds.map_or_else(|| "      ".to_owned(), |seconds| format!("{seconds:>5.0} s"));
+    format!("{name:<12} {:>5.0} s, {cpu} of processors: {end}", took.as_secs_f64())
 }
 
 fn cut(line: &str) -> String {
@@ -139,6 +163,33 @@ mod tests {
             summary.to_string().contains("FAILED: cargo test -p flash --lib a_test\n    panicked"),
             "{summary}"
         );
+    }
+
+    #[test]
+    fn rows_of_steps_run_beside_each_other_and_all_of_them_count() {
+        let mut summary = Summary::default();
+        // Each waits for the other.
+        let (to_lab, of_sim) = std::sync::mpsc::channel();
+        let (to_sim, of_lab) = std::sync::mpsc::channel();
+        summary.beside(
+            |row| {
+                row.step("lab", |summary| {
+                    summary.notice("NOT TESTED: caddy is not there");
+                    to_sim.send(())?;
+                    Ok(of_sim.recv()?)
+                });
+            },
+            move |row| {
+                row.step("sim", |_| {
+                    to_lab.send(())?;
+                    of_lab.recv()?;
+                    anyhow::bail!("no memory")
+                });
+            },
+        );
+        let said = summary.to_string();
+        assert!(!summary.passed() && said.contains("FAILED: no memory"), "{said}");
+        assert!(said.find("lab ") < said.find("sim ") && said.contains("caddy"), "{said}");
     }
 
     #[test]
