@@ -31,6 +31,7 @@ use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connections::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
+use crate::connections::admission::Threads;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::pipelined::parked::{NEW, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, With};
@@ -40,6 +41,11 @@ use crate::poller::Poller;
 use crate::poller::readiness::ReadinessPoller;
 use crate::server_state::{ServerParts, ServerState};
 use crate::service::Startup;
+
+/// How often each thread is asked for a connection that gives way to a new one. A connection whose response has been sent may be on its
+/// way from the last step back to the first, and neither has it then. When a thread is asked, it has handed on what it had at an earlier
+/// question. The first step parks what has come in its next turn but one.
+const ROUNDS: usize = 4;
 
 pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -> io::Result<()> {
     let mut service = startup.begin(ServerParts::leave_to_helpers)?;
@@ -54,7 +60,8 @@ pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -
     let last = STEPS - 1;
     let steps =
         [0, last].map(|step| pools.iter().map(move |pool| Arc::clone(pool.queues[step].completions())));
-    shared.set_loops(pools.len(), steps.into_iter().flatten().collect());
+    let queues = steps.into_iter().flatten().collect();
+    shared.set_threads(Threads { loops: pools.len(), queues, rounds: ROUNDS });
     let wakers: Vec<_> = pools.iter().map(Pool::waker).collect();
     service.run(move |_| wakers.iter().for_each(|wake| wake()), || pools.into_iter().for_each(Pool::join))
 }

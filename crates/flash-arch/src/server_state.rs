@@ -26,7 +26,7 @@ use crate::admin::snapshot::KnowsDevices;
 use crate::admin::top_clients::TopClients;
 use crate::background::queue::BackgroundQueue;
 use crate::clock::server_us;
-use crate::completion_queue::CompletionQueue;
+use crate::connections::admission::Threads;
 use crate::connections::gates::ProcessGates;
 use crate::connections::listener::{Listener, Listeners};
 use crate::connections::permit::ConnectionPermits;
@@ -97,8 +97,7 @@ pub struct ServerState {
     pub(crate) unfinished: Arc<Gauge>,
     /// Each acceptor that watches the listeners holds a clone.
     pub(crate) acceptors: Arc<()>,
-    /// How many loops there are, and the completion queues of all threads that have connections which may give way.
-    pub(crate) loops: OnceLock<(usize, Vec<Arc<CompletionQueue>>)>,
+    pub(crate) threads: OnceLock<Threads>,
     /// Takes requests to reload.
     reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.
@@ -163,7 +162,7 @@ impl ServerState {
             permits: ConnectionPermits::new(limits.connections_max),
             unfinished: Arc::default(),
             acceptors: Arc::default(),
-            loops: OnceLock::new(),
+            threads: OnceLock::new(),
             reloads: OnceLock::new(),
             upgrades: OnceLock::new(),
             failure: OnceLock::new(),

@@ -5,7 +5,7 @@
 //! it, the connection is closed whose handshake is the oldest of the loop. One that stops in the middle thus keeps no other out.
 //!
 //! Each loop knows its own connections only. If none of them gives way, the new connection goes to the next loop. When all loops
-//! have been asked, the connection is turned away.
+//! have been asked, the connection is turned away. Where connections move between threads, each thread is asked several times.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,6 +21,15 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connections::listener;
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
 use crate::server_state::ServerState;
+
+/// The threads that have connections which may give way.
+pub(crate) struct Threads {
+    /// Of these, so many are loops or pools.
+    pub(crate) loops: usize,
+    pub(crate) queues: Vec<Arc<CompletionQueue>>,
+    /// How often each is asked before a connection is turned away.
+    pub(crate) rounds: usize,
+}
 
 impl ServerState {
     /// A permit for a new connection, if there is one.
@@ -57,7 +66,7 @@ impl ServerState {
 
     /// How many connections of a loop may not have finished their TLS handshakes.
     pub(crate) fn handshakes_share(&self) -> u64 {
-        let loops = self.loops.get().map_or(1, |(loops, _)| *loops).max(1);
+        let loops = self.threads.get().map_or(1, |threads| threads.loops).max(1);
         (self.configuration().limits.handshakes_max / loops).max(1) as u64
     }
 
@@ -92,14 +101,13 @@ impl ServerState {
         }
     }
 
-    /// Sets how many loops there are, and the completion queues of all threads that have connections which may give way. They are the
-    /// same for as long as the process lives.
-    pub(crate) fn set_loops(&self, loops: usize, queues: Vec<Arc<CompletionQueue>>) {
-        let _ = self.loops.set((loops, queues));
+    /// Sets the threads that have connections. They are the same for as long as the process lives.
+    pub(crate) fn set_threads(&self, threads: Threads) {
+        let _ = self.threads.set(threads);
     }
 
     /// Passes a connection on, because no connection of this queue's thread gives way. The next one is asked, if there is one that
-    /// was not.
+    /// was not, or not often enough.
     pub(crate) fn pass_on(&self, mut waiting_connection: WaitingConnection, from: &Arc<CompletionQueue>) {
         waiting_connection.loops_asked += 1;
         match self.loop_after(from, waiting_connection.loops_asked) {
@@ -108,9 +116,12 @@ impl ServerState {
         }
     }
 
-    /// The next loop, unless all have been asked.
+    /// The next loop, unless all have been asked often enough.
     fn loop_after(&self, queue: &Arc<CompletionQueue>, asked: usize) -> Option<&Arc<CompletionQueue>> {
-        let (_, queues) = self.loops.get().filter(|(_, queues)| asked < queues.len())?;
+        let Threads { queues, rounds, .. } = self.threads.get()?;
+        if asked >= queues.len() * rounds {
+            return None;
+        }
         let place = queues.iter().position(|other| Arc::ptr_eq(other, queue))?;
         queues.get((place + 1) % queues.len())
     }
@@ -160,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_connection_asks_each_loop_once_and_is_turned_away() {
+    fn a_waiting_connection_asks_each_loop_in_each_round_and_is_turned_away() {
         let shared = shared(0);
         let loops: Vec<_> = (0..3).map(|_| Arc::new(CompletionQueue::new().unwrap())).collect();
-        shared.set_loops(3, loops.clone());
+        shared.set_threads(Threads { loops: 3, queues: loops.clone(), rounds: 2 });
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert!(shared.permit().is_none());
         shared.pass_on(
@@ -171,7 +182,7 @@ mod tests {
             &loops[1],
         );
         assert!(shared.permits.are_wanted());
-        for place in [2, 0] {
+        for place in [2, 0, 1, 2, 0] {
             shared.pass_on(waiting_in(&loops[place]).expect("it is its turn"), &loops[place]);
         }
         assert!(loops.iter().all(|queue| waiting_in(queue).is_none()));
