@@ -37,7 +37,8 @@ impl SlowImage {
     /// # Errors
     /// Those of [`SlowDisk::mount`], and when the image is too small, or `mke2fs` or `losetup` is not there.
     pub fn mount(folder: &Path, mountpoint: &Path, image_mib: u32, rules: &str) -> io::Result<SlowImage> {
-        read_rules(rules)?;
+        let image_bytes = Some(u64::from(image_mib) << 20);
+        read_rules(rules, image_bytes)?;
         demand()?;
         let mountpoint = mountpoint.canonicalize().map_err(|error| about(mountpoint, error))?;
         let work = tempfile::Builder::new().prefix("flash-slowdisk-").tempdir()?;
@@ -55,7 +56,7 @@ impl SlowImage {
         let guard =
             Cleanup::new(script, &[mountpoint.as_os_str(), slow.as_os_str(), work.path().as_os_str()])?;
         // The rules wait until all is in place: a disk that hangs cannot be mounted.
-        let disk = SlowDisk::mount(&below, &slow, "")?;
+        let disk = SlowDisk::with(&below, &slow, "", image_bytes)?;
         let attach = ["--find", "--show", "--read-only", "--direct-io=on"];
         let device = run(Command::new("losetup").args(attach).arg(slow.join("disk.img")))?;
         let mounted = mount(&*device, &mountpoint, "ext4", MountFlags::RDONLY, None);

@@ -8,6 +8,7 @@
 //! ```text
 //! flash-slowdisk /srv/site /mnt/slow --concurrent 4 --rule 'read delay exp:8ms' --rule 'hang fraction 0.01'
 //! flash-slowdisk /srv/site /mnt/disk --image 512 --rule 'read delay uniform:1ms-20ms'
+//! flash-slowdisk /srv/site /mnt/disk --image 1024 --rule 'arm hp97560 c-look'
 //! ```
 //!
 //! It prints one line when it is mounted. On SIGTERM or SIGINT it unmounts, also while operations hang. If it is killed, a
@@ -28,6 +29,10 @@
 //!
 //! Other lines (with their defaults):
 //!
+//! - `arm DRIVE [ORDER [DEPTH]]` (`off`): an image has one arm, which does one read at a time. A read takes the time of its seek by
+//!   distance, of the rotation and of the transfer by tracks, and what delays say beside that. DRIVE is `hp97560` (1991, 4,002 rotations a
+//!   minute) or `deskstar` (2000, 7,200). ORDER is `fifo`, `c-look` (the default) or `shortest`, by seek and rotation, among the DEPTH (32)
+//!   reads that have waited for longest. After a read the drive reads on into its buffer. Several arms are several mounts.
 //! - `concurrent N` (16): so many operations run at a time, the others wait.
 //! - `ttl 1s` (0s): the kernel keeps names and attributes for that time.
 //! - `direct-io on` (off): files opened from now on bypass the page cache.
@@ -61,10 +66,12 @@
 
 #![forbid(unsafe_code)]
 
+mod arm;
 mod cleanup;
 mod control;
 mod delay;
 mod disk;
+mod drive;
 mod folder;
 mod image;
 mod nodes;

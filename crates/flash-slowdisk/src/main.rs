@@ -41,6 +41,7 @@ const AFTER_HELP: &str = "\
 Rules:
   [KIND] delay fixed:5ms|uniform:1ms-20ms|exp:8ms [PATTERN]
   [KIND] hang | fail EIO | short BYTES [PATTERN]
+  arm hp97560|deskstar [fifo|c-look|shortest [DEPTH]] | arm off   (with --image)
   concurrent N | ttl TIME | direct-io on|off | remove RULE | clear
   KIND:    lookup getattr open read readdir readlink statfs
   PATTERN: prefix /a/ | glob /a/*.b | fraction 0.01 [seed N]

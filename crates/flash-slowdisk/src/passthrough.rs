@@ -15,6 +15,7 @@ use fuser::{
 };
 use parking_lot::Mutex;
 
+use crate::arm::Extent;
 use crate::control::{CONTROL, Control};
 use crate::disk::{Disk, Handle};
 use crate::folder::{self, Folder};
@@ -46,7 +47,7 @@ impl Passthrough {
     /// Lets an operation wait for its turn, then does it, unless the rules have it fail.
     fn later<R: Reply>(
         &self,
-        kind: Kind,
+        what: impl Into<Asked>,
         request: &Request,
         path: Option<Arc<Path>>,
         reply: R,
@@ -64,11 +65,31 @@ impl Passthrough {
             };
             work(&disk, &at, Turn { rules, bytes_max }, reply);
         });
-        self.queue.submit(Operation { kind, path, caller: request.pid(), work });
+        let Asked { kind, extent } = what.into();
+        self.queue.submit(Operation { kind, extent, path, caller: request.pid(), work });
     }
 
     fn is_control(&self, parent: INodeNo, name: &OsStr) -> bool {
         parent == INodeNo::ROOT && name == CONTROL
+    }
+}
+
+/// What the kernel asks of the disk.
+struct Asked {
+    kind: Kind,
+    extent: Option<Extent>,
+}
+
+impl From<Kind> for Asked {
+    fn from(kind: Kind) -> Self {
+        Asked { kind, extent: None }
+    }
+}
+
+/// A part of a file is read.
+impl From<Extent> for Asked {
+    fn from(extent: Extent) -> Self {
+        Asked { kind: Kind::Read, extent: Some(extent) }
     }
 }
 
@@ -166,7 +187,8 @@ impl Filesystem for Passthrough {
                 return reply.data(&rest[..rest.len().min(size as usize)]);
             }
         };
-        self.later(Kind::Read, request, Some(path), reply, move |_, _, turn, reply| {
+        let extent = Extent { byte: offset, bytes: size.into() };
+        self.later(extent, request, Some(path), reply, move |_, _, turn, reply| {
             let Handle::File { file, .. } = &*handle else { return reply.error(Errno::EISDIR) };
             match folder::read(file, offset, turn.bytes_max.min(size as usize)) {
                 Ok(data) => reply.data(&data),

@@ -1,6 +1,8 @@
 //! The disk itself: operations wait here for one of a few threads. The rules decide how long each operation takes, and whether
 //! it fails or hangs. The [passthrough](crate::passthrough) executes the operation.
 //!
+//! With an arm, one read is served at a time, in the order of the arm, and the other operations beside it.
+//!
 //! A hung operation holds no thread, so it stops no other operation. Each change of the rules applies to every operation that
 //! waits, hangs, or is delayed.
 
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::arm::{Arm, ArmRule, Extent};
 use crate::delay;
 use crate::rules::{Fault, Kind, Rules};
 
@@ -30,6 +33,8 @@ pub(crate) type Work = Box<dyn FnOnce(Outcome, &Rules) + Send>;
 
 pub(crate) struct Operation {
     pub(crate) kind: Kind,
+    /// What a read is about.
+    pub(crate) extent: Option<Extent>,
     /// From the mount's root, `/` first.
     pub(crate) path: Arc<Path>,
     /// The thread that waits for the answer.
@@ -61,6 +66,9 @@ pub(crate) struct Queue {
     /// Other rules are in force.
     changed: Condvar,
     draws: AtomicU64,
+    began: Instant,
+    /// The length of the disk, if it is an image, in which each byte has its place.
+    image_bytes: Option<u64>,
     is_folder: Box<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
@@ -71,7 +79,25 @@ struct QueueState {
     waiting: VecDeque<Operation>,
     hung: Vec<Operation>,
     workers: usize,
+    arm: Option<Arm>,
+    arm_reads: bool,
     answered: [u64; Kind::ALL.len()],
+}
+
+impl QueueState {
+    /// The operation that is next, if it can be begun now.
+    fn next(&mut self, now: Duration) -> Option<Operation> {
+        let place = match &self.arm {
+            None => 0,
+            Some(_) if self.arm_reads => self.waiting.iter().position(|of| of.extent.is_none())?,
+            Some(arm) => {
+                let mut reads = self.waiting.iter().enumerate().filter_map(|(at, of)| Some((at, of.extent?)));
+                let chosen = arm.choose(now, reads.clone().map(|(_, extent)| extent));
+                chosen.and_then(|number| reads.nth(number)).map_or(0, |(at, _)| at)
+            }
+        };
+        self.waiting.remove(place)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +112,7 @@ const KILLED_LOOK: Duration = Duration::from_millis(50);
 impl Queue {
     pub(crate) fn new(
         rules: Rules,
+        image_bytes: Option<u64>,
         is_folder: impl Fn(&Path) -> bool + Send + Sync + 'static,
     ) -> io::Result<Arc<Queue>> {
         let state = QueueState {
@@ -94,6 +121,8 @@ impl Queue {
             waiting: VecDeque::new(),
             hung: Vec::new(),
             workers: 0,
+            arm: None,
+            arm_reads: false,
             answered: [0; Kind::ALL.len()],
         };
         let queue = Arc::new(Queue {
@@ -101,6 +130,8 @@ impl Queue {
             arrived: Condvar::new(),
             changed: Condvar::new(),
             draws: AtomicU64::new(0),
+            began: Instant::now(),
+            image_bytes,
             is_folder: Box::new(is_folder),
         });
         queue.put_in_force(&mut queue.state.lock(), rules);
@@ -130,6 +161,7 @@ impl Queue {
     ) -> Result<(), String> {
         let mut state = self.state.lock();
         let rules = to(&state.rules)?;
+        rules.check(self.image_bytes)?;
         self.put_in_force(&mut state, rules);
         Ok(())
     }
@@ -145,6 +177,9 @@ impl Queue {
             // A machine without another thread has a disk that does less at a time.
             let Ok(_) = thread::Builder::new().name("disk".into()).spawn(move || queue.work()) else { break };
             state.workers += 1;
+        }
+        if state.arm.as_ref().map(|arm| arm.rule) != rules.arm {
+            state.arm = rules.arm.map(Arm::new);
         }
         state.rules = Arc::new(rules);
         let hung = std::mem::take(&mut state.hung);
@@ -173,7 +208,7 @@ impl Queue {
             if state.workers > state.rules.concurrent {
                 break;
             }
-            if let Some(operation) = state.waiting.pop_front() {
+            if let Some(operation) = state.next(self.began.elapsed()) {
                 self.run(&mut state, operation);
             } else if state.phase == Phase::Closed {
                 break;
@@ -184,33 +219,53 @@ impl Queue {
         state.workers -= 1;
     }
 
-    /// Judges an operation, sits out its delay, and does it, unless it hangs.
+    /// Sits out the time of an operation, and does it, unless it hangs.
     fn run(&self, state: &mut MutexGuard<QueueState>, operation: Operation) {
         let begun = Instant::now();
-        let draw = delay::draw(0, self.draws.fetch_add(1, Ordering::Relaxed));
-        let (rules, fault) = 'judge: loop {
-            let rules = Arc::clone(&state.rules);
-            let verdict = MutexGuard::unlocked(state, || {
-                rules.judge(operation.kind, &operation.path, draw, || (self.is_folder)(&operation.path))
-            });
-            while Arc::ptr_eq(&rules, &state.rules) {
-                if verdict.fault == Some(Fault::Hang) {
-                    state.hung.push(operation);
-                    self.changed.notify_all();
-                    return;
-                }
-                if self.changed.wait_until(state, begun + verdict.delay).timed_out() {
-                    break 'judge (rules, verdict.fault);
-                }
-            }
-        };
+        let read = state.arm.as_mut().zip(operation.extent);
+        let read = read.map(|(arm, extent)| (arm.rule, arm.read(begun - self.began, extent)));
+        state.arm_reads |= read.is_some();
+        let (rules, fault) = self.sit_out(state, &operation, begun, read);
+        if read.is_some() {
+            state.arm_reads = false;
+            self.arrived.notify_one();
+        }
         let outcome = match fault {
-            None | Some(Fault::Hang) => Outcome::Serve,
+            None => Outcome::Serve,
+            Some(Fault::Hang) => {
+                state.hung.push(operation);
+                self.changed.notify_all();
+                return;
+            }
             Some(Fault::Fail { errno }) => Outcome::Fail { errno },
             Some(Fault::Short { bytes_max }) => Outcome::Short { bytes_max },
         };
         state.answered[operation.kind as usize] += 1;
         MutexGuard::unlocked(state, || (operation.work)(outcome, &rules));
+    }
+
+    /// Judges an operation, and waits for as long as the rules, and an arm that reads, say. What hangs does not wait.
+    fn sit_out(
+        &self,
+        state: &mut MutexGuard<QueueState>,
+        operation: &Operation,
+        begun: Instant,
+        read: Option<(ArmRule, Duration)>,
+    ) -> (Arc<Rules>, Option<Fault>) {
+        let draw = delay::draw(0, self.draws.fetch_add(1, Ordering::Relaxed));
+        loop {
+            let rules = Arc::clone(&state.rules);
+            let verdict = MutexGuard::unlocked(state, || {
+                rules.judge(operation.kind, &operation.path, draw, || (self.is_folder)(&operation.path))
+            });
+            let by_arm = read.filter(|(arm, _)| rules.arm == Some(*arm));
+            let end = begun + verdict.delay + by_arm.map_or(Duration::ZERO, |(_, takes)| takes);
+            while Arc::ptr_eq(&rules, &state.rules) {
+                if verdict.fault == Some(Fault::Hang) || self.changed.wait_until(state, end).timed_out() {
+                    return (rules, verdict.fault);
+                }
+            }
+        }
     }
 
     /// Answers EINTR to hung operations whose callers were killed. Otherwise the kernel would wait for an answer, and a killed
@@ -258,7 +313,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(120);
 
     fn queue(rules: &str) -> Arc<Queue> {
-        Queue::new(Rules::default().with(rules).expect(rules), |_| false).expect("threads")
+        Queue::new(Rules::default().with(rules).expect(rules), Some(1 << 30), |_| false).expect("threads")
     }
 
     fn submit(queue: &Queue, path: &str, done: &Sender<(String, i32)>) {
@@ -267,7 +322,8 @@ mod tests {
             let errno = if let Outcome::Fail { errno } = outcome { errno } else { 0 };
             let _ = done.send((name, errno));
         });
-        queue.submit(Operation { kind: Kind::Read, path: Path::new(path).into(), caller: 0, work });
+        let (path, extent) = (Path::new(path).into(), None);
+        queue.submit(Operation { kind: Kind::Read, extent, path, caller: 0, work });
     }
 
     fn next(done: &Receiver<(String, i32)>) -> (String, i32) {
@@ -308,6 +364,39 @@ mod tests {
         assert_eq!(next(&done), ("/h2".into(), 0));
         queue.close();
         assert_eq!(next(&done), ("/h1".into(), 0));
+    }
+
+    #[test]
+    fn an_arm_reads_one_after_the_other_in_its_order_and_the_rest_goes_on_beside_it() {
+        let queue = queue("arm hp97560 c-look\nread delay fixed:100s");
+        let (sender, done) = channel();
+        let read = |place: u64| {
+            let sender = sender.clone();
+            let work: Work = Box::new(move |_, _| _ = sender.send(place));
+            let extent = Some(Extent { byte: place << 20, bytes: 4096 });
+            queue.submit(Operation {
+                kind: Kind::Read,
+                extent,
+                path: Path::new("/a").into(),
+                caller: 0,
+                work,
+            });
+        };
+        read(500);
+        while queue.counters().waiting > 0 {
+            thread::yield_now();
+        }
+        [900, 100, 700, 300].into_iter().for_each(read);
+        let (names, looked_up) = channel();
+        let work: Work = Box::new(move |_, _| _ = names.send(()));
+        let path = Path::new("/b").into();
+        queue.submit(Operation { kind: Kind::Lookup, extent: None, path, caller: 0, work });
+        looked_up.recv_timeout(PATIENCE).expect("it needs no arm");
+        assert_eq!(queue.counters().waiting, 4, "the arm is at the first read");
+        queue.change(|rules| rules.with("read delay fixed:0s")).expect("a good line");
+        let order: Vec<u64> = (0..5).map(|_| done.recv_timeout(PATIENCE).expect("a read")).collect();
+        assert_eq!(order, [500, 700, 900, 100, 300]);
+        queue.close();
     }
 
     #[test]

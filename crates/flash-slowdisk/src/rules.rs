@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::arm::ArmRule;
 use crate::delay::{self, Delay};
 use crate::pattern::Pattern;
 
@@ -83,11 +84,13 @@ pub(crate) struct Rules {
     pub(crate) ttl: Duration,
     /// Whether files opened from now on bypass the page cache.
     pub(crate) direct_io: bool,
+    /// What reads the disk, if reads take turns and have places.
+    pub(crate) arm: Option<ArmRule>,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { list: Vec::new(), concurrent: 16, ttl: Duration::ZERO, direct_io: false }
+        Rules { list: Vec::new(), concurrent: 16, ttl: Duration::ZERO, direct_io: false, arm: None }
     }
 }
 
@@ -117,6 +120,8 @@ impl Rules {
             ["ttl", time] => self.ttl = delay::duration(time)?,
             ["direct-io", "on"] => self.direct_io = true,
             ["direct-io", "off"] => self.direct_io = false,
+            ["arm", "off"] => self.arm = None,
+            ["arm", ref words @ ..] => self.arm = Some(ArmRule::parse(words)?),
             ["remove", ref words @ ..] => {
                 let rule = Rule::parse(words)?;
                 let before = self.list.len();
@@ -135,6 +140,20 @@ impl Rules {
             }
         }
         Ok(())
+    }
+
+    /// Whether a disk can have them: an image of this length, or a folder.
+    pub(crate) fn check(&self, image_bytes: Option<u64>) -> Result<(), String> {
+        let Some(ArmRule { drive, .. }) = self.arm else { return Ok(()) };
+        match image_bytes {
+            None => Err("an arm needs an image, in which each byte has its place".into()),
+            Some(bytes) if bytes > drive.bytes() => Err(format!(
+                "the image has {} MiB, and a drive with this arm {}",
+                bytes >> 20,
+                drive.bytes() >> 20
+            )),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Asks the rules. The newest delay that fits an operation counts, and the newest fault.
@@ -159,6 +178,9 @@ impl fmt::Display for Rules {
         writeln!(f, "concurrent {}", self.concurrent)?;
         writeln!(f, "ttl {}us", self.ttl.as_micros())?;
         writeln!(f, "direct-io {}", if self.direct_io { "on" } else { "off" })?;
+        if let Some(arm) = &self.arm {
+            writeln!(f, "arm {arm}")?;
+        }
         self.list.iter().try_for_each(|rule| writeln!(f, "{}", rule.line))
     }
 }
@@ -179,7 +201,8 @@ impl Rule {
             }
             _ => {
                 return Err(
-                    "expected delay, hang, fail, short, concurrent, ttl, direct-io, remove, clear".into()
+                    "expected delay, hang, fail, short, arm, concurrent, ttl, direct-io, remove, clear"
+                        .into(),
                 );
             }
         };

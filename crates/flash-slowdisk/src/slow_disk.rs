@@ -39,12 +39,24 @@ impl SlowDisk {
     /// # Errors
     /// When something is [`missing`] or one of the two is no folder; `InvalidInput` when a rule makes no sense.
     pub fn mount(folder: &Path, mountpoint: &Path, rules: &str) -> io::Result<SlowDisk> {
-        let rules = read_rules(rules)?;
+        SlowDisk::with(folder, mountpoint, rules, None)
+    }
+
+    /// The same, where the folder has nothing but an image of this length.
+    pub(crate) fn with(
+        folder: &Path,
+        mountpoint: &Path,
+        rules: &str,
+        image_bytes: Option<u64>,
+    ) -> io::Result<SlowDisk> {
+        let rules = read_rules(rules, image_bytes)?;
         demand()?;
         let folder = Arc::new(Folder::open(folder).map_err(|error| about(folder, error))?);
         let mountpoint = mountpoint.canonicalize().map_err(|error| about(mountpoint, error))?;
         let shown = Arc::clone(&folder);
-        let queue = Queue::new(rules, move |path| shown.metadata(path).is_ok_and(|found| found.is_dir()))?;
+        let queue = Queue::new(rules, image_bytes, move |path| {
+            shown.metadata(path).is_ok_and(|found| found.is_dir())
+        })?;
         let control = Arc::new(Control::new(Arc::clone(&queue)));
         let filesystem = Passthrough::new(folder, Arc::clone(&queue), Arc::clone(&control))?;
         let mut options = Config::default();
@@ -101,8 +113,10 @@ impl Drop for SlowDisk {
     }
 }
 
-pub(crate) fn read_rules(lines: &str) -> io::Result<Rules> {
-    Rules::default().with(lines).map_err(invalid)
+pub(crate) fn read_rules(lines: &str, image_bytes: Option<u64>) -> io::Result<Rules> {
+    let rules = Rules::default().with(lines).map_err(invalid)?;
+    rules.check(image_bytes).map_err(invalid)?;
+    Ok(rules)
 }
 
 pub(crate) fn demand() -> io::Result<()> {

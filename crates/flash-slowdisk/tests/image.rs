@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_slowdisk::{Kind, SlowImage};
+use flash_slowdisk::{Kind, SlowDisk, SlowImage};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tempfile::TempDir;
@@ -131,6 +131,42 @@ fn the_disk_below_does_many_reads_at_a_time() {
     let (one, sixteen) = (read_all(1), read_all(16));
     assert!(one >= 16 * Duration::from_millis(50), "{one:?}");
     assert!(sixteen < one / 3, "{sixteen:?} for sixteen, {one:?} for one");
+}
+
+#[test]
+fn an_arm_reads_in_order_as_fast_as_the_platter_turns_and_seeks_for_what_is_scattered() {
+    const LARGE_BYTES: u64 = 16 << 20;
+    let Some((folder, mountpoint)) = place() else { return };
+    fs::write(folder.path().join("large"), vec![1; LARGE_BYTES as usize]).unwrap();
+    let image = SlowImage::mount(folder.path(), mountpoint.path(), 128, "arm deskstar").unwrap();
+    let read = |name: &str| fs::read(mountpoint.path().join(name)).unwrap().len();
+    let began = Instant::now();
+    assert_eq!(read("large") as u64, LARGE_BYTES);
+    let in_order = began.elapsed();
+    // 528 sectors in a rotation of 8.33 ms.
+    let platter = Duration::from_secs_f64(LARGE_BYTES as f64 / (528.0 * 512.0) / 120.0);
+    assert!(in_order >= platter, "{in_order:?}, and the platter takes {platter:?}");
+    let reads_before = image.disk().counters().answered(Kind::Read);
+    drop_caches();
+    let began = Instant::now();
+    let bytes: usize = (0..100).map(|n| read(&format!("d{}/e{}/{n}.txt", n % 7, n % 11))).sum();
+    let scattered = began.elapsed();
+    let reads = image.disk().counters().answered(Kind::Read) - reads_before;
+    assert!(reads >= 100, "{reads}");
+    let per_byte = |time: Duration, bytes: u64| time.as_secs_f64() / bytes as f64;
+    let (fast, slow) = (per_byte(in_order, LARGE_BYTES), per_byte(scattered, bytes as u64));
+    assert!(slow > 2.0 * fast, "{scattered:?} for {bytes} bytes, {in_order:?} for {LARGE_BYTES}");
+    drop(image);
+
+    for (mib, rule, why) in [
+        (2048, "arm hp97560", "the image has 2048 MiB, and a drive with this arm 1310"),
+        (128, "arm floppy", "the drives are hp97560 and deskstar"),
+    ] {
+        let refused = SlowImage::mount(folder.path(), mountpoint.path(), mib, rule).err().expect(rule);
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    let refused = SlowDisk::mount(folder.path(), mountpoint.path(), "arm deskstar").err().expect("no image");
+    assert!(refused.to_string().contains("an arm needs an image"), "{refused}");
 }
 
 #[test]
