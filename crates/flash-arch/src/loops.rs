@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::completion_queue::CompletionQueue;
-use crate::connections::admission::Threads;
+use crate::connections::loop_threads::LoopThreads;
 use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;
 use crate::poller::Poller;
@@ -17,7 +17,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
 ) -> io::Result<()> {
     let shared = &service.shared;
     let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    shared.set_threads(Threads { loops, queues: queues.clone(), rounds: 1 });
+    shared.set_threads(LoopThreads { loops, queues: queues.clone(), rounds: 1 });
     shared.explain_blocks();
     let mut threads = Vec::with_capacity(loops);
     for (number, completions) in queues.iter().enumerate() {

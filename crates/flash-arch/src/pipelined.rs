@@ -31,7 +31,7 @@ use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connections::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
-use crate::connections::admission::Threads;
+use crate::connections::loop_threads::LoopThreads;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::pipelined::parked::{NEW, Slot};
 use crate::pipelined::queue::{Item, Queue, Queues, With};
@@ -61,7 +61,7 @@ pub(crate) fn serve(pools: usize, helpers: HelperLimits, startup: Startup<'_>) -
     let steps =
         [0, last].map(|step| pools.iter().map(move |pool| Arc::clone(pool.queues[step].completions())));
     let queues = steps.into_iter().flatten().collect();
-    shared.set_threads(Threads { loops: pools.len(), queues, rounds: ROUNDS });
+    shared.set_threads(LoopThreads { loops: pools.len(), queues, rounds: ROUNDS });
     let wakers: Vec<_> = pools.iter().map(Pool::waker).collect();
     service.run(move |_| wakers.iter().for_each(|wake| wake()), || pools.into_iter().for_each(Pool::join))
 }

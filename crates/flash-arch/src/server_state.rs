@@ -26,9 +26,9 @@ use crate::admin::snapshot::KnowsDevices;
 use crate::admin::top_clients::TopClients;
 use crate::background::queue::BackgroundQueue;
 use crate::clock::server_us;
-use crate::connections::admission::Threads;
 use crate::connections::gates::ProcessGates;
 use crate::connections::listener::{Listener, Listeners};
+use crate::connections::loop_threads::LoopThreads;
 use crate::connections::permit::ConnectionPermits;
 use crate::connections::transport::Transport;
 use crate::document_root;
@@ -97,7 +97,7 @@ pub struct ServerState {
     pub(crate) unfinished: Arc<Gauge>,
     /// Each acceptor that watches the listeners holds a clone.
     pub(crate) acceptors: Arc<()>,
-    pub(crate) threads: OnceLock<Threads>,
+    pub(crate) threads: OnceLock<LoopThreads>,
     /// Takes requests to reload.
     reloads: OnceLock<Sender<ReloadRequest>>,
     /// What administrators ask of the thread that upgrades.

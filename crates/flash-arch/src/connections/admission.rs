@@ -19,17 +19,9 @@ use flash_observe::RateLimit;
 
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connections::listener;
+use crate::connections::loop_threads::LoopThreads;
 use crate::connections::permit::{ConnectionPermit, WaitingConnection};
 use crate::server_state::ServerState;
-
-/// The threads that have connections which may give way.
-pub(crate) struct Threads {
-    /// Of these, so many are loops or pools.
-    pub(crate) loops: usize,
-    pub(crate) queues: Vec<Arc<CompletionQueue>>,
-    /// How often each is asked before a connection is turned away.
-    pub(crate) rounds: usize,
-}
 
 impl ServerState {
     /// A permit for a new connection, if there is one.
@@ -102,7 +94,7 @@ impl ServerState {
     }
 
     /// Sets the threads that have connections. They are the same for as long as the process lives.
-    pub(crate) fn set_threads(&self, threads: Threads) {
+    pub(crate) fn set_threads(&self, threads: LoopThreads) {
         let _ = self.threads.set(threads);
     }
 
@@ -110,20 +102,11 @@ impl ServerState {
     /// was not, or not often enough.
     pub(crate) fn pass_on(&self, mut waiting_connection: WaitingConnection, from: &Arc<CompletionQueue>) {
         waiting_connection.loops_asked += 1;
-        match self.loop_after(from, waiting_connection.loops_asked) {
+        let threads = self.threads.get();
+        match threads.and_then(|threads| threads.after(from, waiting_connection.loops_asked)) {
             Some(next) => next.push(0, Completion::WaitingConnection(waiting_connection)),
             None => self.turn_away(&waiting_connection.socket),
         }
-    }
-
-    /// The next loop, unless all have been asked often enough.
-    fn loop_after(&self, queue: &Arc<CompletionQueue>, asked: usize) -> Option<&Arc<CompletionQueue>> {
-        let Threads { queues, rounds, .. } = self.threads.get()?;
-        if asked >= queues.len() * rounds {
-            return None;
-        }
-        let place = queues.iter().position(|other| Arc::ptr_eq(other, queue))?;
-        queues.get((place + 1) % queues.len())
     }
 
     fn turn_away(&self, socket: &OwnedFd) {
@@ -174,7 +157,7 @@ mod tests {
     fn a_waiting_connection_asks_each_loop_in_each_round_and_is_turned_away() {
         let shared = shared(0);
         let loops: Vec<_> = (0..3).map(|_| Arc::new(CompletionQueue::new().unwrap())).collect();
-        shared.set_threads(Threads { loops: 3, queues: loops.clone(), rounds: 2 });
+        shared.set_threads(LoopThreads { loops: 3, queues: loops.clone(), rounds: 2 });
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert!(shared.permit().is_none());
         shared.pass_on(
