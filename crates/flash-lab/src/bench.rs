@@ -107,7 +107,8 @@ impl<'a> Rig<'a> {
     fn mount_slow(&mut self, at: &At) -> Result<()> {
         let site = self.sites.at(at);
         let is_there = self.slow.as_ref().is_some_and(|(folder, _)| *folder == site.folder);
-        let is_wanted = self.axis() == Some(Axis::DeviceMilliseconds) || self.plan.machine.seek_ms.is_some();
+        let is_wanted =
+            self.axis() == Some(Axis::DeviceMilliseconds) || self.plan.machine.slow_disk().is_some();
         if is_there || !is_wanted {
             return Ok(());
         }
@@ -124,6 +125,11 @@ impl<'a> Rig<'a> {
         let folder = site.folder.clone();
         let mount = || self.place.machine.slow(&folder, &mountpoint, slow, FAST);
         let mounted = cpus.on_clients(mount)??;
+        if let Some(rule) = self.plan.machine.slow_disk() {
+            // Known before the first measurement: a site may be larger than a drive.
+            mounted.disk().rule(&rule)?;
+            mounted.disk().rule(&format!("clear\n{FAST}"))?;
+        }
         self.slow = Some((folder, mounted));
         Ok(())
     }
@@ -241,11 +247,10 @@ impl<'a> Rig<'a> {
         let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
         let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
         // The papers' servers were warm. A slow disk would take longer for that than a run does here.
-        let seek_ms = self.plan.machine.seek_ms.filter(|_| self.axis() != Some(Axis::DeviceMilliseconds));
-        let slow_down =
-            self.slow.as_ref().zip(seek_ms).map(|((_, slow), ms)| {
-                move || slow.disk().rule(&seeks(ms)).expect("the disk knows its rules")
-            });
+        let rule = self.plan.machine.slow_disk().filter(|_| self.axis() != Some(Axis::DeviceMilliseconds));
+        let slow_down = self.slow.as_ref().zip(rule).map(|((_, slow), rule)| {
+            move || slow.disk().rule(&rule).expect("the disk has taken this rule before")
+        });
         let place = (group, cpus);
         let seen = cpus.on_clients(|| clients.ask(&server, php, site, place, watch, slow_down))??;
         interrupt::check()?;
@@ -257,8 +262,8 @@ impl<'a> Rig<'a> {
         let is_short = memory_mb.is_some();
         let mut figures = figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)?;
         figures.figures.extend(hit_rate.map(|rate| ("cache_hit_rate".to_owned(), rate)));
-        // With seeks, the warm-up is another load than the measurement.
-        if let Some(memory_mb) = memory_mb.filter(|_| self.plan.machine.seek_ms.is_none())
+        // With a slow disk, the warm-up is another load than the measurement.
+        if let Some(memory_mb) = memory_mb.filter(|_| self.plan.machine.slow_disk().is_none())
             && wants("optimal")
         {
             let measured = seen.answers as usize;
@@ -274,12 +279,6 @@ impl<'a> Rig<'a> {
 
 /// How a slow disk behaves before it is slow.
 const FAST: &str = "concurrent 64";
-
-/// A disk with one arm. A seek takes half of its mean at least, and half more at most.
-fn seeks(mean_ms: f64) -> String {
-    let us = |part: f64| (mean_ms * part * 1000.0) as u64;
-    format!("concurrent 1\nread delay uniform:{}us-{}us", us(0.5), us(1.5))
-}
 
 impl Bench for Rig<'_> {
     fn measure(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Figures, Trouble> {

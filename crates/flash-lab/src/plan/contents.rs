@@ -85,10 +85,24 @@ pub struct MachineNeeds {
     /// Reads a second that the server's disk does at most.
     pub disk_reads_per_second: Option<u64>,
     pub read_ahead_kb: Option<u32>,
-    /// The site lies on an ext4 on a disk with one arm, which takes about this long for each read. It does so after the warm-up.
+    /// The site lies on an ext4 on a disk that reads one after the other, and takes about this long for each. It does so after the
+    /// warm-up.
     pub seek_ms: Option<f64>,
+    /// The site lies on an ext4 on a disk with this arm, in the words of `flash slowdisk`: `deskstar c-look`. It is slow after the warm-up.
+    pub arm: Option<String>,
     /// Whether the page cache is emptied before each measurement.
     pub cold: bool,
+}
+
+impl MachineNeeds {
+    /// What makes a fast disk the wanted one, if there is to be one.
+    pub fn slow_disk(&self) -> Option<String> {
+        let us = |ms: f64| (ms * 1000.0) as u64;
+        // A read takes half of the mean at least, and half more at most.
+        let seeks =
+            |ms: f64| format!("concurrent 1\nread delay uniform:{}us-{}us", us(ms * 0.5), us(ms * 1.5));
+        self.arm.as_ref().map(|arm| format!("arm {arm}")).or_else(|| self.seek_ms.map(seeks))
+    }
 }
 
 /// A workload among others.
@@ -241,7 +255,7 @@ impl Plan {
     pub fn cell_seconds(&self, extent: Extent) -> f64 {
         let load = self.load(extent);
         let steps = if load.conform.is_some() { CONFORM_STEPS } else { 1.0 };
-        let settles = self.machine.seek_ms.is_some()
+        let settles = self.machine.slow_disk().is_some()
             || self.sweep.as_ref().is_some_and(|sweep| sweep.axis == Axis::LoadLevel);
         let settle = if settles { SETTLE.as_secs_f64() } else { 0.0 };
         steps * (load.warm_up_seconds + settle + load.seconds) + 1.0

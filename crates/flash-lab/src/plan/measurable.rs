@@ -64,8 +64,11 @@ impl Plan {
                 "[machine]: a server without memory, or without reads of its disk, serves nothing".into(),
             );
         }
-        let wrong = needs.seek_ms.is_some_and(|ms| !is_some(ms));
-        wrong.then(|| "[machine] seek_ms: expected a time above 0".into())
+        if needs.seek_ms.is_some_and(|ms| !is_some(ms)) {
+            return Some("[machine] seek_ms: expected a time above 0".into());
+        }
+        let both = needs.seek_ms.is_some() && needs.arm.is_some();
+        both.then(|| "[machine]: a disk has seek_ms or an arm".into())
     }
 
     fn unmeasurable_workload(&self) -> Option<String> {
@@ -279,6 +282,7 @@ mod tests {
             ),
             ("repeats = 3", "repeats = 3\nmachine = { memory_mb = 0 }", "without memory"),
             ("repeats = 3", "repeats = 3\nmachine = { seek_ms = 0 }", "seek_ms"),
+            ("repeats = 3", "repeats = 3\nmachine = { seek_ms = 8, arm = 'deskstar' }", "an arm"),
             ("kilobytes = 1 ", "kilobytes = -1 ", "nothing to request"),
             (
                 "kind = \"file\", kilobytes = 1",

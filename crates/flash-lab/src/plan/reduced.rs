@@ -27,6 +27,7 @@ impl Plan {
             needs.disk_reads_per_second.map(|reads| format!("no limit of {reads} disk reads a second")),
             needs.read_ahead_kb.map(|kb| format!("the disk's own read-ahead instead of {kb} KB")),
             needs.seek_ms.map(|ms| format!("the disk as it is, and none with seeks of {ms} ms")),
+            needs.arm.as_ref().map(|arm| format!("the disk as it is, and none with an arm ({arm})")),
             needs
                 .cold
                 .then(|| "only the pages of files are dropped before a measurement, and no names".to_owned()),

@@ -84,10 +84,14 @@ pub(crate) struct RunFlags {
     /// The flash to measure. Without it, the one beside this program
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) flash: Option<PathBuf>,
-    /// Run each plan on a disk with one arm, whose reads take this long in the mean. The disks of the papers take 5 to 10. The data
-    /// lie beside those of the plan, as PLAN-seek
+    /// Run each plan on a disk that reads one after the other, in the order in which they come, and takes this long for each in the mean.
+    /// The data lie beside those of the plan, as PLAN-seek
     #[arg(long, value_name = "MS", value_parser = seek)]
     pub(crate) seek_ms: Option<f64>,
+    /// Run each plan on a disk with an arm, as flash slowdisk has them: 'deskstar c-look'. The data lie beside those of the plan, as
+    /// PLAN-arm
+    #[arg(long, value_name = "DRIVE", conflicts_with = "seek_ms")]
+    pub(crate) arm: Option<String>,
     /// Begin anew, and remove what was measured before
     #[arg(long)]
     pub(crate) fresh: bool,

@@ -74,6 +74,7 @@ fn machine(plan: &Plan) -> String {
         needs.disk_reads_per_second.map(|reads| format!("{reads} disk reads a second")),
         needs.read_ahead_kb.map(|kb| format!("{kb} KB read ahead")),
         needs.seek_ms.map(|ms| format!("seeks of {ms} ms")),
+        needs.arm.as_ref().map(|arm| format!("a disk with an arm ({arm})")),
         needs.cold.then(|| "caches emptied before each measurement".to_owned()),
     ];
     let words: Vec<_> = words.into_iter().flatten().collect();

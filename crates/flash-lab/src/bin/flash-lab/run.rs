@@ -70,11 +70,11 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
         names = plan::built_in().iter().map(|plan| plan.name).collect();
     }
     let mut plans = names.into_iter().map(plan::find).collect::<Result<Vec<_>, _>>()?;
-    if let Some(ms) = flags.seek_ms {
+    if flags.seek_ms.is_some() || flags.arm.is_some() {
         if !flash_rig::is_root() {
-            bail!("--seek-ms mounts a slow disk, which takes root");
+            bail!("--seek-ms and --arm mount a slow disk, which takes root");
         }
-        plans.iter_mut().for_each(|(plan, text)| on_seeking_disk(plan, text, ms));
+        plans.iter_mut().for_each(|(plan, text)| on_slow_disk(plan, text, flags));
     }
     let known =
         |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
@@ -86,13 +86,21 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
     Ok(plans)
 }
 
-/// The plan on a disk with one arm, which is another plan.
-fn on_seeking_disk(plan: &mut Plan, text: &mut String, ms: f64) {
-    plan.name.push_str("-seek");
-    plan.title.push_str(&format!(", on a disk with seeks of {ms} ms"));
-    plan.machine.seek_ms = Some(ms);
+/// The plan on a slow disk, which is another plan.
+fn on_slow_disk(plan: &mut Plan, text: &mut String, flags: &RunFlags) {
     plan.machine.disk_reads_per_second = None;
-    text.push_str(&format!("\n# --seek-ms {ms}\n"));
+    if let Some(ms) = flags.seek_ms {
+        plan.name.push_str("-seek");
+        plan.title.push_str(&format!(", on a disk with seeks of {ms} ms"));
+        plan.machine.seek_ms = Some(ms);
+        text.push_str(&format!("\n# --seek-ms {ms}\n"));
+    }
+    if let Some(arm) = &flags.arm {
+        plan.name.push_str("-arm");
+        plan.title.push_str(&format!(", on a disk with an arm ({arm})"));
+        plan.machine.arm = Some(arm.clone());
+        text.push_str(&format!("\n# --arm {arm}\n"));
+    }
 }
 
 fn one(
