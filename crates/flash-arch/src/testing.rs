@@ -62,6 +62,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         revalidate_ms: 1_000,
         zero_copy: true,
         names_briefly: Duration::from_secs(1),
+        ahead_bytes_max: 64 << 20,
         others_open: false,
         experiments: Experiments::default(),
     };

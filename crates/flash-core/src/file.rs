@@ -74,18 +74,18 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
     /// Reads the beginning of a window into the page cache, and blocks meanwhile. With `copy`, returns its bytes.
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window;
 
-    /// Makes the beginning of a window ready for a thread that may block, also while the window is sent.
-    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window;
+    /// Makes the beginning of a window ready for a thread that may block, also while the window is sent. What is to be sent goes on to
+    /// `goes_to`.
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>, goes_to: u64) -> Window;
 
-    /// Whether pages that follow `offset` are neither in the page cache nor on their way, so that [`OpenFile::read_ahead`] is due.
-    /// Never blocks.
-    fn lacks_ahead(&self, _stamp: &Stamp, _offset: u64) -> bool {
+    /// Whether pages of the beginning of `rest`, which is to be sent, are neither in the page cache nor on their way, so that
+    /// [`OpenFile::read_ahead`] is due. Never blocks.
+    fn lacks_ahead(&self, _stamp: &Stamp, _rest: Range<u64>) -> bool {
         false
     }
 
-    /// Has the kernel bring what follows `offset` into the page cache. Does not wait for it, but may wait for room in the disk's
-    /// queue.
-    fn read_ahead(&self, _stamp: &Stamp, _offset: u64) {}
+    /// Has the kernel bring the beginning of `rest` into the page cache. Does not wait for it, but may wait for room in the disk's queue.
+    fn read_ahead(&self, _stamp: &Stamp, _rest: Range<u64>) {}
 
     /// Whether all bytes that were handed out are known to come from one version of the file. Never blocks.
     fn is_one_version_now(&self) -> bool {
@@ -307,20 +307,20 @@ impl File {
         }
     }
 
-    pub fn wait_for_window(&self, window: Range<u64>) -> Window {
+    pub fn wait_for_window(&self, window: Range<u64>, goes_to: u64) -> Window {
         match &self.content {
-            Content::Open(file) => file.wait_for_window(&self.stamp, window),
+            Content::Open(file) => file.wait_for_window(&self.stamp, window, goes_to),
             Content::Memory(_) => Window::Failed,
         }
     }
 
-    pub fn lacks_ahead(&self, offset: u64) -> bool {
-        matches!(&self.content, Content::Open(file) if file.lacks_ahead(&self.stamp, offset))
+    pub fn lacks_ahead(&self, rest: Range<u64>) -> bool {
+        matches!(&self.content, Content::Open(file) if file.lacks_ahead(&self.stamp, rest))
     }
 
-    pub fn read_ahead(&self, offset: u64) {
+    pub fn read_ahead(&self, rest: Range<u64>) {
         if let Content::Open(file) = &self.content {
-            file.read_ahead(&self.stamp, offset);
+            file.read_ahead(&self.stamp, rest);
         }
     }
 

@@ -82,17 +82,19 @@ pub struct Load {
     pub site: Option<SiteId>,
     pub file: Arc<File>,
     pub window: Range<u64>,
+    /// The part of the file that is to be sent goes on to here.
+    pub goes_to: u64,
     /// Return the bytes themselves, because the page cache did not keep them last time.
     pub copy: bool,
     /// Set if the window completes a response. Earlier bytes of the response come from this range.
     pub completes: Option<Box<Range<u64>>>,
 }
 
-/// Bring what follows a window of an open file into the page cache, before it is due.
+/// Bring the beginning of what is to be sent of an open file into the page cache, before it is due.
 #[derive(Clone, Debug)]
 pub struct ReadAhead {
     pub file: Arc<File>,
-    pub offset: u64,
+    pub rest: Range<u64>,
 }
 
 /// Do the next step of a listing, or write one of its pages.
@@ -252,9 +254,9 @@ impl Load {
 
     /// The job that reads what follows this window, if the response goes on there and nothing does so yet. Never blocks.
     pub fn read_ahead(&self, window: &Window) -> Option<ReadAhead> {
-        let offset = self.end_of(window)?;
-        let is_due = !self.is_completed_by(window) && self.file.lacks_ahead(offset);
-        is_due.then(|| ReadAhead { file: Arc::clone(&self.file), offset })
+        let rest = self.end_of(window)?..self.goes_to;
+        let is_due = !rest.is_empty() && self.file.lacks_ahead(rest.clone());
+        is_due.then(|| ReadAhead { file: Arc::clone(&self.file), rest })
     }
 
     /// The result of a window. If it would mix two versions of the file, the result says that the file changed. May block.

@@ -99,6 +99,7 @@ impl Disk {
         if open.memory_bytes() == 0 && !self.is_local(&**open) {
             return None;
         }
+        open.read_ahead(&file.stamp, range.start..file.size());
         match open.load_window(&file.stamp, range, true) {
             Window::Copied(bytes) if !bytes.is_empty() => Some(bytes),
             Window::Resident(range) => {

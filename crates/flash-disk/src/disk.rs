@@ -29,6 +29,7 @@ use crate::known_digests::KnownDigests;
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::folder_reader::FolderReader;
+use crate::readers::Readers;
 use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{RootChange, RootOpener, SiteRoot};
 use crate::sites::{NextSites, RootObserver, Sites};
@@ -52,6 +53,8 @@ pub struct Disk {
     pub(crate) senders_wait: bool,
     /// Learns the [names](crate::names) of folders for threads that must not wait.
     pub(crate) folder_reader: Option<FolderReader>,
+    /// Those that read files in order.
+    pub(crate) readers: Arc<Readers>,
     pub(crate) closer: Option<Arc<Closer>>,
     /// Closes files that are not on local devices.
     pub(crate) remote_closer: Option<Arc<Closer>>,
@@ -73,6 +76,7 @@ impl Disk {
         let (site, briefly) = (Arc::new(settings.site.clone()), settings.names_briefly);
         let sites = Sites::new(folder, opened, site, briefly)?;
         let copies = Budget::new(settings.copies_bytes_max);
+        let ahead_bytes_max = settings.ahead_bytes_max;
         let listings = Arc::new(Listings::new(settings.revalidate_ms, settings.listings_bytes_max));
         Ok(Self {
             sites: Arc::new(sites),
@@ -82,6 +86,7 @@ impl Disk {
             times: Arc::default(),
             digests: Arc::default(),
             list_step: listings::STEP,
+            readers: Arc::new(Readers::new(ahead_bytes_max)),
             senders_wait: true,
             folder_reader: None,
             closer: None,
@@ -140,6 +145,7 @@ impl Disk {
             times: Arc::clone(&self.times),
             digests: Arc::clone(&self.digests),
             list_step: self.list_step,
+            readers: Arc::clone(&self.readers),
             senders_wait: self.senders_wait,
             folder_reader: None,
             closer: None,

@@ -435,7 +435,7 @@ impl Disk {
             // room in the disk's queue. Random access leaves no marks. Helpers read ahead explicitly.
             file_hints::read_randomly(&file);
         }
-        OpenFile::new(file, send_mode, assumed, examined.mount, closer.clone())
+        OpenFile::new(file, send_mode, assumed, examined.mount, closer.clone(), Arc::clone(&self.readers))
     }
 
     /// Pages of the cache are sent only if the kernel tells this process which pages are in memory.

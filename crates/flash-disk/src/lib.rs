@@ -28,6 +28,7 @@ mod open_at;
 mod open_file;
 mod open_roots;
 mod read;
+mod readers;
 mod recent;
 pub mod remote;
 mod retry;

@@ -11,7 +11,9 @@ use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
@@ -23,7 +25,8 @@ use self::version::{Accepted, Version};
 use crate::blocking::Blocking;
 use crate::closer::Closer;
 use crate::open_at::open_again;
-use crate::read::{AHEAD_BYTES, AHEAD_LEFT_BYTES, ReadResult, read, read_exact};
+use crate::read::{AHEAD_LEFT_BYTES, ReadResult, read, read_exact};
+use crate::readers::Readers;
 use crate::settings::SendMode;
 use crate::stat;
 
@@ -40,6 +43,7 @@ pub(crate) struct OpenFile {
     /// Its modification time says nothing, so its time of change counts.
     is_exact: bool,
     closer: Option<Arc<Closer>>,
+    readers: Arc<Readers>,
 }
 
 impl OpenFile {
@@ -49,6 +53,7 @@ impl OpenFile {
         residency_assumed: bool,
         mount: Option<u64>,
         closer: Option<Arc<Closer>>,
+        readers: Arc<Readers>,
     ) -> Self {
         let residency = OnceLock::new();
         Self {
@@ -60,6 +65,7 @@ impl OpenFile {
             version: None,
             is_exact: false,
             closer,
+            readers,
         }
     }
 
@@ -203,7 +209,6 @@ impl file::OpenFile for OpenFile {
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
-        self.read_ahead(stamp, window.start);
         if copy || !self.lends() {
             return self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere);
         }
@@ -214,11 +219,12 @@ impl file::OpenFile for OpenFile {
         Window::Warmed
     }
 
-    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>, goes_to: u64) -> Window {
         match self.lends() {
             false => {
-                if self.lacks_ahead(stamp, window.start) {
-                    self.read_ahead(stamp, window.start);
+                let rest = window.start..goes_to;
+                if self.lacks_ahead(stamp, rest.clone()) {
+                    self.read_ahead(stamp, rest);
                 }
                 self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere)
             }
@@ -228,18 +234,20 @@ impl file::OpenFile for OpenFile {
         }
     }
 
-    fn lacks_ahead(&self, stamp: &Stamp, offset: u64) -> bool {
+    fn lacks_ahead(&self, stamp: &Stamp, rest: Range<u64>) -> bool {
+        let end = stamp.size.min(rest.end);
         // One page tells, because what is read ahead is read in order.
-        let last = stamp.size.saturating_sub(1).min(offset + AHEAD_LEFT_BYTES);
-        offset < stamp.size
+        let last = end.saturating_sub(1).min(rest.start + AHEAD_LEFT_BYTES);
+        rest.start < end
             && has(Call::Cachestat)
             && cachestat::holds(self, last..last + 1).is_ok_and(|held| !held)
     }
 
-    fn read_ahead(&self, stamp: &Stamp, offset: u64) {
+    fn read_ahead(&self, stamp: &Stamp, rest: Range<u64>) {
         // The file is open for random access, so the kernel does not read ahead by itself.
-        if offset < stamp.size {
-            file_hints::read_ahead(self, offset, AHEAD_BYTES);
+        let rest = rest.start..rest.end.min(stamp.size);
+        if let Some(bytes) = self.readers.ahead(ptr::from_ref(self).addr(), &rest, Instant::now()) {
+            file_hints::read_ahead(self, rest.start, bytes);
         }
     }
 

@@ -21,7 +21,7 @@ impl Disk {
         let (done, spent, error) = call_timer::measured(|| match job {
             Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
                 .unwrap_or_else(|stop| find.failed(stop.failure())),
-            Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
+            Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone(), load.goes_to)),
             Job::ReadAhead(ahead) => read_ahead(ahead),
             Job::List(list) => {
                 let done =
@@ -78,7 +78,10 @@ impl Disk {
         let blocking = blocking(device);
         let (done, spent, error) = call_timer::measured(|| match job {
             Job::Find(find) => helped(find, again_if(is_busy, || self.find(find, blocking))),
-            Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
+            Job::Load(load) => {
+                load.file.read_ahead(load.window.start..load.goes_to);
+                Some(load.checked(load.file.load_window(load.window.clone(), load.copy)))
+            }
             Job::ReadAhead(ahead) => Some(read_ahead(ahead)),
             Job::List(list) => self.list(list, blocking, &mut |job| self.part(&job, blocking)),
             Job::Folder(_) => self.part(job, blocking),
@@ -147,7 +150,7 @@ impl Disk {
 }
 
 fn read_ahead(ahead: &ReadAhead) -> Done {
-    ahead.file.read_ahead(ahead.offset);
+    ahead.file.read_ahead(ahead.rest.clone());
     Done::Window(Window::Warmed)
 }
 

@@ -122,6 +122,8 @@ pub struct Settings {
     pub copies_bytes_max: u64,
     /// Memory for listings. A listing that does not fit is refused.
     pub listings_bytes_max: u64,
+    /// Memory for what is read ahead of all readers of large files together.
+    pub ahead_bytes_max: u64,
     /// How long a listing in memory answers requests.
     pub revalidate_ms: u64,
     /// Files that are not in memory are sent from the page cache.

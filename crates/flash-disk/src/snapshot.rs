@@ -97,7 +97,7 @@ impl OpenFile for Snapshot {
         Window::Resident(window)
     }
 
-    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>, _: u64) -> Window {
         Window::Resident(window)
     }
 

@@ -189,6 +189,7 @@ fn open(
         single_copy: false,
         copies_bytes_max: flags.file_cache_bytes / 4 * 5,
         listings_bytes_max: 0,
+        ahead_bytes_max: flags.file_cache_bytes,
         revalidate_ms: ms(flags.revalidate),
         zero_copy: true,
         names_briefly: flags.revalidate,

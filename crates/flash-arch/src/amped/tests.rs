@@ -53,11 +53,18 @@ fn helpers_read_ahead_of_what_a_loop_has_read() {
     };
     let file = Arc::clone(entry.found_files().next().unwrap());
     let worker = Worker::new(shared, Some(LocalCache::new(0)));
-    let load = Load { site: None, file, window: 0..MEBIBYTE / 2, copy: false, completes: None };
+    let load = Load {
+        site: None,
+        file,
+        window: 0..MEBIBYTE / 2,
+        goes_to: 8 * MEBIBYTE,
+        copy: false,
+        completes: None,
+    };
     let sent = Window::Resident(load.window.clone());
-    let last = Load { completes: Some(load.window.clone().into()), ..load.clone() };
+    let last = Load { goes_to: MEBIBYTE / 2, ..load.clone() };
     assert!(last.read_ahead(&sent).is_none(), "the client takes no more");
-    assert_eq!(load.read_ahead(&sent).unwrap().offset, MEBIBYTE / 2);
+    assert_eq!(load.read_ahead(&sent).unwrap().rest.start, MEBIBYTE / 2);
     let (exchange, client) = (ExchangeId::default(), ClientNetwork::default());
     let outcome = dispatch.dispatch(Job::Load(load), 0, exchange, client, worker.metrics());
     assert!(matches!(outcome.unwrap().done, Done::Window(Window::Resident(_) | Window::Copied(_))));

@@ -224,6 +224,7 @@ fn settings() -> flash_disk::Settings {
         revalidate_ms: 0,
         zero_copy: false,
         names_briefly: Duration::from_secs(1),
+        ahead_bytes_max: 64 << 20,
         others_open: false,
         experiments: Experiments::default(),
     }

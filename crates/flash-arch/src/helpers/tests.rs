@@ -46,7 +46,7 @@ fn pools_end_with_their_devices_and_idle_ones_give_way() {
     name(&helpers, 1..DEVICES_MAX + 1);
     assert_eq!(helpers.devices().len(), DEVICES_MAX + 1);
     let (file, has_begun, let_go) = gated();
-    let job = Job::Load(Load { site: None, file, window: 0..10, copy: false, completes: None });
+    let job = Job::Load(Load { site: None, file, window: 0..10, goes_to: 10, copy: false, completes: None });
     let first = Arc::clone(&helpers.pools.load()[1].files);
     first.submit(Submission { job, waiter: None, came: Instant::now() }).unwrap();
     has_begun.recv_timeout(PATIENCE).unwrap();
@@ -112,6 +112,7 @@ fn pools_grow_at_once_and_shrink_with_each_job() {
             site: None,
             file: Arc::clone(file),
             window: 0..10,
+            goes_to: 10,
             copy: false,
             completes: None,
         });
@@ -162,7 +163,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
             .unwrap()
     };
     let (file, has_begun, let_go) = gated();
-    submit(Job::Load(Load { site: None, file, window: 0..10, copy: false, completes: None }), 0);
+    submit(Job::Load(Load { site: None, file, window: 0..10, goes_to: 10, copy: false, completes: None }), 0);
     has_begun.recv_timeout(PATIENCE).unwrap();
     let path = SitePath::parse(b"/").unwrap().into_owned();
     submit(

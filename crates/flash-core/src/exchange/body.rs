@@ -118,7 +118,8 @@ impl Body {
                 let window = range.start..end.min(range.end).min(range.start.saturating_add(bytes_max));
                 let is_last = window.end == range.end && parts.parts.len() == 1;
                 let completes = is_last.then(|| Box::new(hull(given, &window)));
-                Job::Load(Load { site: Some(site), file: Arc::clone(file), window, copy: *copy, completes })
+                let (file, goes_to) = (Arc::clone(file), range.end);
+                Job::Load(Load { site: Some(site), file, window, goes_to, copy: *copy, completes })
             }
             Source::Listing { listing, next, .. } => Job::List(List {
                 site: listing.site(),

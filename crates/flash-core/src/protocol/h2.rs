@@ -102,9 +102,9 @@ impl Http2 {
             && can_send
             && !self.restores
         {
-            let (file, window) = (std::sync::Arc::clone(file), range.clone());
+            let (file, window, goes_to) = (std::sync::Arc::clone(file), range.clone(), range.end);
             self.restores = true;
-            let load = Load { site: None, file, window, copy: self.restores_copy, completes: None };
+            let load = Load { site: None, file, window, goes_to, copy: self.restores_copy, completes: None };
             return Some((ExchangeId::CONNECTION, Job::Load(load)));
         }
         let output_waits = self.output.as_ref().is_some_and(|output| !output.is_empty());

@@ -213,7 +213,7 @@ impl Disk {
             Job::Find(find) => self.find(find),
             Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
             Job::ReadAhead(ahead) => {
-                ahead.file.read_ahead(ahead.offset);
+                ahead.file.read_ahead(ahead.rest.clone());
                 Done::Window(Window::Warmed)
             }
             Job::Spool(spool) => self.spool(spool),
@@ -457,7 +457,7 @@ impl OpenFile for Opened {
         if copy { self.copy(window) } else { Window::Warmed }
     }
 
-    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>, _: u64) -> Window {
         self.window_now(stamp, window)
     }
 

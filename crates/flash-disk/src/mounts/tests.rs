@@ -384,7 +384,14 @@ fn an_open_file_remembers_its_mount() {
         });
         let entry = find(&disk, "/link");
         let file = Arc::clone(&variants(&entry).identity);
-        let load = Job::Load(Load { site: None, file, window: 0..50_000, copy: true, completes: None });
+        let load = Job::Load(Load {
+            site: None,
+            file,
+            window: 0..50_000,
+            goes_to: 50_000,
+            copy: true,
+            completes: None,
+        });
         let is_copied = |done| matches!(done, Done::Window(Window::Copied(_)));
         let before = disk.device_for(&load);
         assert_eq!(before.class, DeviceClass::Unproven, "nobody has looked");

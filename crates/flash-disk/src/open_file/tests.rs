@@ -18,7 +18,7 @@ fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     std::fs::write(file.path(), text()).unwrap();
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = stat::examine(&descriptor).unwrap().stamp;
-    (file, OpenFile::new(descriptor, SendMode::Copy, false, None, None), stamp)
+    (file, OpenFile::new(descriptor, SendMode::Copy, false, None, None, Arc::new(Readers::new(0))), stamp)
 }
 
 fn text() -> Vec<u8> {
@@ -38,7 +38,7 @@ fn what_is_cached_is_copied_now_and_the_rest_by_a_helper() {
     assert_eq!(open.load_window(&stamp, WINDOW, false), copied(AT_ONCE), "it may leave at any time");
     assert_eq!(open.window_now(&stamp, WINDOW), copied(AT_ONCE));
     residency::evict(file.as_file()).unwrap();
-    assert_eq!(open.wait_for_window(&stamp, WINDOW), copied(AT_ONCE));
+    assert_eq!(open.wait_for_window(&stamp, WINDOW, WINDOW.end), copied(AT_ONCE));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn changes_are_noticed() {
     // Where the kernel tells what it holds, nobody tries to read what is not there.
     assert!(matches!(open.window_now(&stamp, WINDOW), Window::Absent | Window::Changed));
     assert_eq!(open.load_window(&stamp, WINDOW, false), Window::Changed);
-    assert_eq!(open.wait_for_window(&stamp, WINDOW), Window::Changed);
+    assert_eq!(open.wait_for_window(&stamp, WINDOW, WINDOW.end), Window::Changed);
     assert_eq!(
         open.load_window(&stamp, 0..1_000, true),
         Window::Changed,
@@ -84,16 +84,20 @@ fn what_follows_is_read_before_it_is_due() {
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = stat::examine(&descriptor).unwrap().stamp;
     file_hints::read_randomly(&descriptor);
-    let open = OpenFile::new(descriptor, SendMode::Copy, false, None, None);
-    assert!(open.lacks_ahead(&stamp, 0));
+    let open = OpenFile::new(descriptor, SendMode::Copy, false, None, None, Arc::new(Readers::new(0)));
     let mebibyte = 1 << 20;
-    open.read_ahead(&stamp, 0);
-    assert!(!open.lacks_ahead(&stamp, 0) && !open.lacks_ahead(&stamp, mebibyte / 4));
-    assert!(open.lacks_ahead(&stamp, mebibyte * 3 / 4), "less than half a mebibyte is left");
-    open.read_ahead(&stamp, mebibyte * 3 / 4);
-    assert!(!open.lacks_ahead(&stamp, mebibyte));
-    open.read_ahead(&stamp, 2 * mebibyte);
-    assert!(!open.lacks_ahead(&stamp, 3 * mebibyte - 1), "it ends there");
-    assert!(!open.lacks_ahead(&stamp, 3 * mebibyte));
-    open.read_ahead(&stamp, 3 * mebibyte);
+    let lacks = |start, end| open.lacks_ahead(&stamp, start..end);
+    let all = 3 * mebibyte;
+    assert!(lacks(0, all));
+    open.read_ahead(&stamp, 0..mebibyte / 4);
+    assert!(!lacks(0, mebibyte / 4) && lacks(0, mebibyte / 2), "no more is read than is to be sent");
+    open.read_ahead(&stamp, 0..all);
+    assert!(!lacks(0, all) && !lacks(mebibyte / 4, all));
+    assert!(lacks(mebibyte * 3 / 4, all), "less than half a mebibyte is left");
+    open.read_ahead(&stamp, mebibyte * 3 / 4..all);
+    assert!(!lacks(mebibyte, all));
+    open.read_ahead(&stamp, 2 * mebibyte..u64::MAX);
+    assert!(!lacks(all - 1, u64::MAX), "it ends there");
+    assert!(!lacks(all, u64::MAX));
+    open.read_ahead(&stamp, all..u64::MAX);
 }

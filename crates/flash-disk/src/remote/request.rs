@@ -69,13 +69,14 @@ pub(super) fn write<'a>(
             }
             None
         }
-        Job::Load(Load { site: _, file, window, copy, completes: _ }) => {
+        Job::Load(Load { site: _, file, window, goes_to, copy, completes: _ }) => {
             let window = file.range_for(window);
             message.u8(LOAD);
             stamp::put(message, &file.stamp);
             message.bool(file.validators.has_time);
             message.u64(window.start);
             message.u64(window.end);
+            message.u64(*goes_to);
             message.u8((*copy).into());
             match &file.content {
                 Content::Open(open) => Some(open.as_fd()),
@@ -126,7 +127,7 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
         LOAD => {
             let (stamp, has_time) = (stamp::take(message)?, message.bool()?);
             let window = message.u64()?..message.u64()?;
-            let copy = message.bool()?;
+            let (goes_to, copy) = (message.u64()?, message.bool()?);
             let fits = window.start < window.end && window.end <= stamp.size;
             if !fits || window.end - window.start > WINDOW_BYTES {
                 return None;
@@ -141,6 +142,7 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
                 site: None,
                 file: bare_file(disk, stamp, None, open),
                 window,
+                goes_to,
                 copy,
                 completes: None,
             })

@@ -47,7 +47,8 @@ impl Response {
             }
             let window = start..((start / WINDOW_BYTES + 1) * WINDOW_BYTES).min(self.range.end);
             let completes = (window.end == self.range.end).then(|| Box::new(self.given.start..window.end));
-            let load = Load { site: None, file: Arc::clone(&self.file), window, copy: false, completes };
+            let (file, goes_to) = (Arc::clone(&self.file), window.end);
+            let load = Load { site: None, file, window, goes_to, copy: false, completes };
             match serve(&Job::Load(load)).done {
                 Done::Window(Window::Copied(bytes)) => {
                     self.given.end += bytes.len() as u64;
@@ -267,6 +268,6 @@ fn pages_that_are_lent_are_those_of_the_head() {
     let disk = folder.disk_with(|settings| settings.zero_copy = true);
     let file = identity(&find(&disk, "/a.log"));
     append(&path);
-    let load = Load { site: None, file, window: 0..1_000, copy: false, completes: None };
+    let load = Load { site: None, file, window: 0..1_000, goes_to: 1_000, copy: false, completes: None };
     assert!(matches!(disk.run(&Job::Load(load)).done, Done::Window(Window::Changed)));
 }

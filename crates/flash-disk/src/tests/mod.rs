@@ -103,6 +103,7 @@ impl Folder {
             revalidate_ms: 0,
             zero_copy: false,
             names_briefly: Duration::from_secs(1),
+            ahead_bytes_max: 64 << 20,
             others_open: false,
             experiments: Experiments::default(),
         };

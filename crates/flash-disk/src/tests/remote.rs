@@ -83,7 +83,8 @@ fn site() -> Folder {
 const FILES: [&str; 6] = ["/small.txt", "/empty", "/middle.bin", "/large.bin", "/page.html", "/index/"];
 
 fn load(file: &Arc<File>, window: std::ops::Range<u64>) -> Job {
-    Job::Load(Load { site: None, file: Arc::clone(file), window, copy: false, completes: None })
+    let goes_to = window.end;
+    Job::Load(Load { site: None, file: Arc::clone(file), window, goes_to, copy: false, completes: None })
 }
 
 /// The job that reads the names of a folder.

@@ -23,6 +23,7 @@ fn bytes(disk: &Disk, file: &Arc<File>, range: std::ops::Range<u64>) -> Option<V
         site: None,
         file: Arc::clone(file),
         window: range.clone(),
+        goes_to: range.end,
         copy: false,
         completes: None,
     });

@@ -30,7 +30,8 @@ fn lending(folder: &Folder) -> Disk {
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {
-    Job::Load(Load { site: None, file: Arc::clone(file), window, copy, completes: None })
+    let (file, goes_to) = (Arc::clone(file), window.end);
+    Job::Load(Load { site: None, file, window, goes_to, copy, completes: None })
 }
 
 #[track_caller]

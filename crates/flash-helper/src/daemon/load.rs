@@ -57,7 +57,9 @@ impl Daemon {
         pending.stage = Stage::Loading(Arc::clone(file));
         let load = Load { stamp: file.stamp, window: window.clone(), copy, is_askers };
         let Some(token) = self.questions.join(load, serial) else { return };
-        let job = Job::Load(job::Load { site: None, file: Arc::clone(file), window, copy, completes: None });
+        // The asker may want the whole file.
+        let (file, goes_to) = (Arc::clone(file), file.size());
+        let job = Job::Load(job::Load { site: None, file, window, goes_to, copy, completes: None });
         if let Err(failure) = self.service.ask_helper(job, token, client) {
             for serial in self.questions.loaded(token).map(|(_, waiting)| waiting).unwrap_or_default() {
                 self.answer_plainly(serial, kind_of_failure(failure));

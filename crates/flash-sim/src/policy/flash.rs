@@ -276,7 +276,7 @@ impl OpenFile for Simulated {
         Window::Failed
     }
 
-    fn wait_for_window(&self, _: &Stamp, _: Range<u64>) -> Window {
+    fn wait_for_window(&self, _: &Stamp, _: Range<u64>, _: u64) -> Window {
         Window::Failed
     }
 

@@ -229,6 +229,7 @@ impl Plan {
             // A quarter as much again may be on its way to clients after the cache has let it go.
             copies_bytes_max: self.cache_limits(number).bytes_max / 4 * 5,
             listings_bytes_max: self.shares.listings_bytes(self.parts_of(number)),
+            ahead_bytes_max: self.shares.memory_bytes / 8,
             revalidate_ms: ms(flags.revalidate),
             zero_copy: flags.zero_copy == flags::Switch::On,
             names_briefly: flags.revalidate,

@@ -348,7 +348,14 @@ fn jobs() -> Vec<Job> {
     };
     let (one, other) = (file(), file());
     let load = |file: &Arc<File>, start, copy| {
-        Job::Load(Load { site: None, file: Arc::clone(file), window: start..9, copy, completes: None })
+        Job::Load(Load {
+            site: None,
+            file: Arc::clone(file),
+            window: start..9,
+            goes_to: 9,
+            copy,
+            completes: None,
+        })
     };
     vec![
         find("/a"),

@@ -156,7 +156,7 @@ impl OpenFile for Latch {
         Window::Warmed
     }
 
-    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>, _: u64) -> Window {
         Window::Resident(window)
     }
 
@@ -184,7 +184,7 @@ impl OpenFile for Buggy {
         panic!("a bug, on purpose")
     }
 
-    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>, _: u64) -> Window {
         Window::Resident(window)
     }
 
@@ -194,7 +194,8 @@ impl OpenFile for Buggy {
 }
 
 fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
-    Job::Load(Load { site: None, file: Arc::clone(file), window: start..start + 10, copy, completes: None })
+    let (file, window, goes_to) = (Arc::clone(file), start..start + 10, start + 10);
+    Job::Load(Load { site: None, file, window, goes_to, copy, completes: None })
 }
 
 fn client(number: u8) -> ClientNetwork {
