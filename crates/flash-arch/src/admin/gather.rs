@@ -235,6 +235,8 @@ fn of_program((name, of): (String, ProgramCounts)) -> ProgramSnapshot {
         kind: kind.into(),
         program,
         counts: of.counts,
+        queue: durations(of.queue),
+        connect: durations(of.connect),
         first_byte: durations(of.first_byte),
         whole: durations(of.whole),
     }

@@ -270,7 +270,9 @@ pub struct ProgramSnapshot {
     pub program: String,
     #[serde(flatten, with = "named")]
     pub counts: Counts<ProgramCount>,
-    /// From the request for the program to its first byte, and to its last.
+    /// The wait for it; its start, or connecting; from the request for the program to its first byte, and to its last.
+    pub queue: DurationsSnapshot,
+    pub connect: DurationsSnapshot,
     pub first_byte: DurationsSnapshot,
     pub whole: DurationsSnapshot,
 }
@@ -343,8 +345,9 @@ pub struct SlowRequest {
     pub send_us: u64,
     /// From its complete head to the beginning of the response.
     pub first_byte_us: u64,
-    /// Until its program had a process or a connection; from then to the program's first byte; and the program's time in all.
-    pub program_open_us: u64,
+    /// The wait for its program; its start, or connecting; from then to its first byte; and the program's time in all.
+    pub program_queue_us: u64,
+    pub program_connect_us: u64,
     pub program_first_byte_us: u64,
     pub program_us: u64,
 }

@@ -4,9 +4,9 @@ use flash_core::record::counters::{Counts, LoopCount, ProgramCount};
 
 use super::*;
 use crate::admin::snapshot::{
-    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, JobSnapshot,
-    LoopSnapshot, MissingCall, ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, WorkerSnapshot,
-    Workers,
+    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot,
+    DurationsSnapshot, JobSnapshot, LoopSnapshot, MissingCall, ProgramSnapshot, ResponseClass, SiteSnapshot,
+    SlowRequest, WorkerSnapshot, Workers,
 };
 
 const DAY_S: u64 = 86_400;
@@ -105,12 +105,11 @@ fn snapshot() -> Snapshot {
                 kind: "upstream".into(),
                 program: "unix:/run/shop".into(),
                 counts: Counts::new(|what| match what {
-                    ProgramCount::Started => 4,
-                    ProgramCount::ConnectUs => 10_000,
                     ProgramCount::Unreachable => 1,
                     ProgramCount::TimedOut => 3,
                     _ => 0,
                 }),
+                connect: DurationsSnapshot { durations: vec![0, 0, 0, 0, 0, 4], duration_us: 10_000 },
                 ..Default::default()
             },
         ],
