@@ -43,7 +43,7 @@ pub struct Snapshot {
     /// Causes of loops' sleeps, the longest time first.
     pub block_causes: Vec<BlockCause>,
     pub devices: Vec<DeviceSnapshot>,
-    /// Folders of sites that are gone, or cannot be looked at. With mp nobody knows.
+    /// Folders of sites that are gone, or cannot be opened or looked at.
     pub root_faults: Vec<RootFault>,
     /// Lines of a log were dropped within the last ten minutes.
     pub drops_log_lines: bool,
@@ -286,7 +286,7 @@ pub struct DurationsSnapshot {
 }
 
 /// A site's folder with which something is wrong.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RootFault {
     pub folder: String,
