@@ -12,9 +12,9 @@ use flash_core::record::refusal_log::Refused;
 use crate::error_line::{ErrorFormat, LineStyle, line, refused_json};
 use crate::log_sink::{Destination, LogSink};
 use crate::rate_limit::RateLimit;
-use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble, Writers};
 
-/// A handle; clones share the buffer and the writer (thread `error-writer`).
+/// A handle; clones share the buffer and its thread (`error-writer`).
 #[derive(Clone)]
 pub struct ErrorLog {
     spool: Spool,
@@ -32,8 +32,13 @@ impl ErrorLog {
         let style = LineStyle::default();
         style.suit(&sink);
         let limits = Limits { linger: Duration::ZERO, ..limits };
-        let names = ("error log", "lines", "error-writer");
-        Ok(ErrorLog { spool: Spool::start(names, sink, limits, Trouble::InOwnLines(style.clone()))?, style })
+        // Its own: no other destination holds it up.
+        let writers = Writers::new("error-writer")?;
+        let trouble = Trouble::InOwnLines(style.clone());
+        Ok(ErrorLog {
+            spool: Spool::start(("error log", "lines"), sink, limits, (trouble, &writers))?,
+            style,
+        })
     }
 
     /// The same log, whose lines look like this.

@@ -2,13 +2,14 @@
 //! here.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::HelperKind;
 use flash_core::record::log_choice::LogNumber;
-use flash_observe::{AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener};
+use flash_observe::{AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener, Writers};
 use flash_process::PrivilegedOpener;
 
 use super::log_numbers::{access_log, is_preview};
@@ -95,11 +96,11 @@ impl Logs {
         plan: &Plan,
         helper_kind: &HelperKind,
     ) -> Result<(Self, Option<LogSink>), Failure> {
+        let present: HashMap<_, _> = self.all().map(|log| (&log.destination, log)).collect();
         let open = |to: &Destination| {
-            // In a sandbox no socket can be made. The one that there is does as well.
-            let same = self.all().find(|log| log.destination == *to);
             let opener = self.opener(helper_kind);
-            match same {
+            // In a sandbox no socket can be made. The one that there is does as well.
+            match present.get(to) {
                 Some(same) => same.sink(opener),
                 None => LogSink::open_by(to.clone(), opener),
             }
@@ -134,7 +135,7 @@ impl Logs {
         self.error.sink(self.opener(helper_kind))
     }
 
-    /// For one process: the writers that there are stay.
+    /// For one process: the logs that there are stay open.
     pub(super) fn access(
         &self,
         helper_kind: &HelperKind,
@@ -142,13 +143,14 @@ impl Logs {
         errors: &ErrorLog,
     ) -> io::Result<AccessLogs> {
         let mut logs = AccessLogs::default();
+        let writers = present.writers().cloned().map_or_else(|| Writers::new("log-writer"), Ok)?;
         for (number, log) in &self.access {
             let format = self.format.clone();
             let log = match present.get(*number) {
                 Some(present) => present.with_format(format),
                 None => {
                     let sink = log.sink(self.opener(helper_kind))?;
-                    AccessLog::start(sink, format, Limits::default(), errors.clone())?
+                    AccessLog::start(sink, format, Limits::default(), (errors.clone(), &writers))?
                 }
             };
             logs.insert(*number, log);
