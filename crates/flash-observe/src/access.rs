@@ -109,6 +109,11 @@ impl AccessLog {
         self.spool.reopen(done);
     }
 
+    /// From now on the writer notices by itself that another file has its path.
+    pub(crate) fn follow(&self) {
+        self.spool.follow();
+    }
+
     /// Has the writer write what is left, and end. Other handles should have been dropped; what they log afterwards is lost.
     pub(crate) fn begin_close(&mut self) {
         self.hand_over();

@@ -111,6 +111,11 @@ impl AccessLogs {
         self.all().any(AccessLog::drops_lines)
     }
 
+    /// From now on the logs are written to the files that have their paths, whoever moved the old ones away: nobody tells.
+    pub fn follow(&self) {
+        self.all().for_each(AccessLog::follow);
+    }
+
     /// Makes the writers open their paths again, after files were renamed away. Returns at once. Each tells its own `done` later.
     pub fn reopen(&self, mut done: impl FnMut() -> OnReopened) {
         self.all().filter(|log| !log.is_closing()).for_each(|log| log.reopen(done()));

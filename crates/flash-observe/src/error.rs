@@ -82,6 +82,11 @@ impl ErrorLog {
         self.spool.reopen(done);
     }
 
+    /// From now on the log is written to the file that has its path, whoever moved the old one away: nobody tells.
+    pub fn follow(&self) {
+        self.spool.follow();
+    }
+
     /// Lines dropped so far, because the destination was too slow or took nothing.
     pub fn dropped(&self) -> u64 {
         self.spool.dropped()

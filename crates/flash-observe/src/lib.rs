@@ -27,7 +27,7 @@ pub use access::AccessLog;
 pub use access_logs::AccessLogs;
 pub use date::Utc;
 pub use error::ErrorLog;
-pub use error_line::ErrorFormat;
+pub use error_line::{ErrorFormat, json_line};
 pub use format::{Field, Format};
 pub use log_sink::{Destination, LogDaemon, LogSink, Opener, Severity};
 pub use rate_limit::RateLimit;

@@ -121,6 +121,8 @@ struct SpoolState {
     reopen: Vec<OnReopened>,
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
+    /// Files that are moved away are left without being told.
+    follows: bool,
     phase: Phase,
     closing_since: Option<Instant>,
 }
@@ -156,6 +158,7 @@ impl Spool {
                 dropped_at: None,
                 reopen: Vec::new(),
                 next_sink: None,
+                follows: false,
                 phase: Phase::Open,
                 closing_since: None,
             }),
@@ -226,6 +229,11 @@ impl Spool {
     pub(crate) fn reopen(&self, done: OnReopened) {
         self.0.lock().reopen.push(done);
         self.0.wake_writer();
+    }
+
+    /// From now on the writer notices by itself that another file has the path.
+    pub(crate) fn follow(&self) {
+        self.0.lock().follows = true;
     }
 
     /// Has the writer write to this sink from now on. Lines that came before go to the old one.

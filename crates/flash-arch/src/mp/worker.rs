@@ -100,6 +100,8 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
     let _ = shared.slowest.tell.set(Box::new(report.tells_slowest()));
+    // A worker that has a connection is not told that the server was replaced.
+    shared.follow_logs();
     if workers.has_successor {
         shared.succeeded();
         shared.drain();

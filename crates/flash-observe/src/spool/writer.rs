@@ -13,16 +13,10 @@ use super::{OnReopened, Phase, Shared, SpoolState, Trouble};
 use crate::error_line::{LineStyle, line};
 use crate::log_sink::{LogSink, count_lines};
 
-/// What the writer does next.
-enum Next {
-    /// A batch is to be written.
-    Batch(Work),
-    /// Nothing, until the log is woken or this time has come.
-    Wait(Option<Instant>),
-}
-
-/// What is to be done once a batch is written.
+/// What is to be done with a batch.
 struct Work {
+    /// Before it is written, the path is looked at.
+    follows: bool,
     reopen: Vec<OnReopened>,
     next_sink: Option<(Vec<u8>, LogSink)>,
 }
@@ -40,13 +34,16 @@ impl Shared {
         let mut open = self.sink.lock();
         let mut batch = Vec::new();
         while let Some(sink) = &mut *open {
-            let Work { reopen, next_sink } = match self.next_batch(&mut batch) {
-                Next::Batch(work) => work,
-                Next::Wait(until) => return until,
+            let Work { follows, reopen, next_sink } = match self.next_batch(&mut batch) {
+                Ok(work) => work,
+                Err(until) => return until,
             };
             if let Some((before, next)) = next_sink {
                 self.write(sink, &before);
                 *sink = next;
+            }
+            if follows {
+                sink.follow(Instant::now());
             }
             self.write(sink, &batch);
             batch.clear();
@@ -76,16 +73,16 @@ impl Shared {
         }
     }
 
-    /// Takes all that there is to do, if it is time for it. What [`Work`] names is to be done after the batch is written.
-    fn next_batch(&self, batch: &mut Vec<u8>) -> Next {
+    /// Takes all that there is to do, or says when to look again. What [`Work`] names is to be done with the batch.
+    fn next_batch(&self, batch: &mut Vec<u8>) -> Result<Work, Option<Instant>> {
         let (mut state, now) = (self.lock(), Instant::now());
         if state.phase == Phase::Open && !state.turns() {
             if state.pending.is_empty() {
-                return Next::Wait(self.say_dropped_later(state, now));
+                return Err(self.say_dropped_later(state, now));
             }
             let until = *state.gathers_until.get_or_insert(now + self.limits.linger);
             if state.pending.len() < self.much() && now < until {
-                return Next::Wait(Some(until));
+                return Err(Some(until));
             }
         }
         state.gathers_until = None;
@@ -97,7 +94,8 @@ impl Shared {
             let what = format_args!("{}: dropped {lines} {}", self.name, self.lines_name);
             batch.extend_from_slice(line(style, what).as_bytes());
         }
-        Next::Batch(Work { reopen: mem::take(&mut state.reopen), next_sink: state.next_sink.take() })
+        let (follows, reopen) = (state.follows, mem::take(&mut state.reopen));
+        Ok(Work { follows, reopen, next_sink: state.next_sink.take() })
     }
 
     /// Drops that were not said because they came soon after others are said when their time comes, which this returns.
