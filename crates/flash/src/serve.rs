@@ -1,6 +1,6 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::{allocator, system_calls};
-use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
+use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader, child};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
@@ -127,6 +127,7 @@ fn serve(
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
+    logs::begin(&flags);
     check_flags(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
@@ -168,7 +169,7 @@ fn serve(
     let logs = Logs::open(&plan)?;
     let logs = logs.opened_again_by(privileged::start(&plan, reader, &sockets)?);
     let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
+        child::log(format_args!("cannot reach the service manager (NOTIFY_SOCKET): {error}"));
         ServiceManager::default()
     });
     // It is there after an upgrade.

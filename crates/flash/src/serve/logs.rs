@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use flash_arch::HelperKind;
 use flash_core::record::log_choice::LogNumber;
-use flash_observe::{AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener, Writers};
-use flash_process::PrivilegedOpener;
+use flash_observe::{
+    AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener, Writers, json_line,
+};
+use flash_process::{PrivilegedOpener, child};
 
 use super::log_numbers::{access_log, is_preview};
 use super::plan::Plan;
 use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, LogFormat};
+use crate::flags::{self, ErrorLogFormat, LogFormat};
 
 pub(super) struct Logs {
     error: Log,
@@ -183,6 +185,13 @@ impl Logs {
 
 fn error_log(flags: &flags::Serve) -> Destination {
     flags.error_log.as_ref().map_or(Destination::Stderr, |to| to.0.clone())
+}
+
+/// Has lines that come before the error log is open, or from processes without one, look as that log, if they go to the same place.
+pub(super) fn begin(flags: &flags::Serve) {
+    if error_log(flags) == Destination::Stderr && flags.error_log_format == ErrorLogFormat::Json {
+        child::log_as(json_line);
+    }
 }
 
 fn path(destination: Destination) -> Option<PathBuf> {
