@@ -161,6 +161,25 @@ fn flash_top_prints_a_page_where_there_is_no_terminal() {
     setup.server.stop();
 }
 
+/// Nothing has to be scrolled sideways.
+#[test]
+fn the_page_for_a_narrow_terminal_is_no_wider() {
+    let setup = Setup::start("amped", &["--fastcgi", "/api=127.0.0.1:1"]);
+    assert_eq!(setup.server.get("/api/a").status, 502);
+    let long = format!("/{}", "long/".repeat(30));
+    setup.server.get(&long);
+    let page = |columns: &str| setup.ask(&format!("/status.txt{columns}")).1;
+    let longest = |page: &str| page.lines().map(|line| line.chars().count()).max();
+    assert!(longest(&page("")) > Some(100));
+    for columns in [40, 60, 80, 120] {
+        let page = page(&format!("?columns={columns}"));
+        assert!(longest(&page) <= Some(columns), "{columns}: {page}");
+        let shown = ["SUMMARY", "LOOPS", "  ! Health failing", "/api: cannot be"];
+        assert!(shown.iter().all(|shown| page.contains(shown)), "{columns}: {page}");
+    }
+    setup.server.stop();
+}
+
 #[test]
 fn flash_top_leaves_the_terminal_as_it_was() {
     let setup = Setup::start("amped", &[]);

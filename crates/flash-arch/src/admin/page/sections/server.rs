@@ -3,13 +3,12 @@
 use flash_core::record::counters::ProgramCount;
 
 use super::super::number;
-use super::super::section::{Cell, Figure, Part, Section, of_rows};
+use super::super::section::{Cell, Figure, Part, Section, UNKNOWN, of_rows};
 use crate::admin::history::{History, percentile_us};
 use crate::admin::snapshot::{
     CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, ProgramSnapshot, Snapshot,
 };
 
-const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
 const EARLIER_MAX: usize = 3;
 /// Processes of a configuration. The others are in `/status.json`.
