@@ -15,7 +15,8 @@ use crate::format::Format;
 #[cfg(test)]
 use crate::log_sink::Destination;
 use crate::log_sink::{LogSink, count_lines};
-use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble, Writers};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
+use crate::writers::Writers;
 
 /// A handle, one per thread that logs; clones share the buffer, which threads named `log-writer` empty.
 pub struct AccessLog {

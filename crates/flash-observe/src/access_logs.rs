@@ -6,7 +6,8 @@ use flash_core::record::Record;
 use flash_core::record::log_choice::LogNumber;
 
 use crate::access::AccessLog;
-use crate::spool::{OnReopened, Writers};
+use crate::spool::OnReopened;
+use crate::writers::Writers;
 
 /// A handle, one per thread that logs.
 #[derive(Clone, Default)]

@@ -12,7 +12,8 @@ use flash_core::record::refusal_log::Refused;
 use crate::error_line::{ErrorFormat, LineStyle, line, refused_json};
 use crate::log_sink::{Destination, LogSink};
 use crate::rate_limit::RateLimit;
-use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble, Writers};
+use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
+use crate::writers::Writers;
 
 /// A handle; clones share the buffer and its thread (`error-writer`).
 #[derive(Clone)]

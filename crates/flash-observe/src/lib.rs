@@ -22,6 +22,7 @@ pub mod metrics;
 mod rate_limit;
 mod sleep_recorder;
 mod spool;
+mod writers;
 
 pub use access::AccessLog;
 pub use access_logs::AccessLogs;
@@ -32,4 +33,5 @@ pub use format::{Field, Format};
 pub use log_sink::{Destination, LogDaemon, LogSink, Opener, Severity};
 pub use rate_limit::RateLimit;
 pub use sleep_recorder::{ConnectRecorder, record_sleeps, recorder_thread};
-pub use spool::{Closed, Limits, OnReopened, Writers};
+pub use spool::{Closed, Limits, OnReopened};
+pub use writers::Writers;

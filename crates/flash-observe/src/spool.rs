@@ -1,4 +1,4 @@
-//! A bounded buffer of lines, which a [thread](writers) empties into a [`LogSink`].
+//! A bounded buffer of lines, which a [thread](crate::writers) empties into a [`LogSink`].
 //!
 //! A thread that appends copies bytes under a short lock and continues. It never waits for the destination, because the writer
 //! takes the whole buffer by a swap, and writes without the lock. If the buffer is full, lines are dropped and counted. The
@@ -20,12 +20,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::error_line::LineStyle;
 use crate::log_sink::{LogSink, count_lines};
 use crate::rate_limit::RateLimit;
+use crate::writers::{Turn, Writers};
 
 mod writer;
-mod writers;
-
-use self::writers::Turn;
-pub use self::writers::Writers;
 
 /// How much a log may hold, and how long anything about it may take.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use parking_lot::MutexGuard;
 use super::{OnReopened, Phase, Shared, SpoolState, Trouble};
 use crate::error_line::{LineStyle, line};
 use crate::log_sink::{LogSink, count_lines};
+use crate::writers::{Log, Turn};
 
 /// What is to be done with a batch.
 struct Work {
@@ -28,9 +29,12 @@ impl SpoolState {
     }
 }
 
-impl Shared {
-    /// Writes as long as there is something. Returns when to look again, if that has a time. One thread calls it at a time.
-    pub(super) fn work(&self) -> Option<Instant> {
+impl Log for Shared {
+    fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    fn work(&self) -> Option<Instant> {
         let mut open = self.sink.lock();
         let mut batch = Vec::new();
         while let Some(sink) = &mut *open {
@@ -57,7 +61,9 @@ impl Shared {
         }
         None
     }
+}
 
+impl Shared {
     fn write(&self, sink: &mut LogSink, lines: &[u8]) {
         self.in_flight.store(count_lines(lines), Ordering::Relaxed);
         let written = sink.write(lines);

@@ -15,10 +15,16 @@ use flash_os::channel::Channel;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Shared;
-
 /// However many logs there are.
 const THREADS_MAX: usize = 32;
+
+/// What is written.
+pub(crate) trait Log: Send + Sync {
+    fn turn(&self) -> &Turn;
+
+    /// Writes as long as there is something. Returns when to look again, if that has a time. One thread calls it at a time.
+    fn work(&self) -> Option<Instant>;
+}
 
 /// A handle. The threads end with the last one, once all logs have ended.
 #[derive(Clone)]
@@ -28,7 +34,7 @@ struct Handle(Arc<Pool>);
 
 struct Pool {
     thread_name: &'static str,
-    woken: Channel<Arc<Shared>>,
+    woken: Channel<Arc<dyn Log>>,
     /// More threads than logs would have nothing to do.
     logs: AtomicUsize,
     state: Mutex<PoolState>,
@@ -38,9 +44,9 @@ struct Pool {
 
 #[derive(Default)]
 struct PoolState {
-    ready: VecDeque<Arc<Shared>>,
+    ready: VecDeque<Arc<dyn Log>>,
     /// Those that let lines gather, by their time. Their addresses tell equal times apart.
-    later: BTreeMap<(Instant, usize), Arc<Shared>>,
+    later: BTreeMap<(Instant, usize), Arc<dyn Log>>,
     threads: usize,
     followers: usize,
     has_leader: bool,
@@ -49,7 +55,7 @@ struct PoolState {
 
 /// Whether a log is in a thread's hands or waits for one.
 #[derive(Default)]
-pub(super) struct Turn(AtomicU8);
+pub(crate) struct Turn(AtomicU8);
 
 const WOKEN: u8 = 1;
 const RUNS: u8 = 2;
@@ -91,7 +97,7 @@ impl Writers {
     }
 
     /// One more log. The first has a thread started.
-    pub(super) fn begin_log(&self) -> io::Result<()> {
+    pub(crate) fn begin_log(&self) -> io::Result<()> {
         let pool = self.pool();
         let mut state = pool.state.lock();
         if state.threads == 0 {
@@ -101,14 +107,14 @@ impl Writers {
         Ok(())
     }
 
-    pub(super) fn end_log(&self) {
+    pub(crate) fn end_log(&self) {
         self.pool().logs.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The log has something to do. Waits for no other thread.
-    pub(super) fn wake(&self, log: &Arc<Shared>) {
-        if log.turn.wake() {
-            self.pool().woken.send(Arc::clone(log));
+    pub(crate) fn wake<L: Log + 'static>(&self, log: &Arc<L>) {
+        if log.turn().wake() {
+            self.pool().woken.send(Arc::<L>::clone(log));
         }
     }
 
@@ -141,9 +147,9 @@ impl Pool {
         while let Some(log) = self.next(&mut state) {
             self.have_another_lead(&mut state);
             // To drop the last reference closes the file.
-            let due = MutexGuard::unlocked(&mut state, || run(&log).map(|due| (due, log)));
+            let due = MutexGuard::unlocked(&mut state, || run(&*log).map(|due| (due, log)));
             if let Some((due, log)) = due {
-                state.later.insert((due, Arc::as_ptr(&log).addr()), log);
+                state.later.insert((due, Arc::as_ptr(&log).cast::<()>().addr()), log);
                 // The thread that leads may wait for longer.
                 self.woken.wake();
             }
@@ -152,7 +158,7 @@ impl Pool {
     }
 
     /// Waits for a log that has something to do. `None` at the end.
-    fn next(&self, state: &mut MutexGuard<'_, PoolState>) -> Option<Arc<Shared>> {
+    fn next(&self, state: &mut MutexGuard<'_, PoolState>) -> Option<Arc<dyn Log>> {
         state.followers += 1;
         while state.has_leader && !state.ends {
             self.lead.wait(state);
@@ -165,7 +171,7 @@ impl Pool {
             let now = Instant::now();
             while let Some(due) = state.later.first_entry().filter(|first| first.key().0 <= now) {
                 let log = due.remove();
-                if log.turn.wake() {
+                if log.turn().wake() {
                     state.ready.push_back(log);
                 }
             }
@@ -200,11 +206,11 @@ impl Pool {
 }
 
 /// Writes what there is. Returns when to look again, unless the log is woken before.
-fn run(log: &Shared) -> Option<Instant> {
+fn run(log: &dyn Log) -> Option<Instant> {
     loop {
-        log.turn.begin();
+        log.turn().begin();
         let due = log.work();
-        if log.turn.end() {
+        if log.turn().end() {
             return due;
         }
     }
