@@ -323,6 +323,9 @@ fn a_short_list_of_words_stands_in_the_configuration() {
         ["User-Agent: badbot", "Referer: http://casino.example/", "Referer: badbot", slow, slow, slow];
     assert_eq!(fields.map(status), [403, 403, 200, 200, 200, 429]);
     server.stop();
+    let (_, explained, said) = run(&["explain", "http://a.example/a.txt"], &path);
+    let rule = "field-rules = User-Agent=BadBot, Slow Bot 2/m, Referer=casino  (";
+    assert!(explained.contains(rule), "{explained}{said}");
     for (wrong, why) in
         [("['a', 'b 0/m']", "the list of User-Agent:2: "), ("['a', 3]", "a list of its lines")]
     {
@@ -330,6 +333,19 @@ fn a_short_list_of_words_stands_in_the_configuration() {
         let (code, _, said) = run(&["check"], &path);
         assert!(code == Some(2) && said.contains(why), "{said}");
     }
+}
+
+/// Not at the first line.
+#[test]
+fn an_error_about_two_keys_is_at_the_one_that_needs_the_other() {
+    let (folder, path) =
+        file("listen = ['http://127.0.0.1:0', 'https://127.0.0.1:0']\ntls = true\nroot = '.'\nhsts = '1d'\n");
+    let (code, _, said) = run(&["check"], &path);
+    assert!(
+        code == Some(2) && said.contains("--hsts needs --https required") && said.contains(":4:1\n"),
+        "{said}"
+    );
+    drop(folder);
 }
 
 /// What one key lacks hides nothing of the others.

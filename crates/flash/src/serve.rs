@@ -84,6 +84,7 @@ const DESCRIPTORS_READY: usize = 128 << 10;
 
 pub(crate) use acme_process::wanted as wanted_certificates;
 pub(crate) use admin::make_folder;
+pub(crate) use certificates::OF_LISTENERS;
 pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
 pub(crate) use links::links_at;
@@ -269,7 +270,7 @@ fn check_flags(flags: &flags::Serve) -> Result<(), Failure> {
     }
     privileges::check(flags)?;
     privileges::check_user(flags)?;
-    certificates::check_listeners(flags)?;
+    certificates::check_listeners(flags).map_err(|(_, failure)| failure)?;
     listeners::check(flags)?;
     shares::check_counts(flags)
 }
