@@ -113,6 +113,12 @@ impl LogSink {
         Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
     }
 
+    /// From now on this opens the path again.
+    #[must_use]
+    pub fn opened_again_by(self, opener: Option<Opener>) -> LogSink {
+        LogSink { opener, ..self }
+    }
+
     pub fn destination(&self) -> &Destination {
         &self.destination
     }
