@@ -118,7 +118,9 @@ impl Server {
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();
         // Something may be said before that.
-        while !first.contains("flash: serving") && lines.read_line(&mut first).expect("lines of text") > 0 {}
+        let is_ready =
+            |said: &str| ["flash: serving", "\"message\":\"serving"].iter().any(|word| said.contains(word));
+        while !is_ready(&first) && lines.read_line(&mut first).expect("lines of text") > 0 {}
         let address = first
             .split("://")
             .nth(1)

@@ -308,6 +308,46 @@ fn words_in_fields_refuse_or_limit_requests_and_a_reload_reads_them_again() {
     }
 }
 
+#[test]
+fn a_short_list_of_words_stands_in_the_configuration() {
+    let (_folder, path) =
+        sites("field-rules = { User-Agent = ['BadBot', 'Slow Bot 2/m'], Referer = ['casino'] }\n");
+    let server = Server::start_configured(&path, &[]);
+    let status = |field: &str| {
+        let request =
+            format!("GET /a.txt HTTP/1.1\r\nHost: a.example\r\n{field}\r\nConnection: close\r\n\r\n");
+        flash_tests::reply::only(&server.raw(request.as_bytes())).status
+    };
+    let slow = "User-Agent: slow bot";
+    let fields =
+        ["User-Agent: badbot", "Referer: http://casino.example/", "Referer: badbot", slow, slow, slow];
+    assert_eq!(fields.map(status), [403, 403, 200, 200, 200, 429]);
+    server.stop();
+    let (_, explained, said) = run(&["explain", "http://a.example/a.txt"], &path);
+    let rule = "field-rules = User-Agent=BadBot, Slow Bot 2/m, Referer=casino  (";
+    assert!(explained.contains(rule), "{explained}{said}");
+    for (wrong, why) in
+        [("['a', 'b 0/m']", "the list of User-Agent:2: "), ("['a', 3]", "a list of its lines")]
+    {
+        let (_folder, path) = sites(&format!("field-rules = {{ User-Agent = {wrong} }}\n"));
+        let (code, _, said) = run(&["check"], &path);
+        assert!(code == Some(2) && said.contains(why), "{said}");
+    }
+}
+
+/// Not at the first line.
+#[test]
+fn an_error_about_two_keys_is_at_the_one_that_needs_the_other() {
+    let (folder, path) =
+        file("listen = ['http://127.0.0.1:0', 'https://127.0.0.1:0']\ntls = true\nroot = '.'\nhsts = '1d'\n");
+    let (code, _, said) = run(&["check"], &path);
+    assert!(
+        code == Some(2) && said.contains("--hsts needs --https required") && said.contains(":4:1\n"),
+        "{said}"
+    );
+    drop(folder);
+}
+
 /// What one key lacks hides nothing of the others.
 #[test]
 fn check_finds_errors_of_all_kinds_at_once_and_each_once() {

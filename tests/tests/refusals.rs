@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write;
 
 use flash_tests::{ARCHITECTURES, Server, read_all, reply, site};
+use rustix::process::Signal;
 
 #[test]
 fn refused_requests_are_logged_with_their_lines_and_reasons() {
@@ -100,5 +101,25 @@ fn the_error_log_says_why_a_request_was_refused() {
             let count = said.matches(line).count();
             assert!((1..=if arch == "mp" { 4 } else { 1 }).contains(&count), "{arch}: {line}: {said}");
         }
+    }
+}
+
+#[test]
+fn standard_error_is_json_from_the_first_line_to_the_last() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &["--error-log-format", "json", "--processes", "2"]);
+        server.get("/a.txt");
+        server.signal(Signal::HUP);
+        let said = server.stop();
+        let message = |line: &str| {
+            let line: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{arch}: {line}: {error}"));
+            assert!(line["time"].is_string(), "{arch}: {line}");
+            line["message"].as_str().expect("a message").to_owned()
+        };
+        let messages: Vec<String> = said.lines().map(message).collect();
+        assert!(messages[0].starts_with("serving "), "{arch}: {said}");
+        assert!(messages.iter().any(|message| message.starts_with("stopped")), "{arch}: {said}");
     }
 }

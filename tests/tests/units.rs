@@ -260,25 +260,49 @@ fn logs_are_rotated_and_no_line_is_lost() {
     assert!(files.contains("access.log.2.gz "), "{files}");
 }
 
-/// The package's script, as dpkg runs it after the new files are there.
+/// The scripts of both packages, as dpkg and rpm run them after the new files are there.
 #[test]
 fn a_newer_package_takes_the_place_of_the_server_and_cuts_no_download() {
     const BYTES: usize = 20_000_000;
     let Some(systemd) = systemd() else { return };
-    let script = fs::read_to_string(systemd::deploy().join("../packages/debian/postinst")).unwrap();
-    systemd.write("/run/postinst", &script);
+    let packages = systemd::deploy().join("../packages");
+    let postinst = fs::read_to_string(packages.join("debian/postinst")).unwrap();
+    let manifest = fs::read_to_string(packages.join("../../crates/flash/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let of_rpm = |name: &str| {
+        let script = &manifest["package"]["metadata"]["generate-rpm"][name];
+        script.as_str().expect("a script").to_owned()
+    };
+    let scripts = [("postinst", postinst)].into_iter().chain(
+        ["post_install_script", "pre_uninstall_script", "post_uninstall_script"]
+            .map(|name| (name, of_rpm(name))),
+    );
+    scripts.for_each(|(name, script)| systemd.write(&format!("/run/{name}"), &script));
+    // The numbers say how many versions are installed then.
+    let of_rpm =
+        "sh /run/post_install_script 2 && sh /run/pre_uninstall_script 1 && sh /run/post_uninstall_script 1";
     systemd.succeed(&format!("truncate --size {BYTES} /srv/www/large"));
     systemd.serve(&format!("{SITE}drain = \"1ms\"\n"));
     let main = || systemd.succeed("systemctl show --property MainPID --value flash");
-    let before = main();
-    let got = systemd.succeed(
-        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/80; printf \"GET /large HTTP/1.0\\r\\n\\r\\n\" >&3; head -c 1 <&3 >/dev/null; \
-         sh /run/postinst configure 0.1.0-1 >/dev/null; wc -c <&3'",
-    );
-    assert!(got.trim().parse::<usize>().is_ok_and(|got| got > BYTES), "{got}: {}", systemd.said());
-    assert_ne!(main(), before);
-    systemd.succeed(&format!("{FETCH}/"));
+    for upgrade in ["sh /run/postinst configure 0.1.0-1", of_rpm] {
+        let before = main();
+        let got = systemd.succeed(&format!(
+            "bash -c 'exec 3<>/dev/tcp/127.0.0.1/80; printf \"GET /large HTTP/1.0\\r\\n\\r\\n\" >&3; head -c 1 <&3 >/dev/null; \
+             {{ {upgrade}; }} >/dev/null; wc -c <&3'"
+        ));
+        assert!(got.trim().parse::<usize>().is_ok_and(|got| got > BYTES), "{got}: {}", systemd.said());
+        assert_ne!(main(), before, "{upgrade}");
+        systemd.succeed(&format!("{FETCH}/"));
+    }
     // One that does not run is not started.
-    systemd.succeed("systemctl stop flash; sh /run/postinst configure 0.1.0-1");
+    systemd.succeed("systemctl stop flash");
+    for upgrade in ["sh /run/postinst configure 0.1.0-1", of_rpm] {
+        systemd.succeed(upgrade);
+        assert!(!systemd.run("systemctl is-active flash").status.success(), "{upgrade}");
+    }
+    // A removal ends it for good.
+    systemd.succeed("systemctl enable --now flash");
+    systemd.succeed("sh /run/pre_uninstall_script 0");
     assert!(!systemd.run("systemctl is-active flash").status.success());
+    assert!(!systemd.run("systemctl is-enabled flash").status.success());
 }

@@ -336,6 +336,13 @@ impl ServerState {
     /// Another server accepts at the same sockets.
     pub(crate) fn succeeded(&self) {
         self.has_successor.store(true, Ordering::Relaxed);
+        self.follow_logs();
+    }
+
+    /// Has the logs follow their paths. After a rotation a server that was replaced gets no signal.
+    pub(crate) fn follow_logs(&self) {
+        self.configuration().access_logs.follow();
+        self.error_log.follow();
     }
 
     pub(crate) fn has_successor(&self) -> bool {

@@ -36,6 +36,8 @@ pub enum Kind {
     File,
     /// A file, or `off`.
     FileOrOff,
+    /// A file, or a list of what are its lines, each with its newline.
+    FileOrLines,
     /// A file, `-` or `off`.
     Log,
     /// As [`Kind::Log`], and never off.
@@ -89,6 +91,7 @@ impl Kind {
             Kind::Folder => "the path of a folder, in quotes".into(),
             Kind::File => "the path of a file, in quotes".into(),
             Kind::FileOrOff => "the path of a file, in quotes, or \"off\"".into(),
+            Kind::FileOrLines => "the path of a file, in quotes, or a list of its lines".into(),
             Kind::Log => "the path of a file, \"syslog:…\", \"journald\", \"-\" or \"off\"".into(),
             Kind::ErrorLog => "the path of a file, \"syslog:…\" or \"journald\"".into(),
             Kind::Address => "an address in quotes".into(),
@@ -106,7 +109,16 @@ impl Kind {
             }
             // Only 0 needs no unit, and the flag says so.
             (Kind::Duration, DeValue::Integer(number)) => Some(number.as_str().into()),
-            (Kind::Folder | Kind::File, DeValue::String(text)) if !text.is_empty() => path(text),
+            (Kind::Folder | Kind::File | Kind::FileOrLines, DeValue::String(text)) if !text.is_empty() => {
+                path(text)
+            }
+            (Kind::FileOrLines, DeValue::Array(lines)) => lines
+                .iter()
+                .map(|line| match line.get_ref() {
+                    DeValue::String(line) if !line.contains('\n') => Some(format!("{line}\n")),
+                    _ => None,
+                })
+                .collect(),
             (Kind::SecretFile, DeValue::Table(table)) => {
                 secret::path(table, file).ok()?.to_str().map(str::to_owned)
             }

@@ -108,6 +108,10 @@ fn form(kind: &Kind) -> Value {
             json!({ "anyOf": [{ "type": "string" }, secret(&["env", "file", "credential"])] })
         }
         Kind::Folder | Kind::File | Kind::FileOrOff => json!({ "type": "string", "minLength": 1 }),
+        Kind::FileOrLines => json!({ "anyOf": [
+            { "type": "string", "minLength": 1 },
+            { "type": "array", "items": { "type": "string" } },
+        ] }),
         Kind::Redirect => json!({ "anyOf": [
             { "type": "string", "minLength": 1 },
             {

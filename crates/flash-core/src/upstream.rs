@@ -155,7 +155,7 @@ pub struct Upstream {
     pub tls: Option<Box<dyn UpstreamSession>>,
     /// Which of its route's servers it is.
     pub server: usize,
-    /// How long the request waited for a server with room.
+    /// How long the request waited for a free process, or for a server with room.
     pub queued: Duration,
 }
 

@@ -191,7 +191,7 @@ impl Disk {
         self.sites.opened()
     }
 
-    /// The sites that are [to be looked at](Self::look_at_root): those that are open and not idle.
+    /// The sites that are [to be looked at](Self::look_at_root): those that are open and not idle, and those that could not be opened.
     pub fn watched_sites(&self) -> Vec<SiteId> {
         self.sites.watched_ids()
     }
@@ -244,7 +244,7 @@ impl Disk {
         passed.and_then(|root| root.downcast().ok()).unwrap_or_else(|| self.root())
     }
 
-    /// Looks where the folder of an open site leads now, and serves from there. The observer is told of a change. May wait for the
+    /// Looks where the folder of a site leads now, and serves from there. The observer is told of a change. May wait for the
     /// disk.
     pub fn look_at_root(&self, site: SiteId) {
         self.sites.look(site);

@@ -44,8 +44,8 @@ impl LookupError {
     /// The same about the folder of a site. What is wrong with it is not the client's doing.
     pub(crate) fn of_root(error: &io::Error) -> Self {
         match Self::of(Errno::from_io_error(error).unwrap_or(Errno::IO)) {
-            Self::Missing | Self::Forbidden(_) => Self::RootGone,
-            other => other,
+            Self::Busy => Self::Busy,
+            _ => Self::RootGone,
         }
     }
 

@@ -79,6 +79,8 @@ pub enum RootChange {
     Back(PathBuf),
     /// It cannot be looked at, or not be opened. The root stays what it was. Not told again before a look has succeeded.
     Refused(io::Error),
+    /// It is there, and cannot be opened. There is no root before.
+    Unopened(io::Error),
 }
 
 /// What all roots of a site have in common.
@@ -107,8 +109,18 @@ pub(crate) struct SiteRoots {
     unasked: AtomicU32,
 }
 
-/// The fault of a folder that is not there.
-pub(crate) const GONE: &str = "is gone";
+/// What is wrong with the folder of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RootFault {
+    Gone,
+    /// There is no right to it.
+    Denied,
+    /// It cannot be opened for another reason.
+    Unopened,
+    /// It cannot be looked at, and what it was is served.
+    Unseen,
+}
+
 /// No thread looks at the site until a job asks for it.
 const IDLE: u32 = u32::MAX;
 /// A folder that is replaced by two renames is back after this time.
@@ -260,10 +272,10 @@ impl SiteRoots {
     }
 
     /// What is wrong with the site's folder, as far as the last look has told.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
+    pub(crate) fn fault(&self) -> Option<RootFault> {
         match self.is_refused.load(Ordering::Relaxed) {
-            true => Some("cannot be looked at again"),
-            false => self.current().is_gone.then_some(GONE),
+            true => Some(RootFault::Unseen),
+            false => self.current().is_gone.then_some(RootFault::Gone),
         }
     }
 
@@ -272,7 +284,7 @@ impl SiteRoots {
     }
 
     fn failed(&self, current: &Arc<SiteRoot>, error: io::Error) -> Option<RootChange> {
-        if !matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR)) {
+        if RootFault::of(&error) != Some(RootFault::Gone) {
             let is_new = !self.is_refused.swap(true, Ordering::Relaxed);
             return is_new.then_some(RootChange::Refused(error));
         }
@@ -371,6 +383,28 @@ impl AsFd for SiteRoot {
     }
 }
 
+impl RootFault {
+    /// Why a folder was not opened. `None` if only this server has no room for it.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Some(Self::Gone),
+            Some(Errno::ACCESS | Errno::PERM) => Some(Self::Denied),
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => None,
+            _ => Some(Self::Unopened),
+        }
+    }
+
+    /// As it follows the folder's name.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Gone => "is gone",
+            Self::Denied => "may not be opened",
+            Self::Unopened => "cannot be opened",
+            Self::Unseen => "cannot be looked at again",
+        }
+    }
+}
+
 /// A line for the error log, about this DIR.
 impl RootChange {
     pub fn about<'a>(&'a self, folder: &'a Path) -> impl fmt::Display + 'a {
@@ -394,6 +428,9 @@ impl fmt::Display for About<'_> {
             RootChange::Back(to) => write!(f, "{folder} is back: serving {}", to.display()),
             RootChange::Refused(error) => {
                 write!(f, "cannot look at {folder} again ({error}): what it was is served")
+            }
+            RootChange::Unopened(error) => {
+                write!(f, "cannot open {folder} ({error}): requests get 503 until it can be opened")
             }
         }
     }

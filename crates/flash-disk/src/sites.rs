@@ -3,8 +3,8 @@
 //! So a server with many sites starts at once, and holds descriptors and tables only for those that are visited. Sites with the
 //! same folder share its descriptor.
 //!
-//! The folders of open sites are watched: another thread looks at them. A site that no job asks for any more is idle instead. The
-//! next job that asks for it looks first, so it works in the right root.
+//! The folders of open sites are watched: another thread looks at them, and at folders that could not be opened. A site that no job
+//! asks for any more is idle instead. The next job that asks for it looks first, so it works in the right root.
 //!
 //! A reload puts other sites in their place. A site whose folder and settings are the same keeps its number and its roots. An
 //! earlier site stays as long as a request holds its generation. Then the thread that reloads frees it, and no loop.
@@ -14,7 +14,6 @@ use std::fmt;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,11 +22,11 @@ use flash_core::site::id::SiteId;
 use flash_core::site::root::{Generation, OpenRoot};
 
 use crate::blocking::Blocking;
-use crate::identity::Opened;
+use crate::identity::{Identity, Opened};
 use crate::lookup_error::LookupError;
 use crate::open_roots::OpenRoots;
 use crate::settings::SiteSettings;
-use crate::site_root::{GONE, OpensHere, RootChange, RootOpener, SharedOpener, SiteParts, SiteRoots};
+use crate::site_root::{OpensHere, RootChange, RootFault, RootOpener, SharedOpener, SiteParts, SiteRoots};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
@@ -73,8 +72,8 @@ struct Site {
     generation: Arc<Generation>,
     /// In a box, because most sites of many are not open.
     roots: OnceLock<Box<SiteRoots>>,
-    /// The last attempt to open it has found no folder.
-    is_missed: AtomicBool,
+    /// Why the last attempt to open it failed.
+    fault: Mutex<Option<RootFault>>,
 }
 
 /// The roots of a site that is open.
@@ -114,7 +113,7 @@ impl Site {
             opener,
             generation: Arc::default(),
             roots: OnceLock::new(),
-            is_missed: AtomicBool::default(),
+            fault: Mutex::default(),
         }
     }
 
@@ -123,6 +122,10 @@ impl Site {
         // This site holds one, and so do its roots.
         let own = 1 + usize::from(self.roots.get().is_some());
         Arc::strong_count(&self.generation) > own
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Option<RootFault>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self, opened: Opened, open: &Arc<OpenRoots>, beside: Option<&OpenSite>) -> io::Result<()> {
@@ -194,8 +197,10 @@ impl Sites {
                 Blocking::Never => return Err(LookupError::WouldBlock),
                 Blocking::ThisDevice => return Err(LookupError::Elsewhere),
                 Blocking::Anywhere => {
-                    self.open_first(site, &found)?;
+                    let opened = self.open_first(site, &found);
+                    // One that could not be opened is looked for, so that everybody knows when it can be.
                     self.watched().insert(site);
+                    opened?;
                 }
             }
         }
@@ -206,19 +211,30 @@ impl Sites {
     fn open_first(&self, site: SiteId, found: &Site) -> Result<(), LookupError> {
         let open = |opened| found.open(opened, &self.open, Some(&self.first()));
         let opened = found.opener.load().open(&found.folder).and_then(open);
-        let opened = opened.map_err(|error| LookupError::of_root(&error));
-        let is_missed = opened == Err(LookupError::RootGone);
-        let change = match (found.is_missed.swap(is_missed, Ordering::Relaxed), is_missed) {
-            (false, true) => Some(RootChange::Gone),
-            (true, false) => {
-                found.roots.get().map(|roots| RootChange::Back(roots.current().real_path().into()))
+        let mut fault = found.fault();
+        let before = *fault;
+        let (result, change) = match opened {
+            Ok(()) => {
+                *fault = None;
+                let root = found.roots.get().filter(|_| before.is_some());
+                (Ok(()), root.map(|roots| RootChange::Back(roots.current().real_path().into())))
             }
-            _ => None,
+            Err(error) => {
+                *fault = RootFault::of(&error).or(before);
+                let result = Err(LookupError::of_root(&error));
+                let change = match *fault {
+                    now if now == before => None,
+                    Some(RootFault::Gone) => Some(RootChange::Gone),
+                    _ => Some(RootChange::Unopened(error)),
+                };
+                (result, change)
+            }
         };
+        drop(fault);
         if let Some(change) = change {
             self.tell(site, &change, &found.folder);
         }
-        opened
+        result
     }
 
     /// The folders of sites with which something is wrong, and what.
@@ -227,9 +243,9 @@ impl Sites {
         let present = table.sites.iter().filter(|(id, _)| !table.earlier.contains(id));
         let fault = |site: &Site| match site.roots.get() {
             Some(roots) => roots.fault(),
-            None => site.is_missed.load(Ordering::Relaxed).then_some(GONE),
+            None => *site.fault(),
         };
-        present.filter_map(|(_, site)| Some((site.folder.to_path_buf(), fault(site)?))).collect()
+        present.filter_map(|(_, site)| Some((site.folder.to_path_buf(), fault(site)?.why()))).collect()
     }
 
     /// The same for a job. If the site is idle, this thread looks first where its folder leads now.
@@ -243,7 +259,7 @@ impl Sites {
             // The way to the folder may lead over any device.
             Blocking::ThisDevice => Err(LookupError::Elsewhere),
             Blocking::Anywhere => {
-                found.look_after_idling(|change| self.observe(site, change, &found));
+                found.look_after_idling(|change| self.tell(site, change, found.path()));
                 let mut watched = self.watched();
                 found.wake();
                 watched.insert(site);
@@ -253,21 +269,23 @@ impl Sites {
         }
     }
 
-    /// Looks at the folder of an open site.
+    /// Looks at the folder of a site that is open, or opens one that could not be opened before.
     pub(crate) fn look(&self, site: SiteId) {
-        if let Some(site_roots) = self.get(site)
-            && let Some(change) = site_roots.look()
-        {
-            self.observe(site, &change, &site_roots);
+        let found = self.table.load().get(site).map(Arc::clone);
+        let Some(found) = found else { return };
+        match found.roots.get() {
+            Some(roots) => {
+                if let Some(change) = roots.look() {
+                    self.tell(site, &change, roots.path());
+                }
+            }
+            None if Identity::at(&found.folder).is_ok() => _ = self.open_first(site, &found),
+            None => {}
         }
     }
 
     pub(crate) fn observe_roots(&self, observer: RootObserver) {
         let _ = self.observer.set(observer);
-    }
-
-    fn observe(&self, site: SiteId, change: &RootChange, roots: &SiteRoots) {
-        self.tell(site, change, roots.path());
     }
 
     fn tell(&self, site: SiteId, change: &RootChange, folder: &Path) {
@@ -278,14 +296,16 @@ impl Sites {
 
     /// The sites that are to be looked at.
     pub(crate) fn watched_ids(&self) -> Vec<SiteId> {
-        self.watched().iter().copied().collect()
+        let mut watched = self.watched();
+        watched.retain(|site| self.is_present(*site));
+        watched.iter().copied().collect()
     }
 
     /// Those sites are idle from now on that no job has asked for since `calls` calls of this, if they `may`. What is local can be
     /// looked at when it is asked for. A device that hangs would hold that job up.
     pub(crate) fn idle_unasked(&self, calls: u32, may: impl Fn(SiteId) -> bool) {
         self.watched().retain(|site| {
-            let Some(roots) = self.get(*site).filter(|_| self.is_present(*site)) else { return false };
+            let Some(roots) = self.get(*site) else { return true };
             // One that is gone is looked for, so that everybody knows when it is back.
             let is_well = || roots.fault().is_none();
             !roots.count_unasked(calls, || may(*site) && is_well() && roots.current().looks_now())

@@ -37,11 +37,13 @@ const EXTENSION_BYTES_MAX: usize = 16;
 
 /// Of a file whose name says nothing.
 const UNKNOWN: Media = dense("application/octet-stream");
+const TEXT: Media = loose("text/plain; charset=utf-8");
 
-/// The type of a file by its name's extension, in any case; application/octet-stream if it says nothing.
+/// The type of a file by its name's extension, in any case, or by its whole name; application/octet-stream if it says nothing.
 pub fn of(name: &[u8]) -> Media {
-    let Some(dot) = memchr::memrchr(b'.', name) else { return UNKNOWN };
-    let extension = &name[dot + 1..];
+    let file = memchr::memrchr(b'/', name).map_or(name, |slash| &name[slash + 1..]);
+    let Some(dot) = memchr::memrchr(b'.', file) else { return by_name(file) };
+    let extension = &file[dot + 1..];
     let mut lower = [0; EXTENSION_BYTES_MAX];
     let Some(lower) = lower.get_mut(..extension.len()) else { return UNKNOWN };
     lower.copy_from_slice(extension);
@@ -71,6 +73,18 @@ const fn loose(content_type: &'static str) -> Media {
 /// A type that is compressed already, or may be anything.
 const fn dense(content_type: &'static str) -> Media {
     Media { content_type, coding: None, compressible: false }
+}
+
+/// What projects and mirrors have, and people read in their browsers.
+const fn by_name(file: &[u8]) -> Media {
+    match file {
+        b"README" | b"LICENSE" | b"LICENCE" | b"COPYING" | b"NOTICE" | b"AUTHORS" | b"NEWS" | b"INSTALL" => {
+            TEXT
+        }
+        b"CHANGES" | b"CHANGELOG" | b"ChangeLog" | b"TODO" => TEXT,
+        b"MD5SUMS" | b"SHA1SUMS" | b"SHA224SUMS" | b"SHA256SUMS" | b"SHA384SUMS" | b"SHA512SUMS" => TEXT,
+        _ => UNKNOWN,
+    }
 }
 
 #[rustfmt::skip] // One line for each type is how this is read.
@@ -255,7 +269,9 @@ mod tests {
     #[test]
     fn names_that_say_nothing() {
         for name in [
-            &b"README"[..],
+            &b"data"[..],
+            b"readme",
+            b"README/a",
             b"",
             b".",
             b"a.",
@@ -282,6 +298,9 @@ mod tests {
             ("a.ts", "video/mp2t"),
             ("a.txt", "text/plain; charset=utf-8"),
             ("a.iso.sha256", "text/plain; charset=utf-8"),
+            ("README", "text/plain; charset=utf-8"),
+            ("pool/v1.2/SHA256SUMS", "text/plain; charset=utf-8"),
+            ("a.iso.asc", "text/plain; charset=utf-8"),
         ] {
             assert_eq!(of(name.as_bytes()).content_type, content_type, "{name}");
         }

@@ -268,6 +268,32 @@ fn tail(tokens: Alternative) -> Option<(Tail, bool)> {
     Some((Tail { prefix, group }, false))
 }
 
+/// The words that an expression looks for anywhere in a text: `(GPTBot|Bytespider)`. `None` if it looks for something else.
+pub(crate) fn words(expression: &str) -> Option<Vec<String>> {
+    let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(expression);
+    inner.split('|').map(word).collect()
+}
+
+fn word(expression: &str) -> Option<String> {
+    let (mut word, mut escaped) = (String::new(), false);
+    for c in expression.trim_start_matches(".*").trim_end_matches(".*").chars() {
+        match c {
+            '\\' if !escaped => {
+                escaped = true;
+                continue;
+            }
+            c if escaped && c.is_ascii_alphanumeric() => return None,
+            c if !escaped && r".^$*+?()[]{}|#".contains(c) => return None,
+            c => word.push(c),
+        }
+        escaped = false;
+    }
+    // A number behind a gap and before a stroke would be a limit.
+    let is_plain = !escaped && !word.trim().is_empty() && word.trim() == word;
+    let may_have_limit = word.contains(' ') && word.contains('/');
+    (is_plain && !word.starts_with('#') && !may_have_limit).then_some(word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +348,21 @@ mod tests {
             let found = tails(expression).map(|found| found[0].clone());
             let found = found.as_ref().map(|(tail, is_whole)| (&*tail.prefix, tail.group, *is_whole));
             assert_eq!(found, expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn expressions_that_are_lists_of_words() {
+        let found = |expression| words(expression).map(|words| words.join(","));
+        assert_eq!(found("GPTBot"), Some("GPTBot".into()));
+        assert_eq!(
+            found(r"(GPTBot|Sogou web spider|python\-requests/2\.|.*Bytespider.*)"),
+            Some("GPTBot,Sogou web spider,python-requests/2.,Bytespider".into())
+        );
+        for other in
+            ["^$", "^curl", "bot$", "a.c", "(a|b)c|d", "[a-z]bot", r"\bbot", "a|", "", "bot 10/m", "a (b"]
+        {
+            assert_eq!(found(other), None, "{other}");
         }
     }
 }

@@ -12,10 +12,13 @@ use flash_core::record::Record;
 
 use crate::error::ErrorLog;
 use crate::format::Format;
-use crate::log_sink::{Destination, LogSink, count_lines};
+#[cfg(test)]
+use crate::log_sink::Destination;
+use crate::log_sink::{LogSink, count_lines};
 use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
+use crate::writers::Writers;
 
-/// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
+/// A handle, one per thread that logs; clones share the buffer, which threads named `log-writer` empty.
 pub struct AccessLog {
     format: Format,
     spool: Spool,
@@ -24,18 +27,32 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the destination and starts the writer. Fails as the opening fails; what fails later is said in
-    /// `errors`.
-    pub fn open(to: Destination, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
-        AccessLog::start(LogSink::open(to)?, format, limits, errors)
+    /// Has these threads write to an open destination. What fails is said in `errors`.
+    pub fn start(
+        sink: LogSink,
+        format: Format,
+        limits: Limits,
+        (errors, writers): (ErrorLog, &Writers),
+    ) -> io::Result<AccessLog> {
+        let report = Box::new(move |what: fmt::Arguments<'_>| errors.log(what));
+        let spool = Spool::start(("access log", "records"), sink, limits, (Trouble::Told(report), writers))?;
+        Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 
-    /// Starts the writer of an open destination.
-    pub fn start(sink: LogSink, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
-        let names = ("access log", "records", "log-writer");
-        let report = Box::new(move |what: fmt::Arguments<'_>| errors.log(what));
-        let spool = Spool::start(names, sink, limits, Trouble::Told(report))?;
-        Ok(AccessLog { format, spool, lines: Vec::new() })
+    /// One that has its threads for itself.
+    #[cfg(test)]
+    pub(crate) fn open(
+        to: Destination,
+        format: Format,
+        limits: Limits,
+        errors: ErrorLog,
+    ) -> io::Result<Self> {
+        AccessLog::start(LogSink::open(to)?, format, limits, (errors, &Writers::new("log-writer")?))
+    }
+
+    /// The threads of the log.
+    pub(crate) fn writers(&self) -> &Writers {
+        self.spool.writers()
     }
 
     /// Formats the record's line. It stays in this handle until it is [passed on](AccessLog::pass_on).
@@ -91,6 +108,11 @@ impl AccessLog {
     /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
     pub fn reopen(&self, done: OnReopened) {
         self.spool.reopen(done);
+    }
+
+    /// From now on the writer notices by itself that another file has its path.
+    pub(crate) fn follow(&self) {
+        self.spool.follow();
     }
 
     /// Has the writer write what is left, and end. Other handles should have been dropped; what they log afterwards is lost.

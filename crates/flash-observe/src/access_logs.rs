@@ -1,5 +1,4 @@
-//! The access logs of a configuration: that of the server, and those of its sites and places. Each has a writer of its own, so a
-//! destination that hangs holds up no other log.
+//! The access logs of a configuration: that of the server, and those of its sites and places. They share threads that write.
 //!
 //! A reload may leave a log. Exchanges under way keep their configuration, so the log stays open until the last of them has ended.
 
@@ -8,6 +7,7 @@ use flash_core::record::log_choice::LogNumber;
 
 use crate::access::AccessLog;
 use crate::spool::OnReopened;
+use crate::writers::Writers;
 
 /// A handle, one per thread that logs.
 #[derive(Clone, Default)]
@@ -30,6 +30,11 @@ impl AccessLogs {
         let at = number as usize;
         self.logs.resize_with(self.logs.len().max(at + 1), || None);
         self.logs[at] = Some(Numbered { log, is_left: false });
+    }
+
+    /// The threads that write the logs, if there are any.
+    pub fn writers(&self) -> Option<&Writers> {
+        self.all().next().map(AccessLog::writers)
     }
 
     /// The log of this number, unless it ends.
@@ -107,6 +112,11 @@ impl AccessLogs {
         self.all().any(AccessLog::drops_lines)
     }
 
+    /// From now on the logs are written to the files that have their paths, whoever moved the old ones away: nobody tells.
+    pub fn follow(&self) {
+        self.all().for_each(AccessLog::follow);
+    }
+
     /// Makes the writers open their paths again, after files were renamed away. Returns at once. Each tells its own `done` later.
     pub fn reopen(&self, mut done: impl FnMut() -> OnReopened) {
         self.all().filter(|log| !log.is_closing()).for_each(|log| log.reopen(done()));
@@ -121,11 +131,14 @@ impl AccessLogs {
 mod tests {
     use std::fs;
     use std::path::PathBuf;
+    use std::process::Command;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use tempfile::TempDir;
 
     use super::*;
-    use crate::{Destination, ErrorLog, Format, Limits};
+    use crate::{Destination, ErrorLog, Format, Limits, LogSink};
 
     struct Setup {
         folder: TempDir,
@@ -173,6 +186,50 @@ mod tests {
         logs.write(&record(Some(2), "e"));
         logs.close();
         assert_eq!([setup.lines("two"), setup.lines("none")], [vec!["a", "d", "e"], vec!["b"]]);
+    }
+
+    #[test]
+    fn a_few_threads_write_many_logs_and_one_that_hangs_holds_up_no_other() {
+        const LOGS: u32 = 300;
+        let setup = Setup::new();
+        let writers = Writers::new("log-writer").unwrap();
+        let start = |name: &str| {
+            let sink = LogSink::open(Destination::Path(setup.path(name))).unwrap();
+            AccessLog::start(sink, Format::Combined, Limits::default(), (setup.errors.clone(), &writers))
+                .unwrap()
+        };
+        let made = Command::new("mkfifo").arg(setup.path("stuck")).status().unwrap();
+        assert!(made.success());
+        let mut logs = AccessLogs::default();
+        logs.insert(LogNumber(LOGS), start("stuck"));
+        // More than the FIFO takes.
+        (0..2_000).for_each(|_| logs.write(&record(Some(LOGS), &"x".repeat(100))));
+        (0..LOGS).for_each(|number| logs.insert(LogNumber(number), start(&number.to_string())));
+        for line in ["first", "second"] {
+            let mut records: Vec<Record> = (0..LOGS).map(|number| record(Some(number), line)).collect();
+            while !logs.push(&mut records) {}
+            let all = |line: &str| {
+                let has = |number: u32| setup.lines(&number.to_string()).iter().any(|known| known == line);
+                (0..LOGS).all(has)
+            };
+            let give_up = Instant::now() + Duration::from_secs(60);
+            while !all(line) {
+                assert!(Instant::now() < give_up, "{line} is not written");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        assert!((2..=32).contains(&writers.threads()), "{}", writers.threads());
+        drop(logs);
+    }
+
+    #[test]
+    fn one_log_has_one_thread() {
+        let setup = Setup::new();
+        let log = setup.log("one");
+        (0..100).for_each(|_| log.write(&record(None, "a")));
+        let writers = log.writers().clone();
+        log.close();
+        assert_eq!((setup.lines("one").len(), writers.threads()), (100, 1));
     }
 
     #[test]

@@ -13,8 +13,9 @@ use crate::error_line::{ErrorFormat, LineStyle, line, refused_json};
 use crate::log_sink::{Destination, LogSink};
 use crate::rate_limit::RateLimit;
 use crate::spool::{Closed, Limits, OnReopened, Spool, Trouble};
+use crate::writers::Writers;
 
-/// A handle; clones share the buffer and the writer (thread `error-writer`).
+/// A handle; clones share the buffer and its thread (`error-writer`).
 #[derive(Clone)]
 pub struct ErrorLog {
     spool: Spool,
@@ -32,8 +33,13 @@ impl ErrorLog {
         let style = LineStyle::default();
         style.suit(&sink);
         let limits = Limits { linger: Duration::ZERO, ..limits };
-        let names = ("error log", "lines", "error-writer");
-        Ok(ErrorLog { spool: Spool::start(names, sink, limits, Trouble::InOwnLines(style.clone()))?, style })
+        // Its own: no other destination holds it up.
+        let writers = Writers::new("error-writer")?;
+        let trouble = Trouble::InOwnLines(style.clone());
+        Ok(ErrorLog {
+            spool: Spool::start(("error log", "lines"), sink, limits, (trouble, &writers))?,
+            style,
+        })
     }
 
     /// The same log, whose lines look like this.
@@ -75,6 +81,11 @@ impl ErrorLog {
     /// Makes the writer open its path again, after the file was renamed away. Returns at once, and tells `done` later.
     pub fn reopen(&self, done: OnReopened) {
         self.spool.reopen(done);
+    }
+
+    /// From now on the log is written to the file that has its path, whoever moved the old one away: nobody tells.
+    pub fn follow(&self) {
+        self.spool.follow();
     }
 
     /// Lines dropped so far, because the destination was too slow or took nothing.

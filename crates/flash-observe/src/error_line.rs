@@ -53,16 +53,21 @@ impl LineStyle {
 
 /// A line with its newline. What it says cannot leave it, nor speak to a terminal.
 pub(crate) fn line(style: &LineStyle, what: fmt::Arguments<'_>) -> String {
-    let what = printable(what);
     if style.is_json() {
-        let mut line = json_begin();
-        put_text(&mut line, "message", what.as_bytes());
-        return String::from_utf8_lossy(&json_end(line)).into_owned();
+        return json_line(what);
     }
+    let what = printable(what);
     match style.is_dated.load(Ordering::Relaxed) {
         true => format!("{} flash: {what}\n", Utc::now().rfc3339()),
         false => format!("flash: {what}\n"),
     }
+}
+
+/// The line as an object.
+pub fn json_line(what: fmt::Arguments<'_>) -> String {
+    let mut line = json_begin();
+    put_text(&mut line, "message", printable(what).as_bytes());
+    String::from_utf8_lossy(&json_end(line)).into_owned()
 }
 
 pub(crate) fn refused_json(refused: &Refused<'_>, site: Option<&str>) -> Vec<u8> {

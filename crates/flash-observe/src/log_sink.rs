@@ -5,12 +5,13 @@
 //! the opening at the start, because its failure should end the start. This module knows no buffers.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 mod daemon;
 mod daemon_socket;
@@ -72,7 +73,12 @@ pub struct LogSink {
     opener: Option<Opener>,
     /// The last write broke off inside a line.
     torn: bool,
+    /// When the path was last opened because this process may not look at it.
+    followed_at: Option<Instant>,
 }
+
+/// Another process opens the path, which is work.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 enum Output {
     File(File),
@@ -93,7 +99,7 @@ impl LogSink {
     /// Opens a destination by `opener`, if there is one. It opens the path later, too.
     pub fn open_by(destination: Destination, opener: Option<Opener>) -> io::Result<LogSink> {
         let output = destination.open(opener.as_ref())?;
-        Ok(LogSink { destination, output, opener, torn: false })
+        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
@@ -104,7 +110,13 @@ impl LogSink {
             Output::File(file) => file.try_clone().map(Output::File),
             Output::Daemon(socket) => socket.again().map(Output::Daemon),
         })?;
-        Ok(LogSink { destination, output, opener, torn: false })
+        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
+    }
+
+    /// From now on this opens the path again.
+    #[must_use]
+    pub fn opened_again_by(self, opener: Option<Opener>) -> LogSink {
+        LogSink { opener, ..self }
     }
 
     pub fn destination(&self) -> &Destination {
@@ -119,6 +131,29 @@ impl LogSink {
         }
         self.torn = false;
         Ok(())
+    }
+
+    /// Opens the path again if another file has it by now. Where there is none, the old one stays in use: who rotates the files makes
+    /// another one.
+    pub(crate) fn follow(&mut self, now: Instant) {
+        let (Output::File(file), Destination::Path(path)) = (&self.output, &self.destination) else { return };
+        let identity = |file: Metadata| (file.dev(), file.ino());
+        let is_replaced = match (fs::metadata(path), file.metadata()) {
+            (Ok(there), Ok(own)) => identity(there) != identity(own),
+            // This process may not look, and has the path opened.
+            (Err(error), _) if error.kind() == ErrorKind::PermissionDenied => {
+                let is_due = self.followed_at.is_none_or(|at| now >= at + FOLLOW_PAUSE);
+                if is_due {
+                    self.followed_at = Some(now);
+                }
+                is_due && self.opener.is_some()
+            }
+            _ => false,
+        };
+        if is_replaced {
+            // What cannot be opened stays as it is.
+            let _ = self.reopen();
+        }
     }
 
     /// Writes whole lines, in one system call where the destination takes them at once.

@@ -1,4 +1,4 @@
-//! A bounded buffer of lines and the thread that empties it into an [`LogSink`].
+//! A bounded buffer of lines, which a [thread](crate::writers) empties into a [`LogSink`].
 //!
 //! A thread that appends copies bytes under a short lock and continues. It never waits for the destination, because the writer
 //! takes the whole buffer by a swap, and writes without the lock. If the buffer is full, lines are dropped and counted. The
@@ -10,9 +10,8 @@
 use std::fmt;
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use flash_os::mpsc::Queue;
@@ -21,6 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::error_line::LineStyle;
 use crate::log_sink::{LogSink, count_lines};
 use crate::rate_limit::RateLimit;
+use crate::writers::{Turn, Writers};
 
 mod writer;
 
@@ -85,7 +85,10 @@ struct Shared {
     posted_bytes: AtomicUsize,
     /// Lines that were dropped without the lock, and that are not in the state yet.
     lost: AtomicU64,
-    writer: OnceLock<Thread>,
+    writers: Writers,
+    turn: Turn,
+    /// `None` when the log has ended.
+    sink: Mutex<Option<LogSink>>,
     /// Wakes those who wait in `close`.
     closed: Condvar,
     /// Lines the writer has taken and not yet written.
@@ -101,6 +104,8 @@ pub type OnReopened = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 struct SpoolState {
     pending: Vec<u8>,
+    /// Until then the writer lets lines gather.
+    gathers_until: Option<Instant>,
     /// Of `pending`, what was posted.
     pending_posted_bytes: usize,
     dropped: u64,
@@ -113,6 +118,8 @@ struct SpoolState {
     reopen: Vec<OnReopened>,
     /// Another sink, and the lines that came before it.
     next_sink: Option<(Vec<u8>, LogSink)>,
+    /// Files that are moved away are left without being told.
+    follows: bool,
     phase: Phase,
     closing_since: Option<Instant>,
 }
@@ -125,13 +132,14 @@ enum Phase {
 }
 
 impl Spool {
-    /// Starts the writer thread.
+    /// Has these threads write it.
     pub(crate) fn start(
-        (name, lines_name, thread_name): (&'static str, &'static str, &'static str),
+        (name, lines_name): (&'static str, &'static str),
         sink: LogSink,
         limits: Limits,
-        trouble: Trouble,
+        (trouble, writers): (Trouble, &Writers),
     ) -> io::Result<Spool> {
+        writers.begin_log()?;
         let shared = Arc::new(Shared {
             name,
             lines_name,
@@ -139,6 +147,7 @@ impl Spool {
             trouble,
             state: Mutex::new(SpoolState {
                 pending: Vec::new(),
+                gathers_until: None,
                 pending_posted_bytes: 0,
                 dropped: 0,
                 dropped_unsaid: 0,
@@ -146,23 +155,26 @@ impl Spool {
                 dropped_at: None,
                 reopen: Vec::new(),
                 next_sink: None,
+                follows: false,
                 phase: Phase::Open,
                 closing_since: None,
             }),
             posted: Queue::new(),
             posted_bytes: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
-            writer: OnceLock::new(),
+            writers: writers.clone(),
+            turn: Turn::default(),
+            sink: Mutex::new(Some(sink)),
             closed: Condvar::new(),
             in_flight: AtomicU64::new(0),
             write_trouble: RateLimit::every(limits.repeat_every),
         });
-        let writer = Arc::clone(&shared);
-        // Never joined: a writer that is stuck in its destination must not hold up the end of the process.
-        let life = move || writer.write_until_closed(sink);
-        let writer = thread::Builder::new().name(thread_name.into()).spawn(life)?;
-        let _ = shared.writer.set(writer.thread().clone());
         Ok(Spool(shared))
+    }
+
+    /// The threads that write it.
+    pub(crate) fn writers(&self) -> &Writers {
+        &self.0.writers
     }
 
     /// Adds whole lines, waiting at most for another thread's copy of some bytes.
@@ -172,7 +184,7 @@ impl Spool {
 
     /// Adds whole lines without ever waiting for another thread. If too many wait for the writer, they are dropped and counted.
     pub(crate) fn post(&self, lines: Vec<u8>) {
-        let (shared, bytes) = (&*self.0, lines.len());
+        let (shared, bytes) = (&self.0, lines.len());
         let room =
             |posted: usize| posted.checked_add(bytes).filter(|sum| *sum <= shared.limits.buffer_bytes_max);
         match shared.posted_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
@@ -214,6 +226,11 @@ impl Spool {
     pub(crate) fn reopen(&self, done: OnReopened) {
         self.0.lock().reopen.push(done);
         self.0.wake_writer();
+    }
+
+    /// From now on the writer notices by itself that another file has the path.
+    pub(crate) fn follow(&self) {
+        self.0.lock().follows = true;
     }
 
     /// Has the writer write to this sink from now on. Lines that came before go to the old one.
@@ -286,6 +303,12 @@ impl SpoolState {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.writers.end_log();
+    }
+}
+
 impl Shared {
     /// Waits for the lock. The state then has all that was posted.
     fn lock(&self) -> MutexGuard<'_, SpoolState> {
@@ -316,14 +339,11 @@ impl Shared {
         mem::swap(&mut state.pending, buffer);
     }
 
-    /// A thread that is not parked yet does not park at its next attempt, so no call is missed.
-    fn wake_writer(&self) {
-        if let Some(writer) = self.writer.get() {
-            writer.unpark();
-        }
+    fn wake_writer(self: &Arc<Self>) {
+        self.writers.wake(self);
     }
 
-    fn append(&self, mut state: MutexGuard<'_, SpoolState>, lines: &[u8]) {
+    fn append(self: &Arc<Self>, mut state: MutexGuard<'_, SpoolState>, lines: &[u8]) {
         let before = state.pending.len();
         // What was posted may fill it, too.
         let room = self.limits.buffer_bytes_max.saturating_sub(before);

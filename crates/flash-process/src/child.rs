@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
+use std::sync::OnceLock;
 
 use flash_core::printable::printable;
 use flash_os::fork::{self, Forked};
@@ -49,7 +50,20 @@ pub fn run_apart(name: &str, main: impl FnOnce() -> io::Result<()>) -> io::Resul
     }
 }
 
+/// How lines look if not as text.
+static FORMAT: OnceLock<fn(fmt::Arguments<'_>) -> String> = OnceLock::new();
+
+/// From now on lines look so, in this process and in those that it forks.
+pub fn log_as(format: fn(fmt::Arguments<'_>) -> String) {
+    let _ = FORMAT.set(format);
+}
+
 /// Writes a line to standard error, for a process that has no error log.
 pub fn log(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "flash: {}", printable(what));
+    let line = match FORMAT.get() {
+        Some(format) => format(what),
+        None => format!("flash: {}\n", printable(what)),
+    };
+    // With standard error closed there is nobody who waits for it.
+    let _ = io::stderr().write_all(line.as_bytes());
 }

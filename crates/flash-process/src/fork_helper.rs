@@ -70,7 +70,7 @@ struct Server {
 struct Queued {
     start: Start,
     thread: usize,
-    until: Instant,
+    since: Instant,
 }
 
 impl Queued {
@@ -155,7 +155,7 @@ impl Helper {
     }
 
     fn due_at(&self) -> Option<Instant> {
-        let queued = self.queue.front().map(|queued| queued.until);
+        let queued = self.queue.front().map(|queued| queued.since + self.setup.queue_wait);
         let starting = self.threads.busy().filter(|(_, busy)| busy.wait == Wait::InTime);
         let starting = starting.map(|(_, busy)| busy.since + self.setup.queue_wait).min();
         // What is past would have the loop spin.
@@ -275,7 +275,7 @@ impl Helper {
         };
         let Some(record) = self.servers.get(&server).map(|server| Arc::clone(&server.record)) else { return };
         let start = Start::new(id, request, descriptors, record);
-        self.queue.push_back(Queued { start, thread, until: now + self.setup.queue_wait });
+        self.queue.push_back(Queued { start, thread, since: now });
         self.start_next(now);
         let queued = self.queue.iter().filter(|queued| queued.is_counted()).count();
         let running = self.counted();
@@ -316,9 +316,9 @@ impl Helper {
                 index += 1;
                 continue;
             }
-            let Some(Queued { start, thread, .. }) = self.queue.remove(index) else { break };
+            let Some(Queued { start, thread, since }) = self.queue.remove(index) else { break };
             let id = start.id;
-            if let Err(refused) = self.threads.start(thread, start, now) {
+            if let Err(refused) = self.threads.start(thread, start, (since, now)) {
                 self.refuse(id, refused);
             }
         }
@@ -327,7 +327,7 @@ impl Helper {
     /// Refuses what has waited too long, in the queue or for the disk.
     fn refuse_late(&mut self, now: Instant) {
         let queue_wait = self.setup.queue_wait;
-        while self.queue.front().is_some_and(|first| first.until <= now) {
+        while self.queue.front().is_some_and(|first| first.since + queue_wait <= now) {
             let Some(queued) = self.queue.pop_front() else { break };
             let others = if self.threads.is_busy(queued.thread) { "to start" } else { "to end" };
             let reason = format!("it waited {queue_wait:?} for others {others}");
@@ -346,9 +346,10 @@ impl Helper {
     /// A thread has started a program, or could not.
     fn started(&mut self, Outcome { thread, result }: Outcome, now: Instant) {
         let busy = self.threads.done(thread).expect("a thread is busy with what it starts");
-        let Busy { id, is_counted, wait, .. } = busy;
+        let Busy { id, is_counted, queued, wait, .. } = busy;
         let is_refused = wait == Wait::Refused;
         let ProgramId { server, number } = id;
+        let queue_us = queued.as_micros() as u64;
         match result {
             Ok(StartOutcome::Running { spawned, stderr, name_bytes }) => {
                 let pid = spawned.pid;
@@ -359,11 +360,12 @@ impl Helper {
                 }
                 let has_pidfd = pidfd.is_some();
                 let along = pidfd.into_iter().chain([Rc::new(stderr)]).collect();
-                self.send_event(server, Event::Started { number, pid, name_bytes, has_pidfd }, along);
+                let started = Event::Started { number, pid, name_bytes, has_pidfd, queue_us };
+                self.send_event(server, started, along);
             }
             _ if is_refused => return,
             Ok(StartOutcome::SpawnError) => {
-                let started = Event::Started { number, pid: 0, name_bytes: 0, has_pidfd: false };
+                let started = Event::Started { number, pid: 0, name_bytes: 0, has_pidfd: false, queue_us };
                 self.send_event(server, started, Vec::new());
                 // As shells say it of a program that cannot be run.
                 self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, Vec::new());

@@ -58,6 +58,8 @@ pub(crate) enum Event {
         pid: i32,
         name_bytes: u32,
         has_pidfd: bool,
+        /// How long its request waited for others.
+        queue_us: u64,
     },
     Rejected {
         number: u64,
@@ -168,10 +170,11 @@ impl Event {
         to.u8(kind);
         to.u64(*number);
         match self {
-            Self::Started { pid, name_bytes, has_pidfd, .. } => {
+            Self::Started { pid, name_bytes, has_pidfd, queue_us, .. } => {
                 to.i32(*pid);
                 to.u32(*name_bytes);
                 to.bool(*has_pidfd);
+                to.u64(*queue_us);
             }
             Self::Rejected { why, reason, .. } => {
                 to.u8(REFUSALS.iter().position(|refusal| refusal == why).unwrap_or_default() as u8);
@@ -196,7 +199,8 @@ impl Event {
         Some(match kind {
             b'b' => {
                 let (pid, name_bytes) = (from.i32()?, from.u32()?);
-                Self::Started { number, pid, name_bytes, has_pidfd: from.bool()? }
+                let (has_pidfd, queue_us) = (from.bool()?, from.u64()?);
+                Self::Started { number, pid, name_bytes, has_pidfd, queue_us }
             }
             b'r' => {
                 let why = *REFUSALS.get(usize::from(from.u8()?))?;
@@ -252,8 +256,8 @@ mod tests {
             Just(ExitStatus::Unknown),
         ];
         prop_oneof![
-            any::<(u64, i32, u32, bool)>().prop_map(|(number, pid, name_bytes, has_pidfd)| {
-                Event::Started { number, pid, name_bytes, has_pidfd }
+            any::<(u64, i32, u32, bool, u64)>().prop_map(|(number, pid, name_bytes, has_pidfd, queue_us)| {
+                Event::Started { number, pid, name_bytes, has_pidfd, queue_us }
             }),
             (any::<u64>(), why, ".{0,40}").prop_map(|(number, why, reason)| Event::Rejected {
                 number,

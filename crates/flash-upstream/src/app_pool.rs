@@ -103,7 +103,7 @@ impl AppPool {
     pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
         let Open { name, again, .. } = begin;
         match self.state.try_lock() {
-            Ok(mut state) => match self.lend(&mut state, &name, again) {
+            Ok(mut state) => match self.lend(&mut state, &name, None, again) {
                 Some(begun) => Some(begun),
                 None => self.wait(&mut state, name, reply).err().map(|(_, begun)| begun),
             },
@@ -148,7 +148,13 @@ impl AppPool {
     }
 
     /// Leases an idle process: the first, so that the others stay idle and end when there is less to do.
-    fn lend(self: &Arc<Self>, state: &mut PoolState, name: &Arc<str>, again: bool) -> Option<Opened> {
+    fn lend(
+        self: &Arc<Self>,
+        state: &mut PoolState,
+        name: &Arc<str>,
+        waits_since: Option<Instant>,
+        again: bool,
+    ) -> Option<Opened> {
         loop {
             let is_idle = |process: &Process| matches!(process.phase, Phase::Idle { .. });
             let at = state.processes.iter().position(is_idle)?;
@@ -179,11 +185,12 @@ impl AppPool {
                     continue;
                 }
             };
+            let queued = waits_since.map(|since| process.queued(since, Instant::now())).unwrap_or_default();
             let number = process.number;
             let lease = Box::new(ProcessLease::new(Arc::clone(self), number, Arc::clone(name)));
             return Some(Opened::Running(
                 stream,
-                Upstream { used, ..Upstream::new(UpstreamProtocol::FastCgi, lease) },
+                Upstream { used, queued, ..Upstream::new(UpstreamProtocol::FastCgi, lease) },
             ));
         }
     }
@@ -204,6 +211,7 @@ impl AppPool {
         let counted = Counted::one(&self.counter, ProgramCount::Waiting);
         state.waiting.push_back(Waiting {
             name,
+            since: now,
             give_up_at: now + self.queue_wait,
             reply,
             _counted: counted,
@@ -219,7 +227,7 @@ impl AppPool {
     fn take(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState>, event: Event) -> bool {
         let mut answers = Answers::new();
         match event {
-            Event::Open { name, again, reply } => match self.lend(&mut state, &name, again) {
+            Event::Open { name, again, reply } => match self.lend(&mut state, &name, None, again) {
                 Some(begun) => answers.push((reply, begun)),
                 None => answers.extend(self.wait(&mut state, name, reply).err()),
             },
@@ -246,9 +254,9 @@ impl AppPool {
             }
             Event::Ended { number, how } => self.ended(&mut state, number, how),
         }
-        while let Some(Waiting { name, .. }) = state.waiting.front() {
-            let name = Arc::clone(name);
-            let Some(begun) = self.lend(&mut state, &name, false) else { break };
+        while let Some(Waiting { name, since, .. }) = state.waiting.front() {
+            let (name, since) = (Arc::clone(name), *since);
+            let Some(begun) = self.lend(&mut state, &name, Some(since), false) else { break };
             answers.extend(state.waiting.pop_front().map(|waiting| (waiting.reply, begun)));
         }
         let starting = state.starting();
@@ -381,8 +389,9 @@ impl AppPool {
         state.numbers += 1;
         let number = state.numbers;
         let counted = Counted::one(&self.counter, ProgramCount::Processes);
-        let phase = Phase::Starting;
-        state.processes.push(Process { number, address, handle: None, served: 0, phase, _counted: counted });
+        let (born, phase) = (Instant::now(), Phase::Starting);
+        let process = Process { number, address, handle: None, served: 0, born, phase, _counted: counted };
+        state.processes.push(process);
         let mut variables = Variables::default();
         // php-cgi would leave after 500 requests: the pool decides when it is replaced.
         variables.push(b"PHP_FCGI_MAX_REQUESTS", b"0");

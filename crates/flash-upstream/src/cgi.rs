@@ -144,12 +144,12 @@ impl ProcessObserver for StreamObserver {
     fn started(&mut self, begun: Result<Started, OpenError>) {
         self.counts.started(&begun);
         let begun = match begun {
-            Ok(Started { stream: Some(stream), name_bytes, handle }) => {
+            Ok(Started { stream: Some(stream), name_bytes, queued, handle }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
                 let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
                 let counter = Arc::clone(&self.counts.counter);
                 let lease = Box::new(ScriptLease { handle, counter });
-                Opened::Running(stream, Upstream::new(protocol, lease))
+                Opened::Running(stream, Upstream { queued, ..Upstream::new(protocol, lease) })
             }
             Ok(_) => Opened::Failed(OpenError::Broken),
             Err(refusal) => Opened::Failed(refusal),

@@ -151,7 +151,6 @@ struct Asking {
     /// The request, for the logs.
     name: Arc<str>,
     queued: Duration,
-    since: Instant,
 }
 
 /// A request that waits for a connection.
@@ -224,7 +223,7 @@ impl Server {
         reply: OnOpened,
     ) -> Option<Opened> {
         let now = Instant::now();
-        let asking = Asking { in_flight, name: begin.name, queued, since: now };
+        let asking = Asking { in_flight, name: begin.name, queued };
         let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
@@ -335,10 +334,6 @@ impl Server {
         self.tls.as_ref().map(|tls| tls.begin())
     }
 
-    fn count_time(&self, what: ProgramCount, time: Duration) {
-        self.counter.add(what, i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
-    }
-
     fn refuse(&self) -> Opened {
         self.counter.add(ProgramCount::Refused, 1);
         Opened::Failed(OpenError::Busy)
@@ -391,7 +386,6 @@ impl Server {
             self.reporter.log(format_args!("{}: can be reached again", self.name));
         }
         self.count(ProgramCount::Started);
-        self.count_time(ProgramCount::ConnectUs, now.saturating_duration_since(asking.since));
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
         self.lend((stream, self.begin_tls()), asking, slot, false)
@@ -413,9 +407,6 @@ impl Server {
         let counted = self.counted(ProgramCount::Busy);
         self.count(ProgramCount::Requests);
         let Asking { in_flight, name, queued, .. } = asking;
-        if queued > Duration::ZERO {
-            self.count_time(ProgramCount::QueueUs, queued);
-        }
         let number = in_flight.number;
         let (server, lines) = (Arc::clone(self), LineLimiter::default());
         let moves = self.moves.load(Ordering::Relaxed);

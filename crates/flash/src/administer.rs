@@ -222,7 +222,24 @@ fn unreachable(socket: &Path, error: &io::Error) -> Failure {
         }
         ErrorKind::ConnectionRefused => "no server listens there".into(),
         ErrorKind::PermissionDenied => "only root and the server's user may".into(),
+        // The time to wait has passed.
+        ErrorKind::WouldBlock => format!("it has not answered within {} s", ANSWER_WITHIN.as_secs()),
         _ => error.to_string(),
     };
     Failure::Run(format!("cannot ask the server at unix:{}: {why}", socket.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With thousands of logs, to open them again may take longer.
+    #[test]
+    fn a_server_that_takes_long_is_not_said_to_be_gone() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let error = (&ours).read(&mut [0]).unwrap_err();
+        let Failure::Run(why) = unreachable(Path::new("/admin"), &error) else { panic!("it is no usage") };
+        assert_eq!(why, "cannot ask the server at unix:/admin: it has not answered within 15 s");
+    }
 }

@@ -250,7 +250,7 @@ fn folder(root: &Setting) -> Option<Arc<Path>> {
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let (Loaded { files, config }, mut problems) = load(path, open_to_look, &keys::of_flags())?;
     // A key that was not understood may be what a listener lacks, and folders that are missing are said here.
-    let mut said = if problems.is_empty() { Vec::new() } else { vec!["listen"] };
+    let mut said = if problems.is_empty() { Vec::new() } else { serve::OF_LISTENERS.to_vec() };
     let missing = config.check();
     said.extend((!missing.is_empty()).then_some(ROOT));
     problems.extend(missing);
@@ -359,8 +359,9 @@ fn keep_used_upstreams(rules: &mut Vec<Setting>) {
 
 /// A setting as `KEY = VALUES`.
 fn shown(setting: &Setting) -> String {
-    let values: Vec<&str> =
-        setting.values.iter().map(|value| value.text.as_deref().unwrap_or("true")).collect();
+    let texts = setting.values.iter().map(|value| value.text.as_deref().unwrap_or("true"));
+    // A list that stands here has lines.
+    let values: Vec<&str> = texts.flat_map(str::lines).collect();
     let values = if values.is_empty() { "false".to_owned() } else { values.join(", ") };
     format!("{} = {values}", setting.key)
 }

@@ -70,7 +70,7 @@ pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, Spawn};
 pub(crate) use explain::{Explain, Url};
 pub(crate) use field::{CONTENT_ENCODING, CONTENT_TYPE, CacheControl, Field, FileType};
-pub(crate) use field_file::FieldFile;
+pub(crate) use field_file::{FieldFile, FieldWords};
 pub(crate) use foreign::instead;
 pub(crate) use helper::Helper;
 pub(crate) use hsts::Hsts;

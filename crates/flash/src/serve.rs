@@ -1,6 +1,6 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::{allocator, system_calls};
-use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader};
+use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgrader, child};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
@@ -84,6 +84,7 @@ const DESCRIPTORS_READY: usize = 128 << 10;
 
 pub(crate) use acme_process::wanted as wanted_certificates;
 pub(crate) use admin::make_folder;
+pub(crate) use certificates::OF_LISTENERS;
 pub(crate) use check::{Findings, check};
 pub(crate) use descriptors::raise_limit;
 pub(crate) use links::links_at;
@@ -127,6 +128,7 @@ fn serve(
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
+    logs::begin(&flags);
     check_flags(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
@@ -168,7 +170,7 @@ fn serve(
     let logs = Logs::open(&plan)?;
     let logs = logs.opened_again_by(privileged::start(&plan, reader, &sockets)?);
     let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
+        child::log(format_args!("cannot reach the service manager (NOTIFY_SOCKET): {error}"));
         ServiceManager::default()
     });
     // It is there after an upgrade.
@@ -268,7 +270,7 @@ fn check_flags(flags: &flags::Serve) -> Result<(), Failure> {
     }
     privileges::check(flags)?;
     privileges::check_user(flags)?;
-    certificates::check_listeners(flags)?;
+    certificates::check_listeners(flags).map_err(|(_, failure)| failure)?;
     listeners::check(flags)?;
     shares::check_counts(flags)
 }

@@ -1,6 +1,6 @@
 //! `flash top`: the status page of a running server on a terminal, shown again each second.
 //!
-//! The server makes the text. Here it is cut to the size of the terminal, and scrolled.
+//! The server makes the text, for the width of the terminal. Here what is still wider is cut, and scrolled.
 
 mod screen;
 
@@ -27,6 +27,7 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     }
     let failed = |error: io::Error| Failure::Run(format!("cannot write to the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
+    page = administer::get(&flags.to, &path_for(screen.size().0))?;
     let (mut top, mut left, mut lost) = (0, 0_usize, None);
     loop {
         let next = Instant::now() + EVERY;
@@ -52,11 +53,15 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
                 None => break,
             }
         }
-        match administer::get(&flags.to, "/status.txt") {
+        match administer::get(&flags.to, &path_for(screen.size().0)) {
             Ok(latest) => (page, lost) = (latest, None),
             Err(_) => _ = lost.get_or_insert_with(Instant::now),
         }
     }
+}
+
+fn path_for(columns: usize) -> String {
+    format!("/status.txt?columns={columns}")
 }
 
 /// What is on the terminal at one moment.

@@ -74,6 +74,17 @@ fn the_page_shows_what_imports_write() {
     }
 }
 
+/// What clients call themselves, in turn.
+const AGENTS: [&str; 7] = [
+    "Mozilla/5.0",
+    "Mozilla/5.0 (compatible; GPTBot/1.2)",
+    "curl/8.5.0",
+    "bytespider",
+    "Sogou web spider/4.0",
+    "FeedBot 2",
+    "Sogou",
+];
+
 fn all_of(foreign: Foreign) {
     if let Some(missing) = foreign.missing() {
         return println!("NOT TESTED: {missing} is missing");
@@ -131,10 +142,10 @@ fn compare(foreign: Foreign, path: &Path, php: &Php) -> Outcome {
     };
     let requests = requests::of(&both.conf, both.folder.path(), REQUESTS);
     let (mut differences, mut named): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);
-    for asked in &requests {
+    for (asked, agent) in requests.iter().zip(AGENTS.iter().cycle()) {
         let ask = |server| {
             let request = format!(
-                "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n",
                 asked.method, asked.target, asked.host
             );
             let bytes = servers::exchange(server, request.as_bytes());
@@ -154,7 +165,10 @@ fn compare(foreign: Foreign, path: &Path, php: &Php) -> Outcome {
                 true => named += 1,
                 false => {
                     *differences
-                        .entry(format!("{} {} at {}: {what}", asked.method, asked.target, asked.host))
+                        .entry(format!(
+                            "{} {} at {} by {agent}: {what}",
+                            asked.method, asked.target, asked.host
+                        ))
                         .or_default() += 1
                 }
             }

@@ -66,9 +66,10 @@ fn the_time_of_a_program_is_told() {
         // The end of a program may be noticed later than the next response.
         lines.sort_by_key(|line| line["request"] != "GET /cgi/slow HTTP/1.1");
         let of = |line: usize, field: &str| lines[line][field].as_u64();
-        let [open, first, whole] =
-            ["program_open_us", "program_first_byte_us", "program_us"].map(|name| of(0, name));
-        assert!(first >= Some(250_000) && whole >= first && open.is_some(), "{arch}: {}", lines[0]);
+        let [queue, connect, first, whole] =
+            ["queue", "connect", "first_byte", ""].map(|part| of(0, &field_of_program(part)));
+        assert!(first >= Some(250_000) && whole >= first, "{arch}: {}", lines[0]);
+        assert!(queue.is_some() && connect.is_some(), "{arch}: {}", lines[0]);
         assert!(of(0, "first_byte_us") >= first, "{arch}: {}", lines[0]);
         assert_eq!(
             (of(1, "program_us"), of(1, "first_byte_us").is_some()),
@@ -83,7 +84,9 @@ fn the_time_of_a_program_is_told() {
                     line.starts_with(name) && line.contains("route=\"/cgi\"") && line.ends_with(" 1")
                 })
             };
-            has("flash_program_duration_seconds_count{") && has("flash_program_first_byte_seconds_count{")
+            ["queue", "connect", "first_byte", "duration"]
+                .iter()
+                .all(|part| has(&format!("flash_program_{part}_seconds_count{{")))
         });
         let status: serde_json::Value =
             serde_json::from_str(&admin::ask(&socket, "GET", "/status.json").1).expect("it is JSON");
@@ -91,6 +94,61 @@ fn the_time_of_a_program_is_told() {
         let is_it = |of: &serde_json::Value| of["program_us"].as_u64() >= Some(250_000);
         assert!(slowest.iter().any(is_it), "{arch}: {slowest:?}");
         server.stop();
+    }
+}
+
+fn field_of_program(part: &str) -> String {
+    if part.is_empty() { "program_us".into() } else { format!("program_{part}_us") }
+}
+
+/// A script waits for others to end, and a request for the process of an application.
+#[test]
+fn waiting_for_a_program_is_told_apart_from_its_start() {
+    let (site, scripts) = (site::make(), scripts::make());
+    let gate = site.path().join("gate");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", gate.display());
+    let script = format!("#!/bin/sh\n{wait}\nprintf 'Content-Type: text/plain\\n\\nok'\n");
+    scripts::script(scripts.path(), "waits", &script);
+    let php = format!(
+        "<?php while (!file_exists('{}')) {{ usleep(1000); clearstatcache(); }} echo 'ok';",
+        gate.display()
+    );
+    std::fs::write(site.path().join("waits.php"), php).expect("a script");
+    let cgi = format!("/cgi={}", scripts.path().display());
+    let app = format!(".php={}", need("php-cgi", "php-cgi").display());
+    for (flags, path) in
+        [(["--cgi", &cgi, "--cgi-max", "1"], "/cgi/waits"), (["--app", &app, "--app-max", "1"], "/waits.php")]
+    {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (log, socket) = (folder.path().join("log"), folder.path().join("admin.sock"));
+        let (log_flag, admin) = (log.to_str().expect("it is text"), format!("unix:{}", socket.display()));
+        let told = ["--access-log", log_flag, "--log-format", "json", "--admin", &admin];
+        let server = Server::start("amped", site.path(), &[&flags[..], &told].concat());
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| server.get(path));
+            let counts = |metric: &str| {
+                let (_, metrics) = admin::ask(&socket, "GET", "/metrics");
+                metrics.lines().any(|line| line.starts_with(metric) && line.ends_with(" 1"))
+            };
+            wait_for("the first one runs", || counts("flash_program_busy{"));
+            let second = scope.spawn(|| server.get(path));
+            wait_for("the second one waits", || counts("flash_program_queue{"));
+            std::fs::write(&gate, "").expect("it opens");
+            for client in [first, second] {
+                assert_eq!(text(&client.join().expect("it is answered")), "ok", "{path}");
+            }
+        });
+        let lines = || std::fs::read_to_string(&log).unwrap_or_default();
+        wait_for("two lines", || lines().lines().count() == 2);
+        let mut queued: Vec<u64> = lines()
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("it is JSON"))
+            .map(|line| line["program_queue_us"].as_u64().expect("a number"))
+            .collect();
+        queued.sort_unstable();
+        assert!(queued[1] > 0 && queued[0] < queued[1], "{path}: {}", lines());
+        server.stop();
+        std::fs::remove_file(&gate).expect("it closes");
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use flash_tests::{PATIENCE, program, terminal, wait_for};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, arch_settings, program, terminal, wait_for};
 
 use crate::setup::Setup;
 
@@ -67,7 +67,7 @@ fn complaint(setup: &Setup) -> String {
 
 #[test]
 fn flash_status_names_each_thing_that_is_broken() {
-    for arch in ["amped", "uring", "sped", "amped --helpers process --sandbox off"] {
+    for arch in ["amped", "uring", "sped", "mt", "mp", "pipelined", "amped --helpers process --sandbox off"] {
         let arch: Vec<&str> = arch.split(' ').collect();
         let flags = [&arch[1..], &["--revalidate", "100ms", "--fastcgi", "/api=127.0.0.1:1"]].concat();
         let setup = Setup::start(arch[0], &flags);
@@ -90,11 +90,63 @@ fn flash_status_names_each_thing_that_is_broken() {
 
 #[test]
 fn flash_status_tells_of_lines_that_no_log_has() {
-    let setup = Setup::start("amped", &["--access-log", "/dev/full"]);
-    setup.server.get("/a.txt");
-    let said = complaint(&setup);
-    assert!(said.contains("lines of a log were dropped"), "{said}");
-    setup.server.stop();
+    for arch in ["amped", "mp"] {
+        let setup = Setup::start(arch, &["--access-log", "/dev/full"]);
+        setup.server.get("/a.txt");
+        let said = complaint(&setup);
+        assert!(said.contains("lines of a log were dropped"), "{arch}: {said}");
+        setup.server.stop();
+    }
+}
+
+/// Sites beyond the first are opened by their first request. Then no other request has to come.
+#[test]
+fn flash_status_knows_that_a_folder_can_be_opened_again() {
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        let make = |name: &str| std::fs::create_dir(path(name)).expect("a folder");
+        ["first", "lost", "round"].into_iter().for_each(make);
+        let text = format!(
+            "{}processes = 2\nlisten = ['127.0.0.1:0']\nadmin = 'unix:{}'\nrevalidate = '100ms'\n\
+             [site.'a']\nroot = 'first'\n[site.'lost']\nroot = 'lost'\n[site.'round']\nroot = 'round'\n",
+            arch_settings(arch),
+            path("admin").display()
+        );
+        std::fs::write(path("flash.toml"), text).expect("a configuration");
+        let server = Server::start_configured(&path("flash.toml"), &[]);
+        ["lost", "round"].iter().for_each(|name| std::fs::remove_dir(path(name)).expect("no folder"));
+        std::os::unix::fs::symlink("round", path("round")).expect("a link");
+        let ask = |host: &str| server.raw(format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes());
+        let status = || {
+            let admin = format!("unix:{}", path("admin").display());
+            let output =
+                Command::new(program()).args(["status", "--admin", &admin]).output().expect("flash runs");
+            String::from_utf8(output.stderr).expect("UTF-8")
+        };
+        assert_eq!(status(), "", "{arch}: nobody has asked yet");
+        for host in ["lost", "round"] {
+            let answer = ask(host);
+            assert!(answer.starts_with(b"HTTP/1.1 503"), "{arch}: {}", String::from_utf8_lossy(&answer));
+        }
+        let faults = [("lost", "lost is gone"), ("round", "round cannot be opened")];
+        wait_for("both faults", || faults.iter().all(|(_, fault)| status().contains(fault)));
+        std::fs::remove_file(path("round")).expect("no link");
+        ["lost", "round"].into_iter().for_each(make);
+        wait_for("the end of both", || status().is_empty());
+        let said = server.stop();
+        // Of the processes of mp one logs, and perhaps it is another one that was asked.
+        if arch == "mp" {
+            continue;
+        }
+        for name in ["lost", "round"] {
+            assert!(said.contains(&format!("{name} is back: serving")), "{arch}: {said}");
+        }
+        assert!(
+            said.contains("round (Too many levels of symbolic links (os error 40)): requests get 503"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -105,6 +157,25 @@ fn flash_top_prints_a_page_where_there_is_no_terminal() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(said.contains("TRAFFIC\nRequests ") && !said.contains('\x1b'), "{said}");
+    }
+    setup.server.stop();
+}
+
+/// Nothing has to be scrolled sideways.
+#[test]
+fn the_page_for_a_narrow_terminal_is_no_wider() {
+    let setup = Setup::start("amped", &["--fastcgi", "/api=127.0.0.1:1"]);
+    assert_eq!(setup.server.get("/api/a").status, 502);
+    let long = format!("/{}", "long/".repeat(30));
+    setup.server.get(&long);
+    let page = |columns: &str| setup.ask(&format!("/status.txt{columns}")).1;
+    let longest = |page: &str| page.lines().map(|line| line.chars().count()).max();
+    assert!(longest(&page("")) > Some(100));
+    for columns in [40, 60, 80, 120] {
+        let page = page(&format!("?columns={columns}"));
+        assert!(longest(&page) <= Some(columns), "{columns}: {page}");
+        let shown = ["SUMMARY", "LOOPS", "  ! Health failing", "/api: cannot be"];
+        assert!(shown.iter().all(|shown| page.contains(shown)), "{columns}: {page}");
     }
     setup.server.stop();
 }

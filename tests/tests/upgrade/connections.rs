@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::family::{self, Process};
-use flash_tests::{PATIENCE, connect, tool, wait_for};
+use flash_tests::{PATIENCE, connect, is_superuser, set_mode, tool, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -233,6 +233,32 @@ fn a_replaced_server_opens_its_logs_again() {
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
         let log = fs::read_to_string(setup.path("log")).unwrap();
         assert!(log.contains("GET /20000000.bin"), "{arch}: {log}");
+        setup.stop();
+    }
+}
+
+/// Log rotators tell the successor only. The old server may not even look into the folder.
+#[test]
+fn a_replaced_server_writes_to_the_log_that_its_successor_has_opened() {
+    let is_superuser = is_superuser("logs in a folder that is root's alone");
+    let users = [&[][..], &["--user", "nobody"]];
+    let users = if is_superuser { &users[..] } else { &users[..1] };
+    for (arch, user) in architectures().flat_map(|arch| users.iter().map(move |user| (arch, *user))) {
+        let mut setup = Setup::with(arch, user, |command, folder| {
+            let logs = folder.join("logs");
+            fs::create_dir(&logs).unwrap();
+            set_mode(&logs, 0o700);
+            command.arg("--access-log").arg(logs.join("log"));
+        });
+        let download = Download::begin(&setup.server);
+        setup.upgraded();
+        fs::rename(setup.path("logs/log"), setup.path("logs/log.1")).unwrap();
+        assert!(setup.flash("reopen", &[]).status.success(), "{arch} {user:?}");
+        wait_for("the new log", || setup.path("logs/log").exists());
+        drop(download.end().unwrap_or_else(|error| panic!("{arch} {user:?}: {error}")));
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch} {user:?}: {}", setup.server.said());
+        let log = fs::read_to_string(setup.path("logs/log")).unwrap();
+        assert!(log.contains("GET /20000000.bin"), "{arch} {user:?}: {log}");
         setup.stop();
     }
 }

@@ -16,6 +16,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use self::packers::{DEB, RPM};
+use self::repository::{Gpg, Signer};
 use self::stage::{Programs, TOOLS};
 use crate::cargo::{self, succeed};
 use crate::summary::Summary;
@@ -98,6 +99,8 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     lists.extend(repository.then_some(repository::PROGRAMS));
     lists.extend(key.map(|_| repository::SIGNERS));
     needs(&lists)?;
+    let signer = key.map(|key| Signer { gpg: Gpg::default(), key });
+    signer.as_ref().map_or(Ok(()), Signer::check)?;
     let programs = match programs {
         Some(folder) => folder,
         None => build(root)?,
@@ -107,7 +110,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     made.for_each(|package| println!("{}", package.display()));
     if repository {
         let folder = cargo::target_folder(root).join("package/apt");
-        repository::make(&packages.debs, &folder, key)?;
+        repository::make(&packages.debs, &folder, signer.as_ref())?;
         println!("{}", folder.display());
     }
     if test {

@@ -30,6 +30,7 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
     let Server { number, paths, .. } = &configuration.server;
     let counted = of_memory(server.metrics.memory());
     let causes = server.metrics.block_causes().into_iter();
+    let (root_faults, drops_log_lines) = faults(server);
     let configurations = server.present().in_use();
     Snapshot {
         pid: std::process::id(),
@@ -51,8 +52,8 @@ pub(crate) fn of_process(server: &ServerState) -> Snapshot {
             ..counted.totals
         },
         devices: devices(server),
-        root_faults: root_faults(server),
-        drops_log_lines: server.error_log.drops_lines() || configuration.access_logs.drop_lines(),
+        root_faults,
+        drops_log_lines,
         certificates: certificates(server),
         slowest: server.slowest.of_last_minute(counted.taken_unix_ms),
         clients: server.top_clients.of_last_minute(counted.taken_unix_ms),
@@ -172,14 +173,15 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
     }
 }
 
-/// In the order of the folders, each once.
-fn root_faults(server: &ServerState) -> Vec<RootFault> {
+/// Folders of sites with which something is wrong, in their order, each once; and whether a log has dropped lines lately.
+pub(crate) fn faults(server: &ServerState) -> (Vec<RootFault>, bool) {
     let faults: BTreeMap<_, _> = server.disk.root_faults().into_iter().collect();
     let fault = |(folder, why): (PathBuf, &str)| RootFault {
         folder: folder.to_string_lossy().into_owned(),
         why: why.into(),
     };
-    faults.into_iter().map(fault).collect()
+    let drop_lines = server.error_log.drops_lines() || server.configuration().access_logs.drop_lines();
+    (faults.into_iter().map(fault).collect(), drop_lines)
 }
 
 /// Why an authority has not issued certificates, as the process says that asks for them.
@@ -235,6 +237,8 @@ fn of_program((name, of): (String, ProgramCounts)) -> ProgramSnapshot {
         kind: kind.into(),
         program,
         counts: of.counts,
+        queue: durations(of.queue),
+        connect: durations(of.connect),
         first_byte: durations(of.first_byte),
         whole: durations(of.whole),
     }

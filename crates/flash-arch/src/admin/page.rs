@@ -51,8 +51,8 @@ impl Page {
         [&fill(before), &*sections, &fill(after)].concat()
     }
 
-    pub(super) fn text(&self) -> String {
-        text::page(&self.sections)
+    pub(super) fn text(&self, columns: usize) -> String {
+        text::page(&self.sections, columns)
     }
 
     /// The content of each section, by its name.

@@ -22,6 +22,8 @@ use super::page::{self, Page};
 use super::response::Response;
 use crate::service::reply::{Outcome, Reply, STOPPING};
 
+/// Narrower terminals are scrolled.
+const COLUMNS_MIN: usize = 40;
 /// Requests here are short.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 
@@ -122,7 +124,9 @@ pub(super) fn respond(request: &[u8], policy: &Policy, mut subject: Subject<'_>)
             ..Response::text(200, open_metrics::text(&server.snapshot()))
         },
         b"/" | b"/status" if is_read => page(&subject),
-        b"/status.txt" if is_read => Response::text(200, subject.page().text()),
+        b"/status.txt" if is_read => {
+            Response::text(200, subject.page().text(query.map_or(usize::MAX, columns)))
+        }
         b"/events" if head.method == Method::Get => {
             Response { media: "text/event-stream", body: None, ..Response::text(200, "") }
         }
@@ -180,6 +184,13 @@ fn is_of_another_page(mut fields: Fields<'_>) -> bool {
         name.eq_ignore_ascii_case(b"origin")
             || name.eq_ignore_ascii_case(b"sec-fetch-site") && !matches!(value, b"none" | b"same-origin")
     })
+}
+
+/// How wide the reader's terminal is: `columns=NUMBER`.
+fn columns(query: &[u8]) -> usize {
+    let columns =
+        query.strip_prefix(b"columns=").and_then(|number| str::from_utf8(number).ok()?.parse().ok());
+    columns.map_or(usize::MAX, |columns: usize| columns.max(COLUMNS_MIN))
 }
 
 fn page(subject: &Subject<'_>) -> Response {

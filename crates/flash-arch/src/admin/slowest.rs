@@ -88,7 +88,8 @@ fn of_record(record: &Record) -> SlowRequest {
         help_us: spent.help_ns / 1000,
         send_us: record.send_us,
         first_byte_us: record.first_byte_us,
-        program_open_us: program.open_us,
+        program_queue_us: program.queue_us,
+        program_connect_us: program.connect_us,
         program_first_byte_us: program.first_byte_us,
         program_us: program.whole_us,
     }

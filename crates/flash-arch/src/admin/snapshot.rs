@@ -43,7 +43,7 @@ pub struct Snapshot {
     /// Causes of loops' sleeps, the longest time first.
     pub block_causes: Vec<BlockCause>,
     pub devices: Vec<DeviceSnapshot>,
-    /// Folders of sites that are gone, or cannot be looked at. With mp nobody knows.
+    /// Folders of sites that are gone, or cannot be opened or looked at.
     pub root_faults: Vec<RootFault>,
     /// Lines of a log were dropped within the last ten minutes.
     pub drops_log_lines: bool,
@@ -270,7 +270,9 @@ pub struct ProgramSnapshot {
     pub program: String,
     #[serde(flatten, with = "named")]
     pub counts: Counts<ProgramCount>,
-    /// From the request for the program to its first byte, and to its last.
+    /// The wait for it; its start, or connecting; from the request for the program to its first byte, and to its last.
+    pub queue: DurationsSnapshot,
+    pub connect: DurationsSnapshot,
     pub first_byte: DurationsSnapshot,
     pub whole: DurationsSnapshot,
 }
@@ -284,7 +286,7 @@ pub struct DurationsSnapshot {
 }
 
 /// A site's folder with which something is wrong.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RootFault {
     pub folder: String,
@@ -343,8 +345,9 @@ pub struct SlowRequest {
     pub send_us: u64,
     /// From its complete head to the beginning of the response.
     pub first_byte_us: u64,
-    /// Until its program had a process or a connection; from then to the program's first byte; and the program's time in all.
-    pub program_open_us: u64,
+    /// The wait for its program; its start, or connecting; from then to its first byte; and the program's time in all.
+    pub program_queue_us: u64,
+    pub program_connect_us: u64,
     pub program_first_byte_us: u64,
     pub program_us: u64,
 }

@@ -1,6 +1,7 @@
 //! What administrators see of mp, and have its parent do.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use flash_process::{Supervisor, UpgradeRequest, child};
@@ -32,6 +33,7 @@ impl Administered for Parent<'_, '_> {
         let counted = gather::of_memory(&present.metrics_memory);
         let (mut configurations, mut list, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         let mut slowest: Vec<SlowRequest> = Vec::new();
+        let (mut root_faults, mut drops_log_lines) = (BTreeSet::new(), false);
         for workers in self.generations.all() {
             let (number, first) = (workers.generation, list.len());
             for (worker, device) in workers.reports.all() {
@@ -39,6 +41,10 @@ impl Administered for Parent<'_, '_> {
                 devices.extend(device);
             }
             slowest.extend(workers.reports.slowest());
+            for (roots, drops_lines) in workers.reports.faults() {
+                root_faults.extend(roots);
+                drops_log_lines |= drops_lines;
+            }
             configurations.push(ConfigurationSnapshot {
                 number,
                 since_unix_ms: workers.since_unix_ms,
@@ -65,6 +71,8 @@ impl Administered for Parent<'_, '_> {
                 .flat_map(|(_, upgrades)| EarlierServerSnapshot::all(upgrades.earlier()))
                 .collect(),
             devices: gather::by_device(devices.into_iter()),
+            root_faults: root_faults.into_iter().collect(),
+            drops_log_lines,
             slowest: slowest_of(slowest),
             certificates: certificates
                 .map(|(names, validity)| CertificateSnapshot::new(names, validity))

@@ -1,6 +1,6 @@
 //! What the workers of a generation tell of themselves, for the status page: in memory that they share with the parent.
 //!
-//! Each worker has a row, and only its main thread writes it. It waits for nobody. The parent reads. A row that no worker has had
+//! Each worker has a row, and one thread of it writes each record there. It waits for nobody. The parent reads. A row that no worker has had
 //! takes no memory.
 
 use std::cell::RefCell;
@@ -19,7 +19,9 @@ use flash_sleep::{Cause, is_remote};
 use serde::{Deserialize, Serialize};
 
 use super::shared_record;
-use crate::admin::snapshot::{BlockSnapshot, DeviceSnapshot, JobSnapshot, SlowRequest, WorkerSnapshot};
+use crate::admin::snapshot::{
+    BlockSnapshot, DeviceSnapshot, JobSnapshot, RootFault, SlowRequest, WorkerSnapshot,
+};
 use crate::blocking_call;
 use crate::clock;
 
@@ -40,9 +42,13 @@ enum Number {
 }
 
 const HEAD_WORDS: usize = 4;
-/// The records of a row: its jobs, and its slowest requests.
+/// More folders with faults are left out.
+const ROOT_FAULTS_MAX: usize = 8;
+/// The records of a row: its jobs, its slowest requests, and what is wrong with it.
 const JOBS: Range<usize> = 0..512;
 const SLOWEST: Range<usize> = JOBS.end..JOBS.end + 2700;
+const FAULTS: Range<usize> = SLOWEST.end..SLOWEST.end + 1000;
+const ROW_WORDS: usize = FAULTS.end;
 
 /// The rows of all workers.
 pub(super) struct Reports(Arc<Memory>);
@@ -81,13 +87,13 @@ pub(super) struct JobUsage {
 impl Reports {
     pub(super) fn new(workers_max: usize) -> io::Result<Self> {
         let heads = SharedWords::zeroed(workers_max * HEAD_WORDS)?;
-        Ok(Self(Arc::new(Memory { heads, rows: SharedWords::zeroed(workers_max * SLOWEST.end)? })))
+        Ok(Self(Arc::new(Memory { heads, rows: SharedWords::zeroed(workers_max * ROW_WORDS)? })))
     }
 
     /// Forgets what an earlier worker of this number has told.
     pub(super) fn clear(&self, number: usize) {
         self.0.head(number).iter().for_each(|word| word.store(0, Ordering::Release));
-        [JOBS, SLOWEST]
+        [JOBS, SLOWEST, FAULTS]
             .into_iter()
             .for_each(|record| shared_record::write(self.0.record(number, record), &()));
     }
@@ -122,6 +128,11 @@ impl Reports {
         let told = |number| shared_record::read::<Vec<SlowRequest>>(self.0.record(number, SLOWEST));
         self.taken().filter_map(move |(number, _)| told(number)).flatten()
     }
+
+    /// What is wrong with each worker's folders, and whether it has dropped lines of a log lately.
+    pub(super) fn faults(&self) -> impl Iterator<Item = (Vec<RootFault>, bool)> {
+        self.taken().filter_map(|(number, _)| shared_record::read(self.0.record(number, FAULTS)))
+    }
 }
 
 impl Memory {
@@ -130,7 +141,7 @@ impl Memory {
     }
 
     fn record(&self, number: usize, record: Range<usize>) -> &[AtomicU64] {
-        &self.rows[number * SLOWEST.end..][record]
+        &self.rows[number * ROW_WORDS..][record]
     }
 
     fn of_worker(
@@ -195,6 +206,16 @@ impl OwnReport {
         move |slowest| {
             let slowest = &slowest[..slowest.len().min(SLOW_MAX)];
             shared_record::write(memory.record(number, SLOWEST), &slowest);
+        }
+    }
+
+    /// Tells from now on what is wrong.
+    pub(super) fn tells_faults(&self) -> impl Fn((Vec<RootFault>, bool)) + Send + use<> {
+        let (memory, number) = (Arc::clone(&self.memory), self.number);
+        move |(mut roots, drops_lines)| {
+            roots.truncate(ROOT_FAULTS_MAX);
+            roots.iter_mut().for_each(|root| root.folder = text(root.folder.as_bytes()));
+            shared_record::write(memory.record(number, FAULTS), &(roots, drops_lines));
         }
     }
 
@@ -298,6 +319,19 @@ mod tests {
         assert_eq!(reports.slowest().collect::<Vec<_>>(), all[..SLOW_MAX]);
         reports.enter(0);
         assert!(reports.slowest().next().is_none(), "the next worker begins anew");
+    }
+
+    #[test]
+    fn the_longest_names_of_folders_with_faults_fit() {
+        let reports = Reports::new(1).unwrap();
+        let own = reports.enter(0);
+        assert!(reports.faults().next().is_none());
+        let fault = |_| RootFault { folder: "\u{1}".repeat(4096), why: "cannot be looked at again".into() };
+        own.tells_faults()(((0..100).map(fault).collect(), true));
+        let (roots, drops_lines) = reports.faults().next().unwrap();
+        assert!(drops_lines && roots.len() == ROOT_FAULTS_MAX && roots[0].folder.len() == TEXT_BYTES_MAX);
+        own.leave();
+        assert!(reports.faults().next().is_none());
     }
 
     #[test]

@@ -23,6 +23,8 @@ use rustix::io::Errno;
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::reports::{OwnReport, Reports};
 use super::scoreboard::Scoreboard;
+use crate::admin::gather;
+use crate::admin::snapshot::RootFault;
 use crate::blocking::{Arrival, Blocking, ServedClient, Source};
 use crate::connections::gates::ProcessGates;
 use crate::connections::listener::Listener;
@@ -77,6 +79,8 @@ impl Workers {
 
 /// How long a worker beyond the least number waits for a connection before it retires.
 const RETIRE_AFTER: Duration = Duration::from_secs(10);
+const FAULTS_EVERY: Duration = Duration::from_secs(1);
+const FAULTS_STACK_BYTES: usize = 128 << 10;
 /// The token of connections that the parent passes on. Listeners have their numbers.
 const READY: u64 = u64::MAX;
 /// The token of the generation's waker.
@@ -96,6 +100,8 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
     let _ = shared.slowest.tell.set(Box::new(report.tells_slowest()));
+    // A worker that has a connection is not told that the server was replaced.
+    shared.follow_logs();
     if workers.has_successor {
         shared.succeeded();
         shared.drain();
@@ -108,6 +114,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     workers.scoreboard.holds(number, None);
     drop(left);
     service::start_threads(&shared, number == 0, Some(&workers.login_gates))?;
+    tell_faults(&shared, report.tells_faults())?;
     if number == 0 && workers.generation > 1 && !workers.has_successor {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
@@ -130,6 +137,22 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     report.leave();
     shared.close(false);
     Ok(())
+}
+
+/// Tells administrators what is wrong, for as long as the process serves.
+fn tell_faults(
+    shared: &Arc<ServerState>,
+    tell: impl Fn((Vec<RootFault>, bool)) + Send + 'static,
+) -> io::Result<()> {
+    let state = Arc::downgrade(shared);
+    let life = move || {
+        while let Some(shared) = state.upgrade() {
+            tell(gather::faults(&shared));
+            drop(shared);
+            thread::sleep(FAULTS_EVERY);
+        }
+    };
+    thread::Builder::new().name("faults".into()).stack_size(FAULTS_STACK_BYTES).spawn(life).map(drop)
 }
 
 struct Connections<'a> {

@@ -50,16 +50,12 @@ impl Connection {
             return false;
         };
         upstream.program_lives(cx);
-        upstream.clock.opens(cx.now);
         let queued = match &begun {
             Opened::Running((), upstream) => upstream.queued,
             Opened::Detached | Opened::Failed(_) => Duration::ZERO,
         };
-        let begun = upstream.begun(begun);
-        if let Some(exchange) = self.protocol.exchange_mut(id) {
-            exchange.timing.spent.queue_ns += queued.as_nanos() as u64;
-        }
-        match begun {
+        upstream.clock.opens(queued, cx.now);
+        match upstream.begun(begun) {
             Ok(true) => self.protocol.feed(id, cx),
             Ok(false) => self.protocol.detach(cx),
             Err(fault) => self.protocol.give_up(id, fault, cx),

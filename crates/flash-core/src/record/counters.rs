@@ -233,10 +233,6 @@ counters! {
         alert: "any" }
     Requests { name: "requests", metric: "flash_program_requests", section: Programs,
         help: "Requests that a FastCGI or HTTP server was given." }
-    ConnectUs { name: "connect_us", metric: "flash_program_connect_seconds", section: Programs,
-        help: "Time until connections to a server were made." }
-    QueueUs { name: "queue_us", metric: "flash_program_queue_seconds", section: Programs,
-        help: "Time that requests waited until a server had room." }
     TimedOut { name: "timed_out", metric: "flash_program_timeouts", section: Programs,
         help: "Requests that a server did not answer in time: 504.",
         alert: "it grows" }

@@ -2,7 +2,7 @@
 
 use super::answer::{At, matching, status_of};
 use crate::directive::Directive;
-use crate::flash::{PlaceName, Settings, Value, set};
+use crate::flash::{PlaceName, Setting, Settings, Value, set};
 use crate::hosts::{Answers, HostRedirect};
 use crate::note::{Of, Paths};
 use crate::pattern;
@@ -71,12 +71,15 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
             if (value != "https" || variable == "$https")
                 && target.as_deref().is_some_and(|to| to.starts_with("https://")) =>
         {
-            let setting = crate::flash::Setting::new(Value::Text("required".into()), Some(&of.source));
+            let setting = Setting::new(Value::Text("required".into()), Some(&of.source));
             answers.https = Some(setting);
             at.scope.differs(&of.source, "the status is 308", Paths::Insecure, Of::Status);
         }
         ("$request_filename" | "$document_root$uri", "!-e" | "!-f") if only.name == "rewrite" => {
             without_file(at, (of, only), settings);
+        }
+        ("$http_user_agent" | "$http_referer", "~" | "~*") if only.name == "return" => {
+            refused_words(at, (of, only), &variable, settings);
         }
         ("$request_method", "!~" | "!~*") if only.name == "return" => {
             let names = value
@@ -106,6 +109,51 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
                 .extend(redirect.map(|to| (PlaceName::Exact(value), Settings::from([("redirect", to)]))));
         }
         _ => at.left(of, "Flash has no such condition: write sites and places"),
+    }
+}
+
+/// Requests with one of these words in a field are refused, whatever block says so.
+fn refused_words(
+    at: &At<'_, '_>,
+    (of, only): (&Directive, &Directive),
+    field: &str,
+    settings: &mut Settings,
+) {
+    let mut all = Vec::new();
+    for of in at.scope.levels.iter().copied().flatten().filter(|of| of.name == "if") {
+        let Some(of_field) = condition(of).filter(|of| of.variable == field) else { continue };
+        let is_refusal = of.block.iter().flatten().any(|of| of.name == "return");
+        if is_refusal && of_field.operator.starts_with('~') {
+            all.extend(pattern::words(&of_field.value).into_iter().flatten());
+        }
+    }
+    let (Some(Condition { operator, value, .. }), (Some(status @ 400..), None)) =
+        (condition(of), status_of(only))
+    else {
+        return at.left(of, "Flash has no such condition: write sites and places");
+    };
+    if pattern::words(&value).is_none() {
+        let why = "Flash looks for words in fields, and not for expressions: write field-rules";
+        return at.scope.left(of, why, Paths::None);
+    }
+    if status != 403 {
+        at.scope.differs(&of.source, "the status is 403", Paths::All, Of::Status);
+    }
+    if operator == "~" {
+        let why = "large and small letters are the same";
+        at.scope.differs(&of.source, why, Paths::None, Of::Everything);
+    }
+    if at.prefix.len() > 1 && at.prefix.ends_with('/') {
+        at.scope.prefix_differs(of, at.prefix);
+    }
+    let name = if field == "$http_referer" { "Referer" } else { "User-Agent" };
+    let words = Value::Many(all.into_iter().map(Value::Text).collect());
+    let setting = settings
+        .entry("field-rules")
+        .or_insert_with(|| Setting::new(Value::Named(Vec::new()), Some(&of.source)));
+    if let Value::Named(fields) = &mut setting.value {
+        fields.retain(|(known, _)| *known != name);
+        fields.push((name, words));
     }
 }
 

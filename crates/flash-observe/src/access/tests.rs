@@ -245,3 +245,26 @@ fn an_old_file_is_appended_to() {
     assert!(text.starts_with("before\nunix: "));
     assert!(OpenOptions::new().append(true).open(&path).is_ok());
 }
+
+/// As a server that was replaced does.
+#[test]
+fn a_log_that_follows_its_path_goes_on_in_the_next_file() {
+    let folder = TempDir::new().unwrap();
+    let [path, moved] = ["access.log", "access.log.1"].map(|name| folder.path().join(name));
+    let (log, _errors) = open(&folder, &path);
+    let write = |n: usize, to: &Path, count: usize| {
+        log.write(&record(n));
+        wait_until("a line", || fs::read_to_string(to).unwrap().lines().count() == count);
+    };
+    write(1, &path, 1);
+    fs::rename(&path, &moved).unwrap();
+    File::create(&path).unwrap();
+    write(2, &moved, 2);
+    log.follow();
+    write(3, &path, 1);
+    fs::rename(&path, &moved).unwrap();
+    write(4, &moved, 2);
+    assert!(!path.exists(), "who rotates the files makes it");
+    File::create(&path).unwrap();
+    write(5, &path, 1);
+}

@@ -67,7 +67,7 @@ fields! {
     OpenUs = "open_us",
     /// Reading files
     ReadUs = "read_us",
-    /// Waiting for a free helper, or for a server of an upstream that has room
+    /// Waiting for a free helper
     QueueUs = "queue_us",
     /// All work of that helper
     HelpUs = "help_us",
@@ -75,8 +75,10 @@ fields! {
     SendUs = "send_us",
     /// From the complete head to the beginning of the response
     FirstByteUs = "first_byte_us",
-    /// Until a program had a process or a connection: waiting and starting, or connecting
-    ProgramOpenUs = "program_open_us",
+    /// Waiting for a free process of a program, or for a server of an upstream that has room
+    ProgramQueueUs = "program_queue_us",
+    /// Then, starting that process or connecting
+    ProgramConnectUs = "program_connect_us",
     /// From then on, until the program's first byte
     ProgramFirstByteUs = "program_first_byte_us",
     /// The program's time in all, until its last byte
@@ -101,7 +103,7 @@ fields! {
 
 impl Field {
     /// Those that are written if none are chosen.
-    pub const USUAL: [Field; 26] = [
+    pub const USUAL: [Field; 27] = [
         Field::Time,
         Field::Client,
         Field::User,
@@ -117,7 +119,8 @@ impl Field {
         Field::HelpUs,
         Field::SendUs,
         Field::FirstByteUs,
-        Field::ProgramOpenUs,
+        Field::ProgramQueueUs,
+        Field::ProgramConnectUs,
         Field::ProgramFirstByteUs,
         Field::ProgramUs,
         Field::Referer,
@@ -158,7 +161,8 @@ impl Field {
             Field::HelpUs => number(spent.help_ns / 1000, line),
             Field::SendUs => number(record.send_us, line),
             Field::FirstByteUs => number(record.first_byte_us, line),
-            Field::ProgramOpenUs => return of_program(record, |times| times.open_us, line),
+            Field::ProgramQueueUs => return of_program(record, |times| times.queue_us, line),
+            Field::ProgramConnectUs => return of_program(record, |times| times.connect_us, line),
             Field::ProgramFirstByteUs => return of_program(record, |times| times.first_byte_us, line),
             Field::ProgramUs => return of_program(record, |times| times.whole_us, line),
             Field::Referer => text(&record.referer, line),

@@ -210,10 +210,11 @@ fn chosen_fields_stand_in_their_order() {
 
 #[test]
 fn the_time_of_a_program_is_there_if_a_program_has_answered() {
-    let times = ProgramTimes { open_us: 3, first_byte_us: 40, whole_us: 500 };
+    let times = ProgramTimes { queue_us: 2, connect_us: 3, first_byte_us: 40, whole_us: 500 };
     let of_program = Record { program: Some(times), ..record() };
     let text = line(&Format::json(), &of_program);
-    let part = "\"program_open_us\":3,\"program_first_byte_us\":40,\"program_us\":500,";
+    let part =
+        "\"program_queue_us\":2,\"program_connect_us\":3,\"program_first_byte_us\":40,\"program_us\":500,";
     assert!(text.contains(part), "{text}");
     assert!(!line(&Format::json(), &record()).contains("program"));
 }

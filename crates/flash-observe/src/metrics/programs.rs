@@ -24,8 +24,8 @@ const COUNTS: usize = ProgramCount::ROWS.len();
 const ROW_WORDS: usize = COUNTS * (PROGRAMS_MAX + 1);
 /// Of a histogram: its classes, and the sum.
 const HISTOGRAM_WORDS: usize = DURATIONS + 1;
-/// Of a program: until its first byte, and until its last.
-const TIMES_WORDS: usize = 2 * HISTOGRAM_WORDS;
+/// Of a program, as [`ProgramCounts`] has them.
+const TIMES_WORDS: usize = 4 * HISTOGRAM_WORDS;
 
 /// Durations by [`DURATION_BOUNDS_US`](super::DURATION_BOUNDS_US), and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,9 @@ pub struct Durations {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramCounts {
     pub counts: Counts<ProgramCount>,
-    /// Until its first byte: the time to open it is among it.
+    pub queue: Durations,
+    pub connect: Durations,
+    /// Until its first byte: both are among it.
     pub first_byte: Durations,
     pub whole: Durations,
 }
@@ -114,7 +116,8 @@ impl Programs {
                 }
             };
             let counts = Counts::new(count);
-            (name, ProgramCounts { counts, first_byte: histogram(0), whole: histogram(1) })
+            let [queue, connect, first_byte, whole] = [0, 1, 2, 3].map(histogram);
+            (name, ProgramCounts { counts, queue, connect, first_byte, whole })
         };
         let all = self.names.all().into_iter().map(counts);
         all.filter(|(_, of)| of.counts.get(ProgramCount::Configured) > 0).collect()
@@ -125,7 +128,8 @@ impl ProgramHandle {
     /// A request has taken this time. Any thread of the process adds.
     pub fn took(&self, times: &ProgramTimes) {
         let words = &self.programs.times[self.number * TIMES_WORDS..][..TIMES_WORDS];
-        let all = [times.open_us + times.first_byte_us, times.whole_us];
+        let ProgramTimes { queue_us, connect_us, first_byte_us, whole_us } = *times;
+        let all = [queue_us, connect_us, queue_us + connect_us + first_byte_us, whole_us];
         for (histogram, us) in words.chunks(HISTOGRAM_WORDS).zip(all) {
             histogram[class_of(us)].fetch_add(1, Ordering::Relaxed);
             histogram[DURATIONS].fetch_add(us, Ordering::Relaxed);
@@ -187,12 +191,20 @@ mod tests {
         rows.enter(0);
         let [first, other] = ["first", "other"].map(|name| programs.named(name));
         [&first, &other].iter().for_each(|program| program.add(ProgramCount::Configured, 1));
-        first.took(&ProgramTimes { open_us: 10, first_byte_us: 30, whole_us: 4_000_000 });
-        first.took(&ProgramTimes { open_us: 0, first_byte_us: 0, whole_us: 700_000_000 });
+        let times = |queue_us, connect_us, first_byte_us, whole_us| ProgramTimes {
+            queue_us,
+            connect_us,
+            first_byte_us,
+            whole_us,
+        };
+        first.took(&times(4, 6, 30, 4_000_000));
+        first.took(&times(2, 0, 0, 700_000_000));
         let all = programs.all();
         let of = |name: &str| all.iter().find(|(known, _)| known == name).unwrap().1.clone();
-        let ProgramCounts { first_byte, whole, .. } = of("first");
-        assert_eq!((first_byte.classes[0], first_byte.sum_us), (2, 40));
+        let ProgramCounts { queue, connect, first_byte, whole, .. } = of("first");
+        for (durations, sum_us) in [(queue, 6), (connect, 6), (first_byte, 42)] {
+            assert_eq!((durations.classes[0], durations.sum_us), (2, sum_us));
+        }
         assert_eq!((whole.classes[class_of(4_000_000)], *whole.classes.last().unwrap()), (1, 1));
         assert_eq!(whole.sum_us, 704_000_000);
         assert!(of("other").whole.classes.iter().all(|count| *count == 0));

@@ -1,11 +1,10 @@
-//! The writer thread's side of a [`Spool`](super::Spool): take all, write, say what went wrong, begin again.
+//! The writer's side of a [`Spool`](super::Spool): take all, write, say what went wrong, begin again.
 //!
 //! The only code of a log that may wait for its destination, and it holds no lock while it does.
 
 use std::io::{self, Write};
 use std::mem;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Instant;
 
 use parking_lot::MutexGuard;
@@ -13,9 +12,12 @@ use parking_lot::MutexGuard;
 use super::{OnReopened, Phase, Shared, SpoolState, Trouble};
 use crate::error_line::{LineStyle, line};
 use crate::log_sink::{LogSink, count_lines};
+use crate::writers::{Log, Turn};
 
-/// What is to be done once a batch is written.
+/// What is to be done with a batch.
 struct Work {
+    /// Before it is written, the path is looked at.
+    follows: bool,
     reopen: Vec<OnReopened>,
     next_sink: Option<(Vec<u8>, LogSink)>,
 }
@@ -27,27 +29,41 @@ impl SpoolState {
     }
 }
 
-impl Shared {
-    pub(super) fn write_until_closed(&self, mut sink: LogSink) {
+impl Log for Shared {
+    fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    fn work(&self) -> Option<Instant> {
+        let mut open = self.sink.lock();
         let mut batch = Vec::new();
-        loop {
-            let Work { reopen, next_sink } = self.next_batch(&mut batch);
+        while let Some(sink) = &mut *open {
+            let Work { follows, reopen, next_sink } = match self.next_batch(&mut batch) {
+                Ok(work) => work,
+                Err(until) => return until,
+            };
             if let Some((before, next)) = next_sink {
-                self.write(&mut sink, &before);
-                sink = next;
+                self.write(sink, &before);
+                *sink = next;
             }
-            self.write(&mut sink, &batch);
+            if follows {
+                sink.follow(Instant::now());
+            }
+            self.write(sink, &batch);
             batch.clear();
             if !reopen.is_empty() {
-                let result = self.reopen(&mut sink);
+                let result = self.reopen(sink);
                 reopen.into_iter().for_each(|done| done(result.clone()));
             }
             if self.closed_now() {
-                return;
+                *open = None;
             }
         }
+        None
     }
+}
 
+impl Shared {
     fn write(&self, sink: &mut LogSink, lines: &[u8]) {
         self.in_flight.store(count_lines(lines), Ordering::Relaxed);
         let written = sink.write(lines);
@@ -63,29 +79,19 @@ impl Shared {
         }
     }
 
-    /// Sleeps until there is something to do, then takes all of it. Returns what to do after the batch is written.
-    fn next_batch(&self, batch: &mut Vec<u8>) -> Work {
-        let mut state = self.lock();
-        while state.phase == Phase::Open && !state.turns() && state.pending.is_empty() {
-            // Drops that were not said because they came soon after others are said when their time comes.
-            let said_at = state
-                .dropped_said_at
-                .filter(|_| matches!(self.trouble, Trouble::Told(_)) && state.dropped_unsaid > 0);
-            let due = said_at.map(|at| at + self.limits.repeat_every);
-            self.park(&mut state, due);
-            if due.is_some_and(|due| Instant::now() >= due) {
-                self.say_dropped_if_due(state, Instant::now());
-                state = self.lock();
+    /// Takes all that there is to do, or says when to look again. What [`Work`] names is to be done with the batch.
+    fn next_batch(&self, batch: &mut Vec<u8>) -> Result<Work, Option<Instant>> {
+        let (mut state, now) = (self.lock(), Instant::now());
+        if state.phase == Phase::Open && !state.turns() {
+            if state.pending.is_empty() {
+                return Err(self.say_dropped_later(state, now));
+            }
+            let until = *state.gathers_until.get_or_insert(now + self.limits.linger);
+            if state.pending.len() < self.much() && now < until {
+                return Err(Some(until));
             }
         }
-        let until = Instant::now() + self.limits.linger;
-        while state.phase == Phase::Open
-            && !state.turns()
-            && state.pending.len() < self.much()
-            && Instant::now() < until
-        {
-            self.park(&mut state, Some(until));
-        }
+        state.gathers_until = None;
         self.take_pending(&mut state, batch);
         if let Trouble::InOwnLines(style) = &self.trouble
             && state.dropped_unsaid > 0
@@ -94,16 +100,19 @@ impl Shared {
             let what = format_args!("{}: dropped {lines} {}", self.name, self.lines_name);
             batch.extend_from_slice(line(style, what).as_bytes());
         }
-        Work { reopen: mem::take(&mut state.reopen), next_sink: state.next_sink.take() }
+        let (follows, reopen) = (state.follows, mem::take(&mut state.reopen));
+        Ok(Work { follows, reopen, next_sink: state.next_sink.take() })
     }
 
-    /// Sleeps without the lock, until it is woken or this time has come.
-    fn park(&self, state: &mut MutexGuard<'_, SpoolState>, until: Option<Instant>) {
-        MutexGuard::unlocked(state, || match until {
-            None => thread::park(),
-            Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),
-        });
-        self.take_posted(state);
+    /// Drops that were not said because they came soon after others are said when their time comes, which this returns.
+    fn say_dropped_later(&self, state: MutexGuard<'_, SpoolState>, now: Instant) -> Option<Instant> {
+        let is_told = matches!(self.trouble, Trouble::Told(_)) && state.dropped_unsaid > 0;
+        let due = state.dropped_said_at.filter(|_| is_told)? + self.limits.repeat_every;
+        if now < due {
+            return Some(due);
+        }
+        self.say_dropped_if_due(state, now);
+        None
     }
 
     fn reopen(&self, sink: &mut LogSink) -> Result<(), String> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_cgi::response::is_nph;
@@ -100,6 +100,8 @@ pub(super) struct Busy {
     pub(super) id: ProgramId,
     pub(super) is_counted: bool,
     pub(super) since: Instant,
+    /// How long its request had waited then.
+    pub(super) queued: Duration,
     pub(super) wait: Wait,
     is_direct: bool,
     claim: Arc<AtomicBool>,
@@ -157,11 +159,17 @@ impl SpawnThreads {
     }
 
     /// Has a thread that is not busy start a program.
-    pub(super) fn start(&mut self, thread: usize, start: Start, now: Instant) -> Result<(), StartError> {
+    pub(super) fn start(
+        &mut self,
+        thread: usize,
+        start: Start,
+        (asked, now): (Instant, Instant),
+    ) -> Result<(), StartError> {
         let busy = Busy {
             id: start.id,
             is_counted: start.request.what.is_counted(),
             since: now,
+            queued: now.saturating_duration_since(asked),
             wait: Wait::InTime,
             is_direct: start.is_direct(),
             claim: Arc::clone(&start.claim),

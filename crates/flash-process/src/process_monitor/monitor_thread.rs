@@ -218,10 +218,11 @@ impl MonitorThread {
         let (mut rest, mut descriptors) = (Reader(&bytes), descriptors.into_iter());
         while let Some(tell) = Event::take(&mut rest) {
             match tell {
-                Event::Started { number, pid, name_bytes, has_pidfd } => {
+                Event::Started { number, pid, name_bytes, has_pidfd, queue_us } => {
                     let mut next = |is_sent: bool| if is_sent { descriptors.next() } else { None };
                     let (pidfd, stderr) = (next(has_pidfd), next(pid != 0));
-                    self.started(number, pidfd, stderr, name_bytes as usize);
+                    let of_script = (name_bytes as usize, Duration::from_micros(queue_us));
+                    self.started(number, pidfd, stderr, of_script);
                 }
                 Event::Rejected { number, why, reason } => self.rejected(number, why, &reason),
                 Event::Exited { number, how } => self.exited(number, how),
@@ -229,12 +230,19 @@ impl MonitorThread {
         }
     }
 
-    fn started(&mut self, number: u64, pidfd: Option<OwnedFd>, stderr: Option<OwnedFd>, name_bytes: usize) {
+    fn started(
+        &mut self,
+        number: u64,
+        pidfd: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
+        (name_bytes, queued): (usize, Duration),
+    ) {
         let Some(Pending { request, stream, .. }) = self.pending.remove(&number) else { return };
         let SpawnRequest { what, name, mut observer, .. } = request;
         observer.started(Ok(Started {
             stream,
             name_bytes,
+            queued,
             handle: ProcessHandle::new(number, &self.commands),
         }));
         let is_counted = matches!(what, ProgramRef::Script { .. });

@@ -56,6 +56,8 @@ pub struct Started {
     pub stream: Option<OwnedFd>,
     /// How much of the path is the script's name.
     pub name_bytes: usize,
+    /// How long its request waited for others.
+    pub queued: Duration,
     pub handle: ProcessHandle,
 }
 

@@ -186,7 +186,7 @@ pub(crate) fn monitor(helper: &ForkHelper, said: Arc<Mutex<Vec<String>>>) -> Pro
 impl Pending {
     #[track_caller]
     pub(crate) fn begun(self) -> Result<Program, OpenError> {
-        let Started { stream, name_bytes, handle } = self.answer()?;
+        let Started { stream, name_bytes, handle, .. } = self.answer()?;
         let stream = UnixStream::from(stream.unwrap());
         stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_core::upstream::{OnOpened, OpenError, Opened};
 use flash_process::{ExitStatus, ProcessHandle};
@@ -28,6 +28,8 @@ pub(super) struct Process {
     /// Dropping it ends the process. `None` as long as it is not known to run, and when it has been ended.
     pub(super) handle: Option<ProcessHandle>,
     pub(super) served: usize,
+    /// When its start was asked for.
+    pub(super) born: Instant,
     pub(super) phase: Phase,
     pub(super) _counted: Counted,
 }
@@ -53,6 +55,7 @@ pub(super) enum Phase {
 /// A request for which there is no process yet.
 pub(super) struct Waiting {
     pub(super) name: Arc<str>,
+    pub(super) since: Instant,
     pub(super) give_up_at: Instant,
     pub(super) reply: OnOpened,
     pub(super) _counted: Counted,
@@ -62,6 +65,13 @@ impl Process {
     /// It waits for a request.
     pub(super) fn rest(&mut self, stream: Option<OwnedFd>, is_new: bool) {
         self.phase = Phase::Idle { stream, is_new, since: Instant::now() };
+    }
+
+    /// How long a request that gets it, and came at `since`, waited for others. For a new process it waited only until that began to
+    /// start.
+    pub(super) fn queued(&self, since: Instant, now: Instant) -> Duration {
+        let until = if self.served == 0 { self.born } else { now };
+        until.saturating_duration_since(since)
     }
 
     pub(super) fn end(&mut self) {

@@ -270,7 +270,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
         _ if is(&[TypeId::of::<ProxyField>()]) => table(": ", Kind::Text, false),
-        _ if is(&[TypeId::of::<FieldFile>()]) => table("=", Kind::File, false),
+        _ if is(&[TypeId::of::<FieldFile>()]) => table("=", Kind::FileOrLines, false),
         _ if is(&[TypeId::of::<FastCgiParam>()]) => table("=", Kind::Text, false),
         _ if is(&[TypeId::of::<FileType>()]) => table("=", Kind::Text, false),
         _ if is(&[

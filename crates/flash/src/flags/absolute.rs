@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use flash_observe::Destination;
 
-use super::{AdminAt, Auth, ErrorLogTo, FieldFile, ListenAddress, LogTo, RouteFlag, Serve, Signed, Upstream};
+use super::{
+    AdminAt, Auth, ErrorLogTo, FieldFile, FieldWords, ListenAddress, LogTo, RouteFlag, Serve, Signed,
+    Upstream,
+};
 use crate::start_folder::{absolute, start_folder};
 
 impl Serve {
@@ -56,8 +59,10 @@ impl Serve {
         {
             make(what);
         }
-        for FieldFile { file, .. } in &mut rules.field_rules {
-            make(file);
+        for FieldFile { words, .. } in &mut rules.field_rules {
+            if let FieldWords::File(path) = words {
+                make(path);
+            }
         }
         for path in [&mut programs.http.proxy_ca, &mut rules.redirects].into_iter().flatten() {
             make(path);

@@ -4,11 +4,19 @@ use std::path::PathBuf;
 
 use super::field;
 
-/// A field of requests, and the file of the words that are looked for in it.
+/// A field of requests, and the words that are looked for in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FieldFile {
     pub(crate) field: String,
-    pub(crate) file: PathBuf,
+    pub(crate) words: FieldWords,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FieldWords {
+    /// The file that has them, one on each line.
+    File(PathBuf),
+    /// The lines themselves. Only the configuration file can have them.
+    Lines(String),
 }
 
 impl FieldFile {
@@ -23,7 +31,8 @@ impl FieldFile {
                 Err("write the file of the words behind the field, as in User-Agent=/etc/flash/crawlers"
                     .into())
             }
-            false => Ok(Self { field, file: file.into() }),
+            false if file.ends_with('\n') => Ok(Self { field, words: FieldWords::Lines(file.into()) }),
+            false => Ok(Self { field, words: FieldWords::File(file.into()) }),
         }
     }
 }

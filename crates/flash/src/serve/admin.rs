@@ -1,11 +1,11 @@
 //! Where administrators reach a server, and how that is opened. What is answered there is `flash-arch`'s.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use flash_arch::{AdminListeners, Listener};
-use flash_process::predecessor;
+use flash_process::{child, predecessor};
 use flash_trust::SocketAccess;
 
 use super::inherited::Inherited;
@@ -77,8 +77,7 @@ fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option
         }
         Err(error) => {
             let why = cannot(format_args!("open the admin socket {}", path.display()), &error);
-            let _ =
-                writeln!(io::stderr(), "flash: {why}: flash reload cannot reach this server, and SIGHUP can");
+            child::log(format_args!("{why}: flash reload cannot reach this server, and SIGHUP can"));
             Ok(None)
         }
     }

@@ -3,12 +3,12 @@
 //! It is started when the listeners are open, while the server may still start programs. The kernel keeps its connection until
 //! the server accepts it. If there is no browser, the server serves all the same.
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flash_arch::Listener;
 use flash_http::Scheme;
+use flash_process::child;
 
 /// Opens the first place that a browser can reach.
 pub(super) fn open(listeners: &[Arc<Listener>]) {
@@ -19,7 +19,7 @@ pub(super) fn open(listeners: &[Arc<Listener>]) {
             None => "it cannot connect to a Unix socket".into(),
         };
     // With standard error closed there is nobody who waits for this line.
-    let _ = writeln!(io::stderr(), "flash: cannot open a browser: {failure}");
+    child::log(format_args!("cannot open a browser: {failure}"));
 }
 
 /// Every address is no address that a browser can ask.

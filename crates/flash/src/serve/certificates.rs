@@ -455,38 +455,47 @@ pub(super) fn readable_by_programs(flags: &flags::Serve) -> Option<Failure> {
     (is_asked && sites(flags).iter().any(runs)).then_some(Failure::Run(why))
 }
 
-/// Whether the listeners suit the certificates.
-pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
+/// The keys of the errors of [`check_listeners`].
+pub(crate) const OF_LISTENERS: [&str; 6] =
+    ["listen", "client-ca", "client-certificate", "early-data", "https", "hsts"];
+
+/// Whether the listeners suit the certificates. An error comes with the key that is wrong.
+pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), (&'static str, Failure)> {
     let is_on = sites(flags).iter().any(|(flags, _)| flags.tls.is_on());
     let https = flags.listen.iter().find(|place| place.scheme() == Scheme::Https);
     let has_plain = flags.listen.iter().any(|place| place.scheme() == Scheme::Http);
-    let is_bypassed = |tls: &flags::Tls| tls.requires_client_certificate() && tls.https == Https::Optional;
-    let is_required = sites(flags).iter().any(|(flags, _)| flags.tls.https == Https::Required);
+    let any = |is: fn(&flags::Tls) -> bool| sites(flags).iter().any(|(flags, _)| is(&flags.tls));
     let early_data = flags.early_data == flags::Switch::On;
-    let wrong = match (is_on, https) {
-        (false, Some(listen)) => format!(
-            "{} speaks TLS, and no certificate is given: add --tls-certificate and --tls-key, or --tls",
-            listen.place
+    let (key, wrong) = match (is_on, https) {
+        (false, Some(listen)) => {
+            let place = &listen.place;
+            let why = format!(
+                "{place} speaks TLS, and no certificate is given: add --tls-certificate and --tls-key, or --tls"
+            );
+            ("listen", why)
+        }
+        (true, None) => (
+            "listen",
+            "a certificate is given, and no listener speaks TLS: write --listen https://:443".into(),
         ),
-        (true, None) => {
-            "a certificate is given, and no listener speaks TLS: write --listen https://:443".into()
+        _ if any(|tls| tls.client_ca.is_some() && !tls.is_on()) => {
+            ("client-ca", "--client-ca needs TLS: add --tls-certificate and --tls-key, or --tls".into())
         }
-        _ if sites(flags).iter().any(|(flags, _)| flags.tls.client_ca.is_some() && !flags.tls.is_on()) => {
-            "--client-ca needs TLS: add --tls-certificate and --tls-key, or --tls".into()
-        }
-        _ if has_plain && sites(flags).iter().any(|(flags, _)| is_bypassed(&flags.tls)) => {
+        _ if has_plain && any(|tls| tls.requires_client_certificate() && tls.https == Https::Optional) => (
+            "client-certificate",
             "--client-certificate required needs --https required: no client shows a certificate without TLS"
-                .into()
+                .into(),
+        ),
+        (false, None) if early_data => {
+            ("early-data", "--early-data on needs a listener that speaks TLS".into())
         }
-        (false, None) if early_data => "--early-data on needs a listener that speaks TLS".into(),
-        (false, None) if is_required => "--https required needs a listener that speaks TLS".into(),
-        _ => match sites(flags)
-            .iter()
-            .find(|(flags, _)| flags.tls.hsts.is_some() && flags.tls.https == Https::Optional)
-        {
-            Some(_) => "--hsts needs --https required".into(),
-            None => return Ok(()),
-        },
+        (false, None) if any(|tls| tls.https == Https::Required) => {
+            ("https", "--https required needs a listener that speaks TLS".into())
+        }
+        _ if any(|tls| tls.hsts.is_some() && tls.https == Https::Optional) => {
+            ("hsts", "--hsts needs --https required".into())
+        }
+        _ => return Ok(()),
     };
-    Err(Failure::Usage(format!("{wrong} (see flash serve --help)")))
+    Err((key, Failure::Usage(format!("{wrong} (see flash serve --help)"))))
 }

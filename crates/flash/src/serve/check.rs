@@ -49,11 +49,12 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
         ("helpers", privileges::check(flags)),
         ("user", privileges::check_user(flags)),
         ("cgi-user", cgi_user::identity(flags).map(drop)),
-        ("listen", certificates::check_listeners(flags)),
         ("listen", listeners::check(flags)),
         ("threads-max", shares::check_counts(flags)),
     ];
-    let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
+    let of_tls = certificates::check_listeners(flags).err().map(|(key, failure)| fault(key, failure));
+    let of_server =
+        checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?))).chain(of_tls);
     let (dir, of_dir) = match Dir::new(&flags.dir) {
         Ok(dir) => (dir.real_path, None),
         Err(error) => {

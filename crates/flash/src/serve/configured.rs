@@ -287,6 +287,8 @@ impl Configured {
         let (flags, certificates, _) = self.read_again(&open)?;
         let prepare = || -> Result<_, Failure> {
             let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
+            let used = self.plan.access_logs();
+            self.plan.log_numbers.keep(|number| used.contains(&number));
             let plan = self.plan.next((flags, certificates), &dir, &open, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
             let (logs, _) = self.logs.next(&plan, &HelperKind::Threads)?;
@@ -302,6 +304,7 @@ impl Configured {
         present: &Present<'_>,
     ) -> Result<(Next, Prepared), Failure> {
         let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
+        self.plan.log_numbers.keep(|number| present.access_logs.get(number).is_some());
         let plan = self.plan.next((flags, certificates), &dir, open, self.privileges.is_in_sandbox())?;
         let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;

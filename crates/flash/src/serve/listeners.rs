@@ -1,13 +1,13 @@
 //! The listeners that the flags ask for. After a reload, those that stay are the same sockets.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
 use flash_arch::Listener;
 use flash_http::Scheme;
-use flash_process::predecessor;
+use flash_process::{child, predecessor};
 use flash_trust::SocketAccess;
 
 use super::inherited::Inherited;
@@ -201,10 +201,9 @@ pub(super) fn listen_unix(path: &Path, access: SocketAccess, user: Option<&str>)
 
 /// A predecessor has made the socket, and the right to change who may connect is missing.
 pub(super) fn say_it_stays(place: &str, error: &io::Error) {
-    let _ = writeln!(
-        io::stderr(),
-        "flash: cannot change the mode and the owner of {place}: {error}: they stay what they were until a restart"
-    );
+    child::log(format_args!(
+        "cannot change the mode and the owner of {place}: {error}: they stay what they were until a restart"
+    ));
 }
 
 /// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.

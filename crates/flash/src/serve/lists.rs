@@ -8,6 +8,7 @@ use flash_core::site::redirect_table::{RedirectTable, WrongLine};
 
 use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
+use crate::flags::{FieldFile, FieldWords};
 
 /// A million lines of moderate length.
 const BYTES_MAX: u64 = 128 << 20;
@@ -19,8 +20,15 @@ pub(super) fn redirect_table(path: &Path, open: &OpenNamed<'_>) -> Result<Redire
 }
 
 /// The words that are looked for in a field.
-pub(super) fn field_list(field: &str, path: &Path, open: &OpenNamed<'_>) -> Result<FieldList, Failure> {
-    lines(path, open, |text| FieldList::parse(field, text))
+pub(super) fn field_list(of: &FieldFile, open: &OpenNamed<'_>) -> Result<FieldList, Failure> {
+    let FieldFile { field, words } = of;
+    let parse = |text: &str| FieldList::parse(field, text);
+    match words {
+        FieldWords::File(path) => lines(path, open, parse),
+        FieldWords::Lines(text) => {
+            parse(text).map_err(|wrong| failure(&format!("the list of {field}"), &wrong))
+        }
+    }
 }
 
 fn lines<T>(
@@ -34,13 +42,12 @@ fn lines<T>(
     if text.len() as u64 > BYTES_MAX {
         return Err(Failure::Run(format!("{}: a list has 128M at most", path.display())));
     }
-    parse(&text).map_err(|wrong| {
-        let lines = wrong
-            .iter()
-            .take(WRONG_MAX)
-            .map(|line| format!("{}:{}: {}", path.display(), line.number, line.why));
-        let more = wrong.len().saturating_sub(WRONG_MAX);
-        let more = (more > 0).then(|| format!("and {more} lines more"));
-        Failure::Run(lines.chain(more).collect::<Vec<_>>().join("\n"))
-    })
+    parse(&text).map_err(|wrong| failure(&path.display().to_string(), &wrong))
+}
+
+fn failure(name: &str, wrong: &[WrongLine]) -> Failure {
+    let lines = wrong.iter().take(WRONG_MAX).map(|line| format!("{name}:{}: {}", line.number, line.why));
+    let more = wrong.len().saturating_sub(WRONG_MAX);
+    let more = (more > 0).then(|| format!("and {more} lines more"));
+    Failure::Run(lines.chain(more).collect::<Vec<_>>().join("\n"))
 }

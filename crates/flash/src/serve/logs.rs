@@ -2,20 +2,23 @@
 //! here.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flash_arch::HelperKind;
+use flash_arch::{Arch, HelperKind};
 use flash_core::record::log_choice::LogNumber;
-use flash_observe::{AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener};
-use flash_process::PrivilegedOpener;
+use flash_observe::{
+    AccessLog, AccessLogs, Destination, ErrorLog, Format, Limits, LogSink, Opener, Writers, json_line,
+};
+use flash_process::{PrivilegedOpener, child};
 
 use super::log_numbers::{access_log, is_preview};
 use super::plan::Plan;
 use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, LogFormat};
+use crate::flags::{self, ErrorLogFormat, LogFormat};
 
 pub(super) struct Logs {
     error: Log,
@@ -24,12 +27,15 @@ pub(super) struct Logs {
     format: Format,
     /// Keeps the rights of the start, where the server gives them up.
     privileged_opener: Option<Arc<PrivilegedOpener>>,
+    /// The parent of mp keeps the files for its workers. Another server's writer has the file that was opened: to open thousands anew with
+    /// the rights of the start would take minutes.
+    keeps_files: bool,
 }
 
 /// A log for the writers that will be made.
 struct Log {
     destination: Destination,
-    /// Open until it has its writer, which opens the path anew, or shares this file if it may not.
+    /// Open until it has its writer. If others are to come, a writer opens the path anew, or shares this file if it may not.
     file: RefCell<Option<LogSink>>,
 }
 
@@ -51,11 +57,23 @@ impl Log {
     }
 
     /// For one more writer.
-    fn sink(&self, opener: Option<Opener>) -> io::Result<LogSink> {
-        match &*self.file.borrow() {
-            Some(file) => file.again(opener),
-            None => LogSink::open_by(self.destination.clone(), opener),
+    fn sink(&self, opener: Option<Opener>, keeps_files: bool) -> io::Result<LogSink> {
+        let mut file = self.file.borrow_mut();
+        // Of a socket there will be no other in a sandbox.
+        let is_kept = keeps_files || !matches!(self.destination, Destination::Path(_));
+        match file.take_if(|_| !is_kept) {
+            Some(own) => Ok(own.opened_again_by(opener)),
+            None => match &*file {
+                Some(file) => file.again(opener),
+                None => LogSink::open_by(self.destination.clone(), opener),
+            },
         }
+    }
+
+    /// The same log after a reload. A file that has its writer is not opened for that.
+    fn next(&self, opener: Option<Opener>) -> io::Result<Self> {
+        let file = self.file.borrow().as_ref().map(|file| file.again(opener)).transpose()?;
+        Ok(Self { destination: self.destination.clone(), file: RefCell::new(file) })
     }
 }
 
@@ -64,24 +82,25 @@ impl Logs {
         let user = plan.flags.user.clone();
         let opener: Opener =
             Arc::new(move |path| privileges::as_user_first(user.as_deref(), || flash_trust::open_log(path)));
-        Self::of(plan, None, |to| LogSink::open_by(to.clone(), Some(Arc::clone(&opener))))
+        Self::of(plan, None, |to| LogSink::open_by(to.clone(), Some(Arc::clone(&opener))).map(Log::of))
     }
 
     fn of(
         plan: &Plan,
         privileged_opener: Option<Arc<PrivilegedOpener>>,
-        open: impl Fn(&Destination) -> io::Result<LogSink>,
+        open: impl Fn(&Destination) -> io::Result<Log>,
     ) -> Result<Self, Failure> {
-        let open = |to: &Destination| {
-            open(to).map(Log::of).map_err(|error| cannot(format_args!("write a log to {to}"), &error))
-        };
+        let open =
+            |to: &Destination| open(to).map_err(|error| cannot(format_args!("write a log to {to}"), &error));
         let format = format(&plan.flags)?;
         let error = open(&error_log(&plan.flags))?;
         let access = plan.access_logs().into_iter().filter_map(|number| {
             let to = plan.log_numbers.destination(number)?;
             Some(open(&to).map(|log| (number, log)))
         });
-        Ok(Self { error, access: access.collect::<Result<_, _>>()?, format, privileged_opener })
+        let access = access.collect::<Result<_, _>>()?;
+        let keeps_files = matches!(plan.arch, Arch::Mp { .. });
+        Ok(Self { error, access, format, privileged_opener, keeps_files })
     }
 
     /// Has the logs opened again by that process, if there is one.
@@ -95,13 +114,13 @@ impl Logs {
         plan: &Plan,
         helper_kind: &HelperKind,
     ) -> Result<(Self, Option<LogSink>), Failure> {
+        let present: HashMap<_, _> = self.all().map(|log| (&log.destination, log)).collect();
         let open = |to: &Destination| {
-            // In a sandbox no socket can be made. The one that there is does as well.
-            let same = self.all().find(|log| log.destination == *to);
             let opener = self.opener(helper_kind);
-            match same {
-                Some(same) => same.sink(opener),
-                None => LogSink::open_by(to.clone(), opener),
+            // In a sandbox no socket can be made. The one that there is does as well.
+            match present.get(to) {
+                Some(same) => same.next(opener),
+                None => LogSink::open_by(to.clone(), opener).map(Log::of),
             }
         };
         let logs = Self::of(plan, self.privileged_opener.clone(), open)?;
@@ -131,10 +150,10 @@ impl Logs {
 
     /// For one process.
     pub(super) fn error(&self, helper_kind: &HelperKind) -> io::Result<LogSink> {
-        self.error.sink(self.opener(helper_kind))
+        self.error.sink(self.opener(helper_kind), self.keeps_files)
     }
 
-    /// For one process: the writers that there are stay.
+    /// For one process: the logs that there are stay open.
     pub(super) fn access(
         &self,
         helper_kind: &HelperKind,
@@ -142,13 +161,14 @@ impl Logs {
         errors: &ErrorLog,
     ) -> io::Result<AccessLogs> {
         let mut logs = AccessLogs::default();
+        let writers = present.writers().cloned().map_or_else(|| Writers::new("log-writer"), Ok)?;
         for (number, log) in &self.access {
             let format = self.format.clone();
             let log = match present.get(*number) {
                 Some(present) => present.with_format(format),
                 None => {
-                    let sink = log.sink(self.opener(helper_kind))?;
-                    AccessLog::start(sink, format, Limits::default(), errors.clone())?
+                    let sink = log.sink(self.opener(helper_kind), self.keeps_files)?;
+                    AccessLog::start(sink, format, Limits::default(), (errors.clone(), &writers))?
                 }
             };
             logs.insert(*number, log);
@@ -181,6 +201,13 @@ impl Logs {
 
 fn error_log(flags: &flags::Serve) -> Destination {
     flags.error_log.as_ref().map_or(Destination::Stderr, |to| to.0.clone())
+}
+
+/// Has lines that come before the error log is open, or from processes without one, look as that log, if they go to the same place.
+pub(super) fn begin(flags: &flags::Serve) {
+    if error_log(flags) == Destination::Stderr && flags.error_log_format == ErrorLogFormat::Json {
+        child::log_as(json_line);
+    }
 }
 
 fn path(destination: Destination) -> Option<PathBuf> {

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::reader::Reader;
 use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
-use crate::flags;
+use crate::flags::{self, FieldWords};
 
 /// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end. The logs are open.
 pub(super) fn start(
@@ -47,7 +47,10 @@ fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
     let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
         let others = [&flags.programs.http.proxy_ca, &flags.rules.redirects].into_iter().flatten();
-        let lists = flags.rules.field_rules.iter().map(|of| &*of.file);
+        let lists = flags.rules.field_rules.iter().filter_map(|of| match &of.words {
+            FieldWords::File(path) => Some(&**path),
+            FieldWords::Lines(_) => None,
+        });
         flags.rules.files().chain(others.map(PathBuf::as_path)).chain(lists).map(Path::to_owned).collect()
     };
     certificates::named(flags)

@@ -1,11 +1,10 @@
 //! What a server tells when it serves: its predecessor, the service manager, and the terminal.
 
-use std::io::{self, Write};
 use std::process;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use flash_process::{Predecessor, ServiceManager};
+use flash_process::{Predecessor, ServiceManager, child};
 use flash_upstream::Connector;
 
 use super::certificates::Certificates;
@@ -26,18 +25,16 @@ pub(super) struct Ready {
 impl Ready {
     /// `log` takes the lines for an error log that is not on the terminal.
     pub(super) fn tell(self, log: &dyn Fn(&str)) {
-        let mut terminal = io::stderr();
         if let Some(Err(error)) = self.predecessor.map(|predecessor| predecessor.ready()) {
             // Nothing has begun here that has to end in order.
-            let _ = writeln!(terminal, "flash: {error}");
+            child::log(format_args!("{error}"));
             process::exit(1);
         }
         self.manager.ready(format_args!("{}", self.line));
-        // With standard error closed there is nobody who waits for these lines.
         let refusals = self.programs.iter().flat_map(|programs| programs.refusals(self.connector.as_deref()));
         let remarks = self.certificates.remarks.iter().cloned();
         for line in [self.line].into_iter().chain(remarks).chain(self.warnings).chain(refusals) {
-            let _ = terminal.write_all(format!("flash: {line}\n").as_bytes());
+            child::log(format_args!("{line}"));
             log(&line);
         }
     }

@@ -1,12 +1,12 @@
 //! The shape of the server: its architecture with its size, and how it divides the table of open files.
 
 use std::fmt;
-use std::io::{self, Write};
 use std::thread;
 
 use flash_arch::{Arch, HelperLimits};
 use flash_core::clients::forwarded::ForwardedField;
 use flash_os::system_calls::Call;
+use flash_process::child;
 
 use super::descriptors::{self, Table};
 use super::privileges;
@@ -23,9 +23,7 @@ pub(super) fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) ->
         flags::Arch::Uring => match rings(flags) {
             Ok(()) => Arch::Uring { loops, helpers },
             Err(why) => {
-                let line = format!("flash: io_uring is not available here ({why}): serving as amped\n");
-                // As with the line that says where: nobody may be listening.
-                let _ = io::stderr().write_all(line.as_bytes());
+                child::log(format_args!("io_uring is not available here ({why}): serving as amped"));
                 Arch::Amped { loops, helpers }
             }
         },

@@ -394,7 +394,7 @@ impl<'s> Planner<'s> {
         if let Some(rules) = self.fields.get(files) {
             return Ok(Some(Arc::clone(rules)));
         }
-        let lists = files.iter().map(|of| lists::field_list(&of.field, &of.file, self.open));
+        let lists = files.iter().map(|of| lists::field_list(of, self.open));
         let rules = Arc::new(FieldRules(lists.collect::<Result<_, _>>()?));
         self.fields.insert(files.into(), Arc::clone(&rules));
         Ok(Some(rules))

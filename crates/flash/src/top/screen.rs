@@ -37,6 +37,8 @@ pub(super) struct Screen {
     before: Option<Termios>,
     /// Keys that came together.
     keys: VecDeque<Key>,
+    /// The beginning of a key whose end has not been read.
+    part: Vec<u8>,
     /// A signal to end has come.
     ends: Arc<AtomicBool>,
 }
@@ -55,7 +57,8 @@ impl Screen {
             modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
             tcsetattr(&input, OptionalActions::Now, &modes)?;
         }
-        let screen = Self { input, output: io::stdout(), before, keys: VecDeque::new(), ends };
+        let screen =
+            Self { input, output: io::stdout(), before, keys: VecDeque::new(), part: Vec::new(), ends };
         output.write_all(ENTER)?;
         output.flush()?;
         Ok(screen)
@@ -98,15 +101,31 @@ impl Screen {
             Ok(_) => {
                 let mut bytes = [0; 64];
                 let count = self.input.lock().read(&mut bytes)?;
-                self.keys = keys_of(&bytes[..count]);
-                Ok(self.keys.pop_front())
+                let mut read = std::mem::take(&mut self.part);
+                read.extend_from_slice(&bytes[..count]);
+                let whole = whole_bytes(&read, count == bytes.len());
+                self.part = read.split_off(whole);
+                self.keys = if count == 0 { VecDeque::from([Key::Quit]) } else { keys_of(&read) };
+                Ok(Some(self.keys.pop_front().unwrap_or(Key::Other)))
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The keys of one read: several may have been pressed, or pasted. Nothing means that the terminal is gone.
+/// How many of these bytes are whole keys. If `more` wait, an escape at the end begins one.
+fn whole_bytes(bytes: &[u8], more: bool) -> usize {
+    let Some(at) = bytes.iter().rposition(|byte| *byte == 0x1b) else { return bytes.len() };
+    let is_part = match &bytes[at..] {
+        [_] => more,
+        [_, b'O'] => true,
+        [_, b'[', parameters @ ..] => !parameters.iter().any(|byte| matches!(byte, 0x40..=0x7e)),
+        _ => false,
+    };
+    if is_part { at } else { bytes.len() }
+}
+
+/// The keys of one read: several may have been pressed, or pasted.
 fn keys_of(mut bytes: &[u8]) -> VecDeque<Key> {
     let mut keys = VecDeque::new();
     while !bytes.is_empty() {
@@ -114,7 +133,7 @@ fn keys_of(mut bytes: &[u8]) -> VecDeque<Key> {
         keys.push_back(key_of(key));
         bytes = rest;
     }
-    if keys.is_empty() { VecDeque::from([Key::Quit]) } else { keys }
+    keys
 }
 
 /// How long the first key is: a byte, or an escape sequence (ECMA-48 §5.4).
@@ -163,11 +182,27 @@ mod tests {
 
     #[test]
     fn keys_and_what_they_mean() {
-        for quits in ["q", "\x03", "\x1b", ""] {
+        for quits in ["q", "\x03", "\x1b"] {
             assert_eq!(keys(quits), [Key::Quit], "{quits:?}");
         }
         assert_eq!(["\x1b[A", "k"].map(keys), [[Key::Up]; 2]);
         assert_eq!((keys("\x1b[6~"), keys("x")), (vec![Key::PageDown], vec![Key::Other]));
+    }
+
+    /// The end of an arrow is no key of its own, and its beginning does not quit.
+    #[test]
+    fn a_key_that_a_read_has_cut_is_one() {
+        for (bytes, more, whole) in [
+            ("jj\x1b[", false, 2),
+            ("j\x1b[1;5", false, 1),
+            ("j\x1bO", false, 1),
+            ("j\x1b", true, 1),
+            ("j\x1b", false, 2),
+            ("\x1b[A", true, 3),
+            ("jq", true, 2),
+        ] {
+            assert_eq!(whole_bytes(bytes.as_bytes(), more), whole, "{bytes:?}");
+        }
     }
 
     #[test]

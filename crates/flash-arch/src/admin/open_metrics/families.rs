@@ -108,8 +108,16 @@ families! {
         "the disk has become slower",
         |of, to| to.add_labelled("step", &of.totals.counts);
 
+    Programs Histogram "flash_program_queue_seconds"
+        "Time that requests waited for a free process of a program, or for a server with room.",
+        "it grows: all processes or servers are busy",
+        |of, to| each_program(of, to, |of| &of.queue);
+    Programs Histogram "flash_program_connect_seconds"
+        "Time until the process had started, or until the server was connected to. What is there already takes none.",
+        "it grows: the server does not keep up with connections",
+        |of, to| each_program(of, to, |of| &of.connect);
     Programs Histogram "flash_program_first_byte_seconds"
-        "Time until the first byte of a program. The wait for a process or a connection is among it.",
+        "Time until the first byte of a program. The wait and the connection are among it.",
         "the 99th percentile is too high",
         |of, to| each_program(of, to, |of| &of.first_byte);
     Programs Histogram "flash_program_duration_seconds"

@@ -43,7 +43,7 @@ pub(super) fn svg(figure: &Figure) -> String {
 }
 
 /// `Requests  ▁▂▅█  120/s now, 300/s at most in 5 minutes`.
-pub(super) fn line(figure: &Figure) -> String {
+pub(super) fn line(figure: &Figure, columns: usize) -> String {
     let Figure { title, values, shown } = figure;
     let (latest, highest) = ends(values);
     let width = SECONDS / BARS_MAX;
@@ -53,7 +53,12 @@ pub(super) fn line(figure: &Figure) -> String {
         .map(|value| BARS[((value / highest.max(1) as f64 * 7.0).round() as usize).min(7)])
         .collect();
     let bars: String = bars.chars().rev().collect();
-    format!("{title:<10} {bars:▁>BARS_MAX$}  {} now, {} at most", shown(latest), shown(highest))
+    let ends = format!("  {} now, {} at most", shown(latest), shown(highest));
+    let room = columns.saturating_sub(11 + ends.chars().count()).min(BARS_MAX);
+    // The latest ones.
+    let left_out = bars.chars().count().saturating_sub(room);
+    let bars: String = bars.chars().skip(left_out).collect();
+    format!("{title:<10} {bars:▁>room$}{ends}")
 }
 
 /// The latest value, and the highest.
@@ -74,13 +79,13 @@ mod tests {
         let svg = svg(&figure(vec![0, 5, 10]));
         assert!(svg.contains("points=\"297 59.0 298 31.0 299 3.0\""), "{svg}");
         assert!(svg.contains("Requests: 10/s now, 10/s at most"), "{svg}");
-        let line = line(&figure(vec![0, 0, 0, 0, 0, 7, 7, 7, 7, 7]));
+        let line = line(&figure(vec![0, 0, 0, 0, 0, 7, 7, 7, 7, 7]), usize::MAX);
         assert!(line.ends_with("▁▁█  7/s now, 7/s at most"), "{line}");
     }
 
     #[test]
     fn no_value_is_no_error() {
         assert!(svg(&figure(Vec::new())).contains("0/s now"));
-        assert!(line(&figure(vec![0; SECONDS])).contains("0/s now"));
+        assert!(line(&figure(vec![0; SECONDS]), usize::MAX).contains("0/s now"));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A section knows nothing of HTML and of terminals. [`html`](super::html) and [`text`](super::text) show it.
 
+/// What no figure is known of.
+pub(super) const UNKNOWN: &str = "–";
 /// Rows of a table.
 const ROWS_MAX: usize = 50;
 

@@ -1,43 +1,54 @@
 //! Sections as text: for terminals, and for `curl`.
+//!
+//! For a narrow terminal lines are wrapped, and the rows of a table that is wider become paragraphs without what is zero or unknown.
 
 use std::fmt::Write as _;
 
 use flash_core::printable::printable;
 
 use super::figure;
-use super::section::{Cell, Condition, Part, Section, Table};
+use super::section::{Cell, Condition, Part, Section, Table, UNKNOWN};
 
 /// All sections, one below the other.
-pub(super) fn page(sections: &[Section]) -> String {
+pub(super) fn page(sections: &[Section], columns: usize) -> String {
     let mut text = String::new();
     for Section { title, parts, .. } in sections.iter().filter(|section| !section.parts.is_empty()) {
         let _ = writeln!(text, "{}{}", if text.is_empty() { "" } else { "\n" }, title.to_uppercase());
         for part in parts {
-            write_part(part, &mut text);
+            write_part(part, columns, &mut text);
         }
     }
     text
 }
 
-fn write_part(part: &Part, text: &mut String) {
+fn write_part(part: &Part, columns: usize, text: &mut String) {
     match part {
         Part::Pairs(pairs) => {
             let width = pairs.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
             for (name, cell) in pairs {
-                let _ = writeln!(text, "{name:<width$}  {}", shown(cell));
+                let words = shown(cell);
+                let mut name = *name;
+                for line in wrapped(words.split(' '), " ", columns.saturating_sub(width + 2)) {
+                    let _ = writeln!(text, "{name:<width$}  {line}");
+                    name = "";
+                }
             }
         }
         Part::Figure(figure) => {
-            let _ = writeln!(text, "{}", figure::line(figure));
+            let _ = writeln!(text, "{}", figure::line(figure, columns));
         }
-        Part::Table(table) => write_table(table, text),
+        Part::Table(table) => write_table(table, columns, text),
         Part::Note(note) => {
-            let _ = writeln!(text, "{}", printable(format_args!("{note}")));
+            let note = printable(format_args!("{note}"));
+            for line in wrapped(note.split(' '), " ", columns) {
+                let _ = writeln!(text, "{line}");
+            }
         }
     }
 }
 
-fn write_table(Table { columns, rows, .. }: &Table, text: &mut String) {
+fn write_table(table: &Table, columns_max: usize, text: &mut String) {
+    let Table { columns, rows, .. } = table;
     let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
     let width = |place: usize| {
         let title = columns[place].title.chars().count();
@@ -45,6 +56,10 @@ fn write_table(Table { columns, rows, .. }: &Table, text: &mut String) {
         cells.chain([title]).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    // Two spaces follow each column but the last.
+    if widths.iter().sum::<usize>() + 2 * columns.len().saturating_sub(1) > columns_max {
+        return rows.iter().for_each(|row| write_paragraph(table, row, columns_max, text));
+    }
     let mut write_row = |cells: &mut dyn Iterator<Item = &str>| {
         let mut line = String::new();
         for ((cell, width), column) in cells.zip(&widths).zip(columns) {
@@ -61,9 +76,54 @@ fn write_table(Table { columns, rows, .. }: &Table, text: &mut String) {
     }
 }
 
+/// A row below its first cell, each figure behind its title.
+fn write_paragraph(Table { columns, .. }: &Table, row: &[Cell], columns_max: usize, text: &mut String) {
+    let Some((first, rest)) = row.split_first() else { return };
+    let _ = writeln!(text, "{}", cut(&shown(first), columns_max));
+    let matters = |cell: &Cell| cell.state == Condition::Sick || !matches!(&*cell.text, "" | "0" | UNKNOWN);
+    let figures = rest
+        .iter()
+        .zip(&columns[1..])
+        .filter(|(cell, _)| matters(cell))
+        .map(|(cell, column)| printable(format_args!("{}{} {}", sign(cell), column.title, cell.text)));
+    let figures: Vec<String> = figures.collect();
+    for line in wrapped(figures.iter().map(String::as_str), "  ", columns_max.saturating_sub(2)) {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+/// Lines of so many parts as fit.
+fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, between: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if width(line) + between.len() + width(part) <= columns => {
+                line.push_str(between);
+                line.push_str(part);
+            }
+            _ => lines.push(cut(part, columns)),
+        }
+    }
+    lines
+}
+
+fn cut(line: &str, columns: usize) -> String {
+    if width(line) <= columns {
+        return line.to_owned();
+    }
+    line.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
 fn shown(cell: &Cell) -> String {
-    let sign = if cell.state == Condition::Sick { "! " } else { "" };
-    printable(format_args!("{sign}{}", cell.text))
+    printable(format_args!("{}{}", sign(cell), cell.text))
+}
+
+fn sign(cell: &Cell) -> &'static str {
+    if cell.state == Condition::Sick { "! " } else { "" }
 }
 
 #[cfg(test)]
@@ -77,7 +137,32 @@ mod tests {
             vec![Cell::sick("\u{1b}[2J"), Cell::new("20,000")],
         ];
         let table = Table::new("Loops", &["Loop", "#Turns"], rows);
-        let text = page(&[Section { id: "loops", title: "Loops", parts: vec![Part::Table(table)] }]);
+        let text =
+            page(&[Section { id: "loops", title: "Loops", parts: vec![Part::Table(table)] }], usize::MAX);
         assert_eq!(text, "LOOPS\nLoop          Turns\nloop-0            1\n! \\u{1b}[2J  20,000\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_all_that_matters() {
+        let row = |first: &str, health: Cell| {
+            let figures = ["4", "0", "–", "1,234"].map(Cell::new);
+            [Cell::new(first), health].into_iter().chain(figures).collect()
+        };
+        let rows = vec![row("/app", Cell::well("well")), row(&"/x".repeat(30), Cell::sick("failing"))];
+        let columns = ["Route", "Health", "#Busy", "#Waiting", "#Kept", "#Requests"];
+        let parts = vec![
+            Part::Pairs(vec![
+                ("State", Cell::new("serving")),
+                ("Fault", Cell::sick("a b c d e f g h i j k l m n")),
+            ]),
+            Part::Table(Table::new("Servers", &columns, rows)),
+            Part::Note("one two three four five six seven".into()),
+        ];
+        let text = page(&[Section { id: "servers", title: "Servers", parts }], 30);
+        let expected = "SERVERS\nState  serving\nFault  ! a b c d e f g h i j k\n       l m n\n\
+                        /app\n  Health well  Busy 4\n  Requests 1,234\n\
+                        /x/x/x/x/x/x/x/x/x/x/x/x/x/x/…\n  ! Health failing  Busy 4\n  Requests 1,234\n\
+                        one two three four five six\nseven\n";
+        assert_eq!(text, expected);
     }
 }

@@ -39,7 +39,7 @@ fn a_record_has_the_time_of_its_program() {
     pause(&mut world, 5_000);
     world.hear(&mut client, |program| program.ended = true);
     let [record] = &world.tally.records[..] else { panic!("one record: {:?}", world.tally.records) };
-    let times = ProgramTimes { open_us: 10_000, first_byte_us: 300_000, whole_us: 400_000 };
+    let times = ProgramTimes { queue_us: 0, connect_us: 10_000, first_byte_us: 300_000, whole_us: 400_000 };
     assert_eq!((record.program, record.first_byte_us), (Some(times), 310_000));
     world.ask(get("/small.txt"));
     assert_eq!(world.tally.records.last().map(|record| record.program), Some(None), "a file has none");

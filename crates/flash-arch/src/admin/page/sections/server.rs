@@ -3,13 +3,12 @@
 use flash_core::record::counters::ProgramCount;
 
 use super::super::number;
-use super::super::section::{Cell, Figure, Part, Section, of_rows};
+use super::super::section::{Cell, Figure, Part, Section, UNKNOWN, of_rows};
 use crate::admin::history::{History, percentile_us};
 use crate::admin::snapshot::{
     CertificateSnapshot, ConfigurationSnapshot, DurationsSnapshot, ProgramSnapshot, Snapshot,
 };
 
-const UNKNOWN: &str = "–";
 /// Earlier configurations in the summary.
 const EARLIER_MAX: usize = 3;
 /// Processes of a configuration. The others are in `/status.json`.
@@ -121,6 +120,8 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Started)),
             Cell::new(count(ProgramCount::Failed)),
             Cell::new(count(ProgramCount::Refused)),
+            time(&program.queue, 990),
+            time(&program.connect, 990),
             time(&program.first_byte, 500),
             time(&program.whole, 500),
             time(&program.whole, 990),
@@ -135,6 +136,8 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
         "#Started",
         "#Failed",
         "#Refused",
+        "#Queue p99",
+        "#Start p99",
         "#First byte",
         "#Time",
         "#p99",
@@ -147,8 +150,6 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
 pub(super) fn servers(snapshot: &Snapshot) -> Section {
     let rows = snapshot.programs.iter().filter(|program| is_server(program)).map(|program| {
         let count = |what| number::count(program.counts.get(what));
-        let counts = &program.counts;
-        let connect_us = counts.get(ProgramCount::ConnectUs).checked_div(counts.get(ProgramCount::Started));
         let is_well = program.counts.get(ProgramCount::Unreachable) == 0;
         vec![
             Cell::new(&*program.route),
@@ -158,7 +159,8 @@ pub(super) fn servers(snapshot: &Snapshot) -> Section {
             Cell::new(count(ProgramCount::Waiting)),
             Cell::new(count(ProgramCount::Kept)),
             Cell::new(count(ProgramCount::Requests)),
-            Cell::new(connect_us.map_or_else(|| UNKNOWN.into(), number::micros)),
+            time(&program.queue, 990),
+            time(&program.connect, 990),
             time(&program.first_byte, 500),
             time(&program.whole, 500),
             time(&program.whole, 990),
@@ -176,7 +178,8 @@ pub(super) fn servers(snapshot: &Snapshot) -> Section {
         "#Waiting",
         "#Kept",
         "#Requests",
-        "#Connected after",
+        "#Queue p99",
+        "#Connect p99",
         "#First byte",
         "#Time",
         "#p99",

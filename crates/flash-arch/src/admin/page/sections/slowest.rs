@@ -1,7 +1,7 @@
 //! The slowest requests of the last minute, and what took their time.
 
 use super::super::number;
-use super::super::section::{Cell, Section, of_rows};
+use super::super::section::{Cell, Section, UNKNOWN, of_rows};
 use crate::admin::snapshot::{SlowRequest, Snapshot};
 
 /// Longer request lines are cut.
@@ -14,7 +14,7 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
             request.push('…');
         }
         let ago_s = snapshot.taken_unix_ms.saturating_sub(slow.unix_ms) / 1000;
-        let us = |us: u64| Cell::new(if us == 0 { "–".into() } else { number::micros(us) });
+        let us = |us: u64| Cell::new(if us == 0 { UNKNOWN.into() } else { number::micros(us) });
         let status = slow.status.to_string();
         vec![
             Cell::new(request),
@@ -23,7 +23,9 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
             Cell::new(format!("{} ago", number::duration(ago_s))),
             us(slow.duration_us),
             us(slow.first_byte_us),
-            us(slow.program_open_us),
+            us(slow.program_queue_us),
+            us(slow.program_connect_us),
+            us(slow.program_first_byte_us),
             us(slow.program_us),
             us(slow.walk_us),
             us(slow.open_us),
@@ -40,8 +42,10 @@ pub(super) fn section(snapshot: &Snapshot) -> Section {
         "#Began",
         "#Took",
         "#First byte",
-        "#Program opens",
-        "#Program",
+        "#Program queue",
+        "#Connect",
+        "#Program first byte",
+        "#Program in all",
         "#Walk",
         "#Open",
         "#Read",
