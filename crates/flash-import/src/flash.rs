@@ -198,6 +198,11 @@ fn take_back(
                 continue;
             }
             "fastcgi" => match name {
+                // A place without programs passes nothing on.
+                _ if is_proxied => {
+                    stay.push((name.clone(), key));
+                    continue;
+                }
                 PlaceName::Below(path) => {
                     stay.push((name.clone(), "no-programs"));
                     wanted
