@@ -217,6 +217,12 @@ fn candidates(conf: &str, folder: &Path, path: &str) -> Vec<PathBuf> {
         all.push(folder.join(format!("{root}{path}").trim_start_matches('/')));
         all.push(PathBuf::from(format!("{root}{path}")));
     }
+    for prefix in words(conf, "handle_path") {
+        if let Some(rest) = path.strip_prefix(prefix.trim_end_matches("/*")) {
+            let roots = roots(conf).into_iter().map(|root| root.trim_end_matches('/'));
+            all.extend(roots.map(|root| PathBuf::from(format!("{root}{rest}"))));
+        }
+    }
     let aliases = words(conf, "Alias");
     for alias in aliases.chunks(2) {
         if let [url, to] = alias

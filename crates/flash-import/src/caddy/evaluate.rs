@@ -35,6 +35,18 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         // Caddy has nothing to say, with 200.
         (false, false) => answer.respond(200, "", of),
     }
+    if answer.settings.contains_key("respond") && answer.settings.remove("cache-control").is_some() {
+        let why = "what respond answers has no Cache-Control";
+        lines.scope.differs(&of.source, why, answer.concerns(), Of::CacheControl);
+    }
+    if let Some(fallback) =
+        answer.settings.get("fallback").filter(|_| answer.settings.contains_key("respond"))
+    {
+        let why = "paths without a file are answered as others here, and not as the one that they lead to";
+        let source = fallback.source.as_ref().unwrap_or(&of.source);
+        lines.scope.differs(source, why, answer.concerns(), Of::Everything);
+        answer.settings.remove("fallback");
+    }
     if let Some(root) = answer.root {
         let path = root.words.last().map_or("", String::as_str);
         set(&mut answer.settings, "root", Value::Text(path.trim_end_matches('/').into()), Some(root));
@@ -123,6 +135,9 @@ impl<'t> Answer<'_, 't> {
 
     fn directive(&mut self, of: &'t Directive, matcher: &Matcher, words: &'t [String]) {
         match (&*of.name, words) {
+            ("root", [path]) if path.contains('{') => {
+                self.close(of, "Flash has no variables in the names of folders")
+            }
             ("root", [_]) => self.root = Some(of),
             ("header", _) => self.header(of, words),
             ("encode", _) => self.encode(of, words),
@@ -150,6 +165,9 @@ impl<'t> Answer<'_, 't> {
                 [Pattern::Below(path) | Pattern::Begins(path)] => {
                     self.stripped.push_str(path);
                     self.block(of.block.as_deref().unwrap_or_default(), true);
+                    if !self.is_answered {
+                        self.close(of, "what follows is about the rest of the path");
+                    }
                 }
                 _ => self.close(of, "Flash strips prefixes"),
             },
@@ -250,13 +268,16 @@ impl<'t> Answer<'_, 't> {
             return self.close(of, "write fallback or extensions for these files");
         }
         let extensions: Vec<String> = files.iter().filter_map(|word| extension(word)).collect();
+        let why = "a path with a slash at its end is no file's";
+        let paths = Paths::Any(vec![Paths::Ends("/".into()), Paths::BelowFiles]);
+        self.lines.scope.differs(&of.source, why, paths, Of::Everything);
         if !extensions.is_empty() {
             set(&mut self.settings, "extensions", Value::Texts(extensions), Some(of));
         }
         if let Some(to) = fallback {
             set(&mut self.settings, "fallback", Value::Text(to.into()), Some(of));
-            let why = "the fallback answers for folders without an index, and for paths below a file, too, and those with other methods are 405";
-            let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles, Paths::OtherMethods]);
+            let why = "the fallback answers for folders without an index, too, and other methods are 405";
+            let paths = Paths::Any(vec![Paths::Folders, Paths::OtherMethods]);
             self.lines.scope.differs(&of.source, why, paths, Of::Everything);
         }
         if *self.place != PlaceName::Below(String::new()) && fallback.is_some() && self.is_of_site(of) {
@@ -283,9 +304,10 @@ impl<'t> Answer<'_, 't> {
             [body, status] if is_status(status) => (body.clone(), status.parse().unwrap_or(default)),
             _ => return self.close(of, "Flash has no such answer"),
         };
-        match body.contains('{') && of.name == "respond" {
-            true => self.close(of, "Flash fills in no variables"),
-            false => self.respond(status, &body, of),
+        match status {
+            _ if body.contains('{') && of.name == "respond" => self.close(of, "Flash fills in no variables"),
+            200..=599 if status != 304 => self.respond(status, &body, of),
+            _ => self.close(of, "Flash has no such answer"),
         }
     }
 }

@@ -34,13 +34,6 @@ impl<'t> Answer<'_, 't> {
         if name.eq_ignore_ascii_case("cache-control") {
             return set(&mut self.settings, "cache-control", Value::Text(value.into()), Some(line));
         }
-        if name.eq_ignore_ascii_case("strict-transport-security") {
-            let plain = value.strip_prefix("max-age=").map(|rest| rest.replacen(';', "s;", 1));
-            let plain = plain.map(|rest| if rest.contains(';') { rest } else { rest + "s" });
-            if let Some(plain) = plain {
-                return set(&mut self.settings, "hsts", Value::Text(plain), Some(line));
-            }
-        }
         let fields = Setting::new(Value::Table(BTreeMap::new()), Some(&line.source));
         if let Value::Table(fields) = &mut self.settings.entry("header").or_insert(fields).value {
             fields.insert(name.into(), value.into());
@@ -65,7 +58,7 @@ impl<'t> Answer<'_, 't> {
         for line in of.block.iter().flatten() {
             self.lines.scope.context.see(line);
             match (&*line.name, &line.words[..]) {
-                ("root", [_]) => self.root = Some(line),
+                ("root", [path]) if !path.contains('{') => self.root = Some(line),
                 ("browse", _) => self.list(line),
                 ("index", names) => self.index = names.to_vec(),
                 ("hide", names) => names.iter().for_each(|name| self.hide(line, name)),

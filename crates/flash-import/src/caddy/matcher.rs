@@ -33,7 +33,14 @@ const PRIVATE: [&str; 6] =
     ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1/128"];
 
 impl Pattern {
-    pub(super) fn of(text: &str) -> Self {
+    /// Caddy's paths have no case. What a note says of capitals leaves those in small letters.
+    fn all(text: &str) -> Vec<Self> {
+        let mut all = vec![Self::of(text), Self::of(&text.to_ascii_lowercase())];
+        all.dedup();
+        all
+    }
+
+    fn of(text: &str) -> Self {
         let inner = |text: &str| text.contains(['*', '{', '%']);
         match (text.strip_suffix('*'), text.strip_prefix('*')) {
             _ if text == "*" || text == "/*" => Self::All,
@@ -78,7 +85,7 @@ impl Matcher {
         match first.strip_prefix('@') {
             Some(_) => (lines.named(first).map_or_else(Self::unknown, Self::read), rest),
             None if first == "*" || first.starts_with('/') && may_have_path(of) => {
-                (Self { paths: vec![Pattern::of(first)], ..Self::default() }, rest)
+                (Self { paths: Pattern::all(first), ..Self::default() }, rest)
             }
             None => (Self::default(), &of.words),
         }
@@ -110,7 +117,7 @@ impl Matcher {
         };
         match (name, words, block) {
             ("path", _, None) if self.paths.is_empty() => {
-                self.paths = words.iter().map(|word| Pattern::of(word)).collect();
+                self.paths = words.iter().flat_map(|word| Pattern::all(word)).collect();
             }
             ("remote_ip" | "client_ip", _, None)
                 if self.clients.is_none() && !words.contains(&"forwarded".into()) =>

@@ -35,7 +35,7 @@ struct Word {
 pub(super) fn file(path: &Path, text: &str, include: Include<'_>) -> Result<Vec<Directive>, Error> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let mut reading = Reading { folder, include, snippets: HashMap::new(), lines: Vec::new() };
-    let lines = lines(path, text)?;
+    let lines = lines(path, &with_defaults(text))?;
     reading.expand(lines, 0, 0)?;
     sites(&reading.lines)
 }
@@ -63,6 +63,19 @@ impl Word {
     fn is(&self, text: &str) -> bool {
         !self.is_quoted && self.text == text
     }
+}
+
+/// With the values that variables of the environment have if they are not set: `{$NAME:value}`.
+fn with_defaults(text: &str) -> String {
+    let mut parts = text.split("{$");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('}').and_then(|(name, rest)| Some((name.split_once(':')?.1, rest))) {
+            Some((value, rest)) if !value.contains('\n') => all.extend([value, rest]),
+            _ => all.extend(["{$", part]),
+        }
+    }
+    all
 }
 
 /// The words of each line. A text in quotes may have several lines, and a backslash at the end of a line joins the next one to it.
@@ -167,7 +180,10 @@ impl Reading<'_> {
             return Ok(filled(snippet, &arguments));
         }
         let files = (self.include)(&self.folder.join(&name.text)).map_err(|why| line.error(&why))?;
-        let read = files.iter().map(|(path, text)| lines(path, text)).collect::<Result<Vec<_>, _>>()?;
+        let read = files
+            .iter()
+            .map(|(path, text)| lines(path, &with_defaults(text)))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(filled(&read.concat(), &arguments))
     }
 }
@@ -311,6 +327,7 @@ mod tests {
             ("a {\nx {\ny\n}\nz \\\n  w\n}", "1:site <a> { 2:x { 3:y } 5:z <w> } "),
             ("(s) {\nx {args[0]} {args.1}\n}\na {\nimport s 1 2\n}", "4:site <a> { 2:x <1> <2> } "),
             ("a {\nimport other 7\n}", "1:site <a> { 1:x <7> } "),
+            ("a {\nx {$A:b}/{$C} {$D\n}", "1:site <a> { 2:x <b/{$C}> <{$D> } "),
             ("a {\nrespond \"b\nc\"\nx\n}", "1:site <a> { 2:respond <b\nc> 4:x } "),
         ] {
             assert_eq!(read(text).as_deref(), Ok(expected), "{text}");

@@ -8,7 +8,7 @@ use super::evaluate;
 use super::lines::Lines;
 use super::matcher::{Matcher, Pattern};
 use crate::directive::Directive;
-use crate::flash::{Place, PlaceName, Settings, Site, Value, set};
+use crate::flash::{EVERYBODY, Place, PlaceName, Settings, Site, Value, is_below, set, set_more};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
@@ -26,7 +26,54 @@ pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site)
         let settings = evaluate::of(&lines, &name, of);
         site.places.push(Place { name, settings, source: Some(of.source.clone()) });
     }
+    ends_below(scope, site);
     of_site(&lines, &mut site.own);
+}
+
+/// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
+fn ends_below(scope: &Scope<'_>, site: &mut Site) {
+    let ends: Vec<Place> =
+        site.places.iter().filter(|place| matches!(place.name, PlaceName::Ends(_))).cloned().collect();
+    let mut denied: Vec<String> = Vec::new();
+    for place in &site.places {
+        let (PlaceName::Below(path), Some(source)) = (&place.name, &place.source) else { continue };
+        for end in &ends {
+            let differs = |key: &&str| {
+                let value = |of: &Settings| of.get(*key).map(|of| of.value.clone());
+                value(&place.settings) != value(&end.settings)
+            };
+            let keys = place.settings.keys().chain(end.settings.keys()).copied();
+            if let (true, PlaceName::Ends(end)) = (keys.collect::<Vec<_>>().iter().any(differs), &end.name) {
+                let why = format!("names below {path} that end in {end} have the rules of both places");
+                scope.differs(source, why, Paths::BelowEnds(path.clone(), end.clone()), Of::Everything);
+            }
+        }
+        if !ends.is_empty() && is_refused(&place.settings) {
+            set_more(&mut site.own, "deny", path, source);
+            scope.differs(source, "what is below is 404", Paths::Begins(path.clone()), Of::Everything);
+            denied.push(path.clone());
+        }
+    }
+    site.places.retain(|place| match &place.name {
+        PlaceName::Below(path) | PlaceName::Exact(path) => {
+            !denied.iter().any(|denied| is_below(path, denied))
+        }
+        PlaceName::Ends(_) => true,
+    });
+}
+
+/// Whether nobody gets anything, or only some clients do.
+fn is_refused(settings: &Settings) -> bool {
+    let status = match settings.get("respond").map(|of| &of.value) {
+        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
+            Value::Number(status) if *key == "status" => Some(*status),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let denies_all =
+        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
+    denies_all || status.is_some_and(|status| status >= 400)
 }
 
 /// The places of all matchers, also of those in blocks.
