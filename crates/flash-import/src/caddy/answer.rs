@@ -17,6 +17,8 @@ pub(super) struct Answer<'a, 't> {
     pub(super) is_answered: bool,
     /// Scripts run, and files may be served, too.
     pub(super) runs_scripts: bool,
+    /// In how many blocks for paths the present line stands.
+    pub(super) own_blocks: usize,
 }
 
 impl<'t> Answer<'_, 't> {
@@ -74,11 +76,6 @@ impl<'t> Answer<'_, 't> {
 
     pub(super) fn place_is_below(&self, prefix: &str) -> bool {
         matches!(self.local(), PlaceName::Below(path) | PlaceName::Exact(path) if is_below(&path, prefix.trim_end_matches('/')))
-    }
-
-    /// Whether a line stands in no block of its site.
-    pub(super) fn is_of_site(&self, of: &Directive) -> bool {
-        self.lines.block.iter().any(|own| std::ptr::eq(own, of))
     }
 
     pub(super) fn respond(&mut self, status: usize, body: &str, of: &Directive) {

@@ -1,5 +1,7 @@
 //! What Caddy would do for the requests of a place, directive by directive in its order.
 
+use std::cmp::Ordering;
+
 use super::answer::Answer;
 use super::directives::{OF_SITES, advice, place_in_order};
 use super::lines::Lines;
@@ -8,6 +10,9 @@ use super::proxy;
 use crate::directive::Directive;
 use crate::flash::{PlaceName, Setting, Settings, Value, set, set_more};
 use crate::note::{Of, Paths};
+
+/// A directive with its matcher, and the words behind that.
+type Matched<'t> = (&'t Directive, Matcher, &'t [String]);
 
 /// Indexes of `file_server`.
 const INDEX: [&str; 2] = ["index.html", "index.txt"];
@@ -23,6 +28,7 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         index: INDEX.map(Into::into).into(),
         is_answered: false,
         runs_scripts: false,
+        own_blocks: 0,
     };
     for (key, value) in [("compress", "off"), ("body-bytes-max", "1024G"), ("follow-links", "anywhere")] {
         set(&mut answer.settings, key, Value::Text(value.into()), None);
@@ -35,8 +41,9 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         // Caddy has nothing to say, with 200.
         (false, false) => answer.respond(200, "", of),
     }
-    if answer.settings.contains_key("respond") && answer.settings.remove("cache-control").is_some() {
-        let why = "what respond answers has no Cache-Control";
+    let answers = |key: &&str| answer.settings.contains_key(*key);
+    if ["respond", "proxy", "fastcgi"].iter().any(answers) && answer.settings.contains_key("cache-control") {
+        let why = "files alone have this Cache-Control, and no answers of respond and programs";
         lines.scope.differs(&of.source, why, answer.concerns(), Of::CacheControl);
     }
     if let Some(fallback) =
@@ -67,7 +74,7 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
 impl<'t> Answer<'_, 't> {
     fn block(&mut self, block: &'t [Directive], is_sorted: bool) {
         let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
-        let mut all: Vec<(&Directive, Matcher, &[String])> = block
+        let mut all: Vec<Matched<'t>> = block
             .iter()
             .filter(is_line)
             .map(|of| {
@@ -76,17 +83,16 @@ impl<'t> Answer<'_, 't> {
             })
             .collect();
         if is_sorted {
-            // The longest path first, but for what later lines change.
-            let is_last = |of: &Directive| ["root", "vars"].contains(&&*of.name);
-            all.sort_by_key(|(of, matcher, _)| {
-                let weight = matcher.weight();
-                (place_in_order(&of.name), if is_last(of) { weight } else { usize::MAX - weight })
-            });
+            sort(&mut all);
         }
         let mut is_handled = false;
         for (of, matcher, words) in all {
             if self.is_answered {
                 return;
+            }
+            if !self.stripped.is_empty() && matcher.has_ends() {
+                self.unknown(of);
+                continue;
             }
             if !matcher.covers(&self.local()) {
                 continue;
@@ -159,12 +165,17 @@ impl<'t> Answer<'_, 't> {
                 self.close(of, "write its users into a file (htpasswd -B), and auth = \"FILE\"");
             }
             ("handle" | "route", []) => {
-                self.block(of.block.as_deref().unwrap_or_default(), of.name == "handle")
+                let is_own = usize::from(!matcher.paths.is_empty());
+                self.own_blocks += is_own;
+                self.block(of.block.as_deref().unwrap_or_default(), of.name == "handle");
+                self.own_blocks -= is_own;
             }
             ("handle_path", []) => match &matcher.paths[..] {
                 [Pattern::Below(path) | Pattern::Begins(path)] => {
                     self.stripped.push_str(path);
+                    self.own_blocks += 1;
                     self.block(of.block.as_deref().unwrap_or_default(), true);
+                    self.own_blocks -= 1;
                     if !self.is_answered {
                         self.close(of, "what follows is about the rest of the path");
                     }
@@ -274,13 +285,14 @@ impl<'t> Answer<'_, 't> {
         if !extensions.is_empty() {
             set(&mut self.settings, "extensions", Value::Texts(extensions), Some(of));
         }
-        if let Some(to) = fallback {
+        // What an earlier line leads to is there.
+        if let Some(to) = fallback.filter(|_| !self.settings.contains_key("fallback")) {
             set(&mut self.settings, "fallback", Value::Text(to.into()), Some(of));
             let why = "the fallback answers for folders without an index, too, and other methods are 405";
             let paths = Paths::Any(vec![Paths::Folders, Paths::OtherMethods]);
             self.lines.scope.differs(&of.source, why, paths, Of::Everything);
         }
-        if *self.place != PlaceName::Below(String::new()) && fallback.is_some() && self.is_of_site(of) {
+        if *self.place != PlaceName::Below(String::new()) && fallback.is_some() && self.own_blocks == 0 {
             self.differs(
                 of,
                 "with Caddy, a path without a file leads to the last one before this place is looked at",
@@ -308,6 +320,27 @@ impl<'t> Answer<'_, 't> {
             _ if body.contains('{') && of.name == "respond" => self.close(of, "Flash fills in no variables"),
             200..=599 if status != 304 => self.respond(status, &body, of),
             _ => self.close(of, "Flash has no such answer"),
+        }
+    }
+}
+
+/// As Caddy does: what comes before what is no order of all, so it matters how they are sorted.
+fn sort(all: &mut [Matched<'_>]) {
+    // The last one of these counts.
+    let is_last = |of: &Directive| ["root", "vars"].contains(&&*of.name);
+    let is_before =
+        |(one, matcher, _): &Matched<'_>, (other, others, _): &Matched<'_>| match place_in_order(&one.name)
+            .cmp(&place_in_order(&other.name))
+        {
+            Ordering::Equal if is_last(one) => others.is_before(matcher),
+            Ordering::Equal => matcher.is_before(others),
+            order => order == Ordering::Less,
+        };
+    for end in 1..all.len() {
+        let mut at = end;
+        while at > 0 && is_before(&all[at], &all[at - 1]) {
+            all.swap(at, at - 1);
+            at -= 1;
         }
     }
 }

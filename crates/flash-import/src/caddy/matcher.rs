@@ -40,6 +40,17 @@ impl Pattern {
         all
     }
 
+    /// Whether only the case differs.
+    fn is_alike(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Below(one), Self::Below(other))
+            | (Self::Begins(one), Self::Begins(other))
+            | (Self::Exact(one), Self::Exact(other))
+            | (Self::Ends(one), Self::Ends(other)) => one.eq_ignore_ascii_case(other),
+            _ => false,
+        }
+    }
+
     fn of(text: &str) -> Self {
         let inner = |text: &str| text.contains(['*', '{', '%']);
         match (text.strip_suffix('*'), text.strip_prefix('*')) {
@@ -159,16 +170,38 @@ impl Matcher {
             && !covers(&self.not_paths)
     }
 
-    /// How long its path is: of directives of one name, the longest comes first.
-    pub(super) fn weight(&self) -> usize {
-        match &self.paths[..] {
-            [Pattern::Below(path)] => path.len() + 2,
-            [Pattern::Begins(path)] => path.len() + 1,
-            [Pattern::Exact(path)] => path.len() + 3,
-            [Pattern::Ends(end)] => end.len() + 1,
-            [] | [Pattern::All] => 0,
-            _ => 1,
+    /// Whether a directive with it comes before one of the same name: of two paths the longer one, and what has conditions before what
+    /// has none.
+    pub(super) fn is_before(&self, other: &Self) -> bool {
+        match (self.only_path(), other.only_path()) {
+            (Some(own), Some(other)) => own > other,
+            _ => self.has_conditions() && !other.has_conditions(),
         }
+    }
+
+    fn has_conditions(&self) -> bool {
+        !matches!(self.paths[..], [] | [Pattern::All]) || self.has_more()
+    }
+
+    /// Conditions about something else than one path.
+    fn has_more(&self) -> bool {
+        !self.not_paths.is_empty() || self.clients.is_some() || self.is_unknown
+    }
+
+    /// The length of its path, if that is its only condition.
+    fn only_path(&self) -> Option<usize> {
+        let is_one = self.paths.windows(2).all(|pair| pair[0].is_alike(&pair[1]));
+        match self.paths.first().filter(|_| is_one && !self.has_more())? {
+            Pattern::Below(path) => Some(path.len() + 2),
+            Pattern::Begins(text) | Pattern::Ends(text) => Some(text.len() + 1),
+            Pattern::Exact(path) => Some(path.len()),
+            Pattern::All | Pattern::Other => None,
+        }
+    }
+
+    /// Whether it is about ends of names, for which there is no place below a prefix alone.
+    pub(super) fn has_ends(&self) -> bool {
+        self.paths.iter().chain(&self.not_paths).any(|path| matches!(path, Pattern::Ends(_)))
     }
 }
 

@@ -69,6 +69,17 @@ fn nobody_comes_in_where_something_is_not_understood() {
 }
 
 #[test]
+fn a_refusal_with_a_condition_comes_before_an_answer_without_one() {
+    let text =
+        imported("http://a.example {\nrespond hello\n@a remote_ip 192.0.2.0/24\nrespond @a 403\n}").text;
+    assert!(text.contains("deny = \"192.0.2.0/24\"") && text.contains("body = \"hello\""), "{text}");
+    let text = imported(
+        "http://a.example {\nroot * /srv\nhandle_path /a/* {\n@a not path *.html\nrespond @a 403\nfile_server\n}\nfile_server\n}",
+    );
+    assert!(text.text.contains("\"0.0.0.0/0\""), "{}", text.text);
+}
+
+#[test]
 fn an_end_of_names_opens_nothing_below_a_refused_prefix() {
     let text = imported(
         "http://a.example {\nroot * /srv\nrespond /private/* 403\n@pages path *.html\nfile_server @pages\n}",
@@ -85,6 +96,8 @@ fn clients_of_some_networks_are_refused() {
     for (guard, expected) in [
         ("@a not remote_ip 192.0.2.0/24 ::1\nabort @a", "allow = [\"192.0.2.0/24\", \"::1\"]"),
         ("@a remote_ip 192.0.2.0/24\nrespond @a 403", "deny = \"192.0.2.0/24\""),
+        // What has a condition comes first.
+        ("file_server\n@a remote_ip 192.0.2.0/24\nabort @a", "deny = \"192.0.2.0/24\""),
         (
             "@a not remote_ip 192.0.2.0/24\nhandle @a {\nabort\n}\nhandle {\nfile_server\n}",
             "allow = \"192.0.2.0/24\"",
