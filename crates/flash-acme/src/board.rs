@@ -130,7 +130,7 @@ impl Board {
         Some(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// How often certificates have been written.
+    /// How often certificates, or answers that are stapled to them, have been written.
     pub fn renewals(&self) -> u64 {
         self.renewed().load(Ordering::Acquire)
     }

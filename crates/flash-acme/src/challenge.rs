@@ -83,11 +83,8 @@ impl<'a> Shown<'a> {
 
     /// The challenges that this server can answer, the best first. After a failure, another one comes first.
     fn kinds(&self, identifier: &Identifier, is_wildcard: bool, failures: u32) -> Vec<ChallengeType> {
-        // An address has no records (RFC 8738 §7), and in a handshake the name of its reverse record, which no site has.
-        if let Identifier::Ip(_) = identifier {
-            return vec![ChallengeType::Http01];
-        }
-        if self.asker.hook.is_some() {
+        // An address has no records (RFC 8738 §7).
+        if self.asker.hook.is_some() && !matches!(identifier, Identifier::Ip(_)) {
             return vec![ChallengeType::Dns01];
         }
         if is_wildcard {

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Method, Request};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, StatusCode};
 use http_body::Body;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::CertificateDer;
@@ -21,6 +21,7 @@ use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::clock::unix_seconds;
+use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::state::ADVICE_S;
 
@@ -28,11 +29,15 @@ use crate::state::ADVICE_S;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Chains of certificates are the longest answers.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// An answer of OCSP is a few kilobytes, which each handshake repeats.
+const STAPLE_BYTES_MAX: u64 = 16 << 10;
 const OWN_NAME: &str = concat!("flash/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     agent: ureq::Agent,
+    /// For those whose answers are signed.
+    insecure: ureq::Agent,
 }
 
 thread_local! {
@@ -68,13 +73,35 @@ impl Http {
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::new_with_certs(&roots))
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-        let agent = ureq::Agent::config_builder()
-            .tls_config(tls.build())
-            // RFC 8555 §6.1.
-            .https_only(true)
-            .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT));
-        Ok(Self { agent: agent.build().new_agent() })
+        let tls = tls.build();
+        let agent = |https_only| {
+            let agent = ureq::Agent::config_builder()
+                .tls_config(tls.clone())
+                .https_only(https_only)
+                .http_status_as_error(false)
+                .timeout_global(Some(TIMEOUT));
+            agent.build().new_agent()
+        };
+        // RFC 8555 §6.1.
+        Ok(Self { agent: agent(true), insecure: agent(false) })
+    }
+
+    /// An authority's answer by OCSP (RFC 6960 appendix A).
+    pub(crate) fn staple(&self, responder: &str, request: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let cannot = |why: &dyn fmt::Display| Refusal::new(format_args!("cannot ask {responder}: {why}"));
+        let asked = Request::post(responder)
+            .header(USER_AGENT, OWN_NAME)
+            .header(CONTENT_TYPE, "application/ocsp-request")
+            .body(request)
+            .map_err(|error| cannot(&error))?;
+        let mut response = self.insecure.run(asked).map_err(|error| cannot(&error))?;
+        if response.status() != StatusCode::OK {
+            let retry_after_s = response.headers().get(RETRY_AFTER).and_then(seconds);
+            let status = response.status();
+            return Err(Refusal { retry_after_s, ..cannot(&format_args!("it answers {status}")) });
+        }
+        let body = response.body_mut().with_config().limit(STAPLE_BYTES_MAX).read_to_vec();
+        body.map_err(|error| cannot(&error))
     }
 
     fn answer(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {

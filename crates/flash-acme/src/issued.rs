@@ -14,14 +14,23 @@ pub(crate) struct Issued {
     pub(crate) serial: String,
     pub(crate) life: Life,
     pub(crate) names: Vec<String>,
+    pub(crate) must_staple: bool,
+    /// Where the authority answers by OCSP.
+    pub(crate) responder: Option<String>,
 }
 
 impl Issued {
     pub(crate) fn of_pem(pem: &[u8]) -> Option<Self> {
         let der = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
         let id = CertificateIdentifier::try_from(&der).ok().map(CertificateIdentifier::into_owned);
-        let Leaf { serial, names, validity_unix_s: [begins, ends], .. } = Leaf::read(&der).ok()?;
-        Some(Self { id, serial, life: Life { begins, ends }, names })
+        let Leaf { serial, names, validity_unix_s: [begins, ends], must_staple, responder } =
+            Leaf::read(&der).ok()?;
+        Some(Self { id, serial, life: Life { begins, ends }, names, must_staple, responder })
+    }
+
+    /// Whether an answer of its authority is stapled to it.
+    pub(crate) fn is_stapled(&self) -> bool {
+        self.must_staple || self.responder.is_some()
     }
 
     /// Whether it is for these hosts. An authority may add others.

@@ -24,6 +24,7 @@ mod refusal;
 mod renewal;
 mod schedule;
 mod settings;
+mod staple;
 mod state;
 mod store;
 #[cfg(test)]
@@ -34,5 +35,5 @@ pub use board::Board;
 pub use clock::{Clock, unix_seconds};
 pub use process::{Process, Sandbox, check, revoke, run};
 pub use settings::{KeyKind, Settings};
-pub use state::State;
+pub use state::{Staple, State};
 pub use store::{Store, file_of};

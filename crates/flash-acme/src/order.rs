@@ -89,6 +89,10 @@ impl Asker<'_> {
                 "what the authority has issued has expired, or this machine's clock is wrong",
             ));
         }
+        if issued.must_staple {
+            // Clients refuse it without one. If there is none yet, it is asked for again.
+            let _ = self.staple(&hosts[0], pem.as_bytes());
+        }
         self.store.write_certificate(&hosts[0], pem.as_bytes())?;
         self.store.forget_begun(&hosts[0]);
         Ok(issued)

@@ -100,7 +100,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
         for Running { hosts, thread } in self.running.extract_if(.., |of| of.thread.is_finished()) {
             self.next_at = 0;
             let answer = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            if matches!(answer, Answer::Order(Ok(_))) {
+            if matches!(answer, Answer::Order(Ok(_)) | Answer::Staple(Ok(_))) {
                 self.board.renewed().fetch_add(1, Ordering::Release);
             }
             // It may not be wanted any more.

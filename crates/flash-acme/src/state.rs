@@ -42,6 +42,22 @@ pub struct State {
     pub logged_at: u64,
     /// Nothing is asked before.
     pub retry_at: u64,
+    /// How often in a row its authority has not given its advice.
+    pub advice_failures: u32,
+    /// Its authority's answer by OCSP, where it has one.
+    pub staple: Staple,
+}
+
+/// An answer that is stapled to a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Staple {
+    /// When the authority is asked again. 0 is at once.
+    pub ask_at: u64,
+    pub failures: u32,
+    /// Why there is no new one.
+    pub failure: String,
+    pub logged_at: u64,
 }
 
 /// When an authority that gives no advice, or does not say when to ask again, is asked again (RFC 9773 §4.3.3).
@@ -53,12 +69,15 @@ const ADVICE_S_MAX: u64 = 24 * 3600;
 const LOGGED_EACH_S: u64 = 24 * 3600;
 /// What has failed is asked for within this time once something else is wanted.
 const CHANGED_PAUSE_S: u64 = 60;
+/// After an answer of OCSP.
+const STAPLE_S_MIN: u64 = 30;
 
 impl State {
     /// It is about this certificate from now on, about which the authority has given no advice.
     pub(crate) fn begin(&mut self, issued: &Issued) {
         self.certificate.clone_from(&issued.serial);
         (self.renew_at, self.advice_at) = (issued.life.renewal(fastrand::f64()), 0);
+        self.staple = Staple::default();
     }
 
     /// Brings it in line with what is wanted, of whom, and with the present certificate.
@@ -95,8 +114,13 @@ impl State {
         if self.advice_at > now + ADVICE_S_MAX {
             self.advice_at = 0;
         }
-        if self.logged_at > now {
-            self.logged_at = 0;
+        if self.staple.ask_at > now + RETRY_AFTER_S_MAX {
+            self.staple.ask_at = 0;
+        }
+        for logged_at in [&mut self.logged_at, &mut self.staple.logged_at] {
+            if *logged_at > now {
+                *logged_at = 0;
+            }
         }
     }
 
@@ -114,8 +138,16 @@ impl State {
         }
     }
 
+    /// The authority could not be asked for advice (RFC 9773 §4.3.3).
+    pub(crate) fn fail_to_advise(&mut self, retry_after_s: Option<u64>, now: u64) {
+        self.advice_failures = self.advice_failures.saturating_add(1);
+        let pause = pause_s(self.advice_failures, retry_after_s, fastrand::f64());
+        self.advice_at = now + pause.min(ADVICE_S_MAX);
+    }
+
     /// The authority has advised that, or nothing. Returns whether it explains it anew.
     pub(crate) fn advise(&mut self, advice: Option<Advice>, issued: &Issued, now: u64) -> bool {
+        self.advice_failures = 0;
         let Some(Advice { window, again_s, explanation }) = advice else {
             self.advice_at = now + ADVICE_S;
             return false;
@@ -149,15 +181,37 @@ impl State {
 
     /// Returns whether that is to be logged.
     pub(crate) fn fail(&mut self, refusal: Refusal, now: u64) -> bool {
-        let is_logged = self.failures == 0 || now >= self.logged_at + LOGGED_EACH_S;
+        let is_logged = is_logged(self.failures, &mut self.logged_at, now);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + pause_s(self.tries, refusal.retry_after_s, fastrand::f64());
         self.failure = refusal.why;
-        if is_logged {
-            self.logged_at = now;
-        }
         is_logged
     }
+}
+
+impl Staple {
+    /// There is one. The next one is asked for when half of its life has passed, and later if this one was old already.
+    pub(crate) fn succeed(&mut self, half: u64, now: u64) {
+        *self = Self { ask_at: half.clamp(now + STAPLE_S_MIN, now + RETRY_AFTER_S_MAX), ..Self::default() };
+    }
+
+    /// Returns whether that is to be logged.
+    pub(crate) fn fail(&mut self, refusal: Refusal, now: u64) -> bool {
+        let is_logged = is_logged(self.failures, &mut self.logged_at, now);
+        self.failures = self.failures.saturating_add(1);
+        self.ask_at = now + pause_s(self.failures, refusal.retry_after_s, fastrand::f64());
+        self.failure = refusal.why;
+        is_logged
+    }
+}
+
+/// Whether a failure is logged that comes after so many others.
+fn is_logged(failures: u32, logged_at: &mut u64, now: u64) -> bool {
+    let is_logged = failures == 0 || now >= *logged_at + LOGGED_EACH_S;
+    if is_logged {
+        *logged_at = now;
+    }
+    is_logged
 }
 
 #[cfg(test)]
@@ -185,7 +239,8 @@ mod tests {
 
     fn issued(serial: &str, begins: u64, days: u64) -> Issued {
         let life = Life { begins, ends: begins + days * DAY_S };
-        Issued { id: None, serial: serial.into(), life, names: hosts("a.example") }
+        let names = hosts("a.example");
+        Issued { id: None, serial: serial.into(), life, names, must_staple: false, responder: None }
     }
 
     /// Of a certificate that nothing was asked about.
@@ -241,6 +296,41 @@ mod tests {
             assert!(orders <= 25, "{orders}");
         }
         assert!(issued("", NOW, 0).life.pause_s() == 0 && issued("", NOW, 90).life.pause_s() == 3600);
+    }
+
+    #[test]
+    fn what_fails_beside_an_order_is_asked_for_again_with_pauses_that_grow() {
+        let mut state = new();
+        state.succeed(&issued("1", NOW, 90), NOW);
+        for (failures, pause) in (1..).zip([60, 180, 540, 1620, 4860, 14_580, 21_600, 21_600]) {
+            let near = NOW + pause..=NOW + pause + pause / 10;
+            state.fail_to_advise(None, NOW);
+            assert!(near.contains(&state.advice_at), "{}", state.advice_at - NOW);
+            assert_eq!(state.staple.fail(Refusal::new("no"), NOW), failures == 1, "it is said once");
+            assert!(near.contains(&state.staple.ask_at), "{}", state.staple.ask_at - NOW);
+        }
+        state.fail_to_advise(Some(RETRY_AFTER_S_MAX), NOW);
+        assert_eq!(state.advice_at, NOW + ADVICE_S_MAX);
+        let window = NOW + DAY_S..NOW + 2 * DAY_S;
+        state.advise(
+            Some(Advice { window, again_s: 7200, explanation: String::new() }),
+            &issued("1", NOW, 90),
+            NOW,
+        );
+        state.fail_to_advise(None, NOW);
+        assert!(state.advice_at < NOW + 70, "a success ends the row");
+        assert!(state.staple.fail(Refusal::new("no"), NOW + DAY_S), "it is said each day");
+        // Half of the answer's life; an answer that is old already; one that lives for a year.
+        for (half, ask_at) in [
+            (NOW + DAY_S, NOW + DAY_S),
+            (NOW - DAY_S, NOW + STAPLE_S_MIN),
+            (NOW + 182 * DAY_S, NOW + RETRY_AFTER_S_MAX),
+        ] {
+            state.staple.succeed(half, NOW);
+            assert_eq!(state.staple, Staple { ask_at, ..Staple::default() });
+        }
+        state.compare(&hosts("a.example"), AUTHORITY, Some(&issued("1", NOW, 90)), NOW - 30 * DAY_S);
+        assert_eq!(state.staple.ask_at, 0, "the clock was set back");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use flash_tls::certificates::staple_of;
 use flash_tls::{Certificate, CertificateFiles};
 use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
@@ -209,6 +210,15 @@ impl Store {
     /// The present certificate, if it can be read.
     pub(crate) fn issued(&self, host: &str) -> Option<Issued> {
         Issued::of_pem(&fs::read(self.certificate_path(host)).ok()?)
+    }
+
+    /// What the authority has answered about the certificate whose first host this is.
+    pub(crate) fn staple(&self, host: &str) -> Option<Vec<u8>> {
+        fs::read(staple_of(&self.certificate_path(host))).ok()
+    }
+
+    pub(crate) fn write_staple(&self, host: &str, der: &[u8]) -> io::Result<()> {
+        self.write_checked(&staple_of(&self.certificate_path(host)), der, |_| Ok(()))
     }
 
     /// When the certificate whose first host this is expires.

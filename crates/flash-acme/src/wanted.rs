@@ -16,11 +16,14 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Question {
     Order,
+    Staple,
     Advice,
 }
 
 pub(crate) enum Answer {
     Order(Result<Issued, Refusal>),
+    /// When half of its life has passed.
+    Staple(Result<u64, Refusal>),
     Advice(Result<Option<Advice>, Refusal>),
 }
 
@@ -54,7 +57,10 @@ impl Wanted {
     /// What is asked next, and when. An order that is due needs no advice.
     pub(crate) fn next(&self, now: u64) -> (u64, Question) {
         let (order, advice) = (self.state.due_at(), self.state.advice_due_at());
-        if order <= advice.max(now) { (order, Question::Order) } else { (advice, Question::Advice) }
+        let is_stapled = self.issued.as_ref().is_some_and(Issued::is_stapled);
+        let staple = if is_stapled { self.state.staple.ask_at } else { u64::MAX };
+        let later = (staple, Question::Staple).min((advice, Question::Advice));
+        if order <= later.0.max(now) { (order, Question::Order) } else { later }
     }
 
     /// What a thread has to do for the answer. An order is counted and kept before it begins.
@@ -74,6 +80,7 @@ impl Wanted {
             Question::Order => Answer::Order(
                 kept.map_err(Refusal::from).and_then(|()| asker.obtain(&hosts, id.as_ref(), failures)),
             ),
+            Question::Staple => Answer::Staple(asker.staple_kept(&hosts[0])),
             Question::Advice => Answer::Advice(id.map_or(Ok(None), |id| asker.advice(&id))),
         }
     }
@@ -91,10 +98,19 @@ impl Wanted {
         let line = match (answer, &self.issued) {
             (Answer::Order(Ok(issued)), _) => Some(self.succeed(issued, &asker.settings.directory, now)),
             (Answer::Order(Err(refusal)), _) => self.fail(refusal, now),
-            // The certificate is renewed in time without advice.
-            (Answer::Advice(advice), Some(issued)) => {
-                let is_new = self.state.advise(advice.ok().flatten(), issued, now);
+            (Answer::Staple(Ok(half)), _) => {
+                self.state.staple.succeed(half, now);
+                None
+            }
+            (Answer::Staple(Err(refusal)), _) => self.fail_to_staple(refusal, now),
+            (Answer::Advice(Ok(advice)), Some(issued)) => {
+                let is_new = self.state.advise(advice, issued, now);
                 is_new.then(|| self.explanation(now))
+            }
+            // The certificate is renewed in time without advice.
+            (Answer::Advice(Err(refusal)), Some(_)) => {
+                self.state.fail_to_advise(refusal.retry_after_s, now);
+                None
             }
             (Answer::Advice(_), None) => None,
         };
@@ -117,6 +133,14 @@ impl Wanted {
             hours => format!("in {hours} hours"),
         };
         format!("{hosts}: the authority advises a renewal {when}, and explains it at {why}")
+    }
+
+    fn fail_to_staple(&mut self, refusal: Refusal, now: u64) -> Option<String> {
+        self.state.staple.fail(refusal, now).then(|| {
+            let (hosts, why) = (self.hosts.join(", "), &self.state.staple.failure);
+            let minutes = (self.state.staple.ask_at - now).div_ceil(60);
+            format!("{hosts}: no answer of OCSP to staple: {why}; the next try is in {minutes} minutes")
+        })
     }
 
     fn fail(&mut self, refusal: Refusal, now: u64) -> Option<String> {

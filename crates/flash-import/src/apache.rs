@@ -17,7 +17,6 @@ use std::path::Path;
 
 use crate::directive::{Directive, Include};
 use crate::flash::Flash;
-use crate::flash::finish::finish;
 use crate::hosts::{self, Block};
 use crate::note::{Concerns, Error, Note, Of, Paths, Source};
 use crate::scope::{Context, Scope};
@@ -81,11 +80,9 @@ pub fn import_file(path: &Path) -> Result<Imported, String> {
 /// A virtual host for a folder with an `.htaccess` file, with PHP as a fresh installation has it.
 fn host_of(path: &Path, folder: &str) -> Directive {
     let source = Source { file: path.into(), line: 1, text: HTACCESS.into() };
-    let directive = |name: &str, words: &[&str], block| Directive {
-        name: name.into(),
-        words: words.iter().map(|word| (*word).to_owned()).collect(),
-        block,
-        source: source.clone(),
+    let directive = |name: &str, words: &[&str], block| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Directive::new(name.into(), words, block, source.clone())
     };
     let php = directive("sethandler", &["proxy:unix:/run/php/php-fpm.sock|fcgi://localhost"], None);
     let block = vec![
@@ -189,7 +186,7 @@ impl OwnFile {
 
 fn refusal(source: Source) -> Vec<Directive> {
     let words = ["all", "denied"].map(Into::into).into();
-    vec![Directive { name: "require".into(), words, block: None, source }]
+    vec![Directive::new("require".into(), words, None, source)]
 }
 
 /// The blocks of each server: those of all, and its own.
@@ -237,10 +234,7 @@ fn flash(
         .collect();
     let main = Scope { levels: vec![tree], context, hosts: Vec::new() };
     let server = server::settings(&main, &blocks, &scopes);
-    let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
-    let mut flash = Flash { server, sites };
-    finish(&mut flash, &strong, &MERGED, context);
-    flash
+    hosts::flash(server, &blocks, &drafts, &MERGED, context)
 }
 
 /// The virtual hosts, and the main server where none of them is.

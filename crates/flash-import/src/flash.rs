@@ -70,7 +70,7 @@ const OF_THE_FOLDER: [&str; 4] = ["fallback", "spa", "strip-prefix", "proxy"];
 /// Keys that a place adds its own to.
 const ADDED: [&str; 3] = ["header", "proxy-header", "deny"];
 /// Keys that hold where a place answers with a redirection, too.
-const GUARDS: [&str; 3] = ["auth", "allow", "deny"];
+const HOLD_TOO: [&str; 4] = ["auth", "allow", "deny", "respond"];
 /// Keys that no place inherits.
 pub(crate) const ANSWERS: [&str; 2] = ["redirect", "gone"];
 
@@ -169,7 +169,7 @@ fn take_back(
     for (&key, above) in inherited {
         let is_set = wanted.contains_key(key);
         if is_set && !ADDED.contains(&key)
-            || !is_set && answers && !GUARDS.contains(&key)
+            || !is_set && answers && !HOLD_TOO.contains(&key)
             || key.starts_with("proxy-") && !is_proxied
         {
             continue;
@@ -180,7 +180,9 @@ fn take_back(
                 continue;
             }
             "list" | "internal" | "gone" | "log-status" => Value::Flag(false),
-            "auth" | "signed" | "charset" | "compress" | "proxy-host" => Value::Text("off".into()),
+            "auth" | "signed" | "charset" | "compress" | "proxy-host" | "respond" => {
+                Value::Text("off".into())
+            }
             "allow" => Value::Texts(["0.0.0.0/0", "::/0", "unix"].map(Into::into).into()),
             "header" | "proxy-header" => {
                 if let Value::Table(above) = &above.value
@@ -196,6 +198,11 @@ fn take_back(
                 continue;
             }
             "fastcgi" => match name {
+                // A place without programs passes nothing on.
+                _ if is_proxied => {
+                    stay.push((name.clone(), key));
+                    continue;
+                }
                 PlaceName::Below(path) => {
                     stay.push((name.clone(), "no-programs"));
                     wanted

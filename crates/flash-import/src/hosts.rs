@@ -1,9 +1,10 @@
 //! Which server answers a name, with TLS and without, and so which sites there are.
 
 use crate::directive::Directive;
-use crate::flash::{PlaceName, Setting, Settings, Site, Value};
+use crate::flash::finish::finish;
+use crate::flash::{Flash, PlaceName, Setting, Settings, Site, Value};
 use crate::note::{Of, Paths};
-use crate::scope::Scope;
+use crate::scope::{Context, Scope};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +67,8 @@ fn groups(blocks: &[Block<'_>]) -> Vec<Group> {
         let mut others: Vec<usize> = plain.iter().skip(1).chain(tls.iter().skip(1)).copied().collect();
         others.retain(|other| Some(other) != plain.first() && Some(other) != tls.first());
         let (plain, tls) = (plain.first().copied(), tls.first().copied());
-        match groups.iter_mut().find(|group| (group.plain, group.tls) == (plain, tls)) {
+        let same = |group: &&mut Group| (group.plain, group.tls, &group.others) == (plain, tls, &others);
+        match groups.iter_mut().find(same) {
             Some(group) => group.names.push(name.into()),
             None => groups.push(Group { names: vec![name.into()], plain, tls, others }),
         }
@@ -76,7 +78,7 @@ fn groups(blocks: &[Block<'_>]) -> Vec<Group> {
 
 /// The servers that answer a name at the listeners of one kind, each once.
 fn answering(blocks: &[Block<'_>], name: &str, is_tls: bool) -> Vec<usize> {
-    let mut found = Vec::new();
+    let mut found: Vec<(bool, usize)> = Vec::new();
     let mut ports: Vec<&str> = Vec::new();
     for listen in blocks.iter().flat_map(|block| &block.listens).filter(|listen| listen.is_tls == is_tls) {
         if !ports.contains(&&*listen.at) {
@@ -99,10 +101,19 @@ fn answering(blocks: &[Block<'_>], name: &str, is_tls: bool) -> Vec<usize> {
         let is_default =
             |block: &Block<'_>| block.listens.iter().any(|listen| listen.at == port && listen.is_default);
         let default = at_port.iter().find(|(_, block)| is_default(block)).or(at_port.first());
-        let server = by_name.map(|(at, _)| *at).or(by_wildcard).or(default.map(|(at, _)| *at));
-        found.extend(server.filter(|server| !found.contains(server)));
+        let named = by_name.map(|(at, _)| *at).or(by_wildcard);
+        let server = named.or(default.map(|(at, _)| *at));
+        found.extend(server.map(|server| (named.is_none(), server)));
     }
-    found
+    // A server that has the name comes before one that answers unknown hosts at another address.
+    found.sort_by_key(|(is_default, _)| *is_default);
+    let mut known = Vec::new();
+    for (_, server) in found {
+        if !known.contains(&server) {
+            known.push(server);
+        }
+    }
+    known
 }
 
 /// All of them as Flash has them: one for each port that both kinds of addresses have.
@@ -173,14 +184,29 @@ pub(crate) fn names(blocks: &[Block<'_>]) -> Vec<Vec<String>> {
     blocks.iter().enumerate().map(names).collect()
 }
 
+/// All of it, made of the drafts of the servers. `merged` are the keys that ends of names have of the place that they are in.
+pub(crate) fn flash(
+    server: Settings,
+    blocks: &[Block<'_>],
+    drafts: &[Draft<'_, '_>],
+    merged: &[&'static str],
+    context: &Context,
+) -> Flash {
+    let (sites, strong): (_, Vec<_>) = sites(blocks, drafts).into_iter().unzip();
+    let mut flash = Flash { server, sites };
+    finish(&mut flash, &strong, merged, context);
+    flash
+}
+
 /// The sites of all servers, each with its strong prefixes.
-pub(crate) fn sites(blocks: &[Block<'_>], drafts: &[Draft<'_, '_>]) -> Vec<(Site, Vec<String>)> {
+fn sites(blocks: &[Block<'_>], drafts: &[Draft<'_, '_>]) -> Vec<(Site, Vec<String>)> {
     let (mut sites, mut answering) = (Vec::new(), Vec::new());
     for group in groups(blocks) {
         for other in &group.others {
-            let why =
-                "a site answers alike at all listeners: this server is left out for names that others have";
-            drafts[*other].scope.left(drafts[*other].block.of, why, Paths::All);
+            let names = group.names.join(", ");
+            let why = format!("a site answers alike at all listeners: this server is left out for {names}");
+            let scope = Scope { hosts: group.names.clone(), ..drafts[*other].scope.clone() };
+            scope.left(drafts[*other].block.of, why, Paths::All);
         }
         answering.extend(group.plain.into_iter().chain(group.tls).chain(group.others.iter().copied()));
         sites.extend(of_group(&group, drafts));

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apache;
+pub mod caddy;
 pub mod directive;
 mod flash;
 mod hosts;

@@ -22,7 +22,6 @@ use std::path::Path;
 
 use crate::directive::{Directive, Include};
 use crate::flash::Flash;
-use crate::flash::finish::finish;
 use crate::hosts::{self, Block};
 use crate::note::{Error, Of, Paths};
 use crate::scope::{Context, Scope};
@@ -89,10 +88,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
         })
         .collect();
     let server = server::settings(&scope(tree, &[]), &scope(http, &[]), &blocks);
-    let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
-    let mut flash = Flash { server, sites };
-    finish(&mut flash, &strong, &[], context);
-    flash
+    hosts::flash(server, &blocks, &drafts, &[], context)
 }
 
 fn facts<'t>(http: &Scope<'t>, block: &Block<'t>, upstreams: &'t Upstreams<'t>) -> (Scope<'t>, Server<'t>) {

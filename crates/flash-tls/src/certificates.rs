@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::ocsp::{self, Staple, Subject};
 use crate::{names, self_signed};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,7 +33,18 @@ pub struct Certificate {
     key: Arc<CertifiedKey>,
     leaf: Leaf,
     stamps: [Option<FileStamp>; 2],
+    stapled: Stapled,
     /// Why it stands in for its files, if they are there.
+    fault: Option<String>,
+}
+
+/// What the authority has said of a certificate, by the file beside it.
+#[derive(Clone, Debug, Default)]
+struct Stapled {
+    /// The same key with the answer, and from when until when that is true.
+    key: Option<(Arc<CertifiedKey>, Staple)>,
+    stamp: Option<FileStamp>,
+    /// Why the file cannot be used, if it is there.
     fault: Option<String>,
 }
 
@@ -46,6 +58,8 @@ pub struct Leaf {
     pub validity_unix_s: [u64; 2],
     /// Clients are to refuse it without a stapled answer of OCSP.
     pub must_staple: bool,
+    /// Where its authority answers by OCSP.
+    pub responder: Option<String>,
 }
 
 /// By what a changed file is recognized.
@@ -88,7 +102,8 @@ impl Certificate {
             Err(error) => return Err(of_certificate(format!("a certificate that cannot be used: {error}"))),
         }
         let stamps = [certificate_stamp, key_stamp];
-        Ok(Self { files: files.clone(), key: Arc::new(key), leaf, stamps, fault: None })
+        let stapled = Stapled::read(files, &key, open);
+        Ok(Self { files: files.clone(), key: Arc::new(key), leaf, stamps, stapled, fault: None })
     }
 
     /// The same, but where a certificate can stand in, it does for files that are missing or cannot be used.
@@ -109,7 +124,8 @@ impl Certificate {
         let cannot = |why: String| format!("cannot make a certificate for {}: {why}", hosts.join(", "));
         let key = self_signed::for_hosts(hosts).map_err(|error| cannot(error.to_string()))?;
         let leaf = Leaf::read(&key.cert[0]).map_err(cannot)?;
-        Ok(Self { files: files.clone(), key: Arc::new(key), leaf, stamps: [None; 2], fault })
+        let (key, stapled) = (Arc::new(key), Stapled::default());
+        Ok(Self { files: files.clone(), key, leaf, stamps: [None; 2], stapled, fault })
     }
 
     /// Why it stands in for its files, if they are there.
@@ -149,8 +165,25 @@ impl Certificate {
         self.leaf.names.iter().any(|pattern| names::covers(pattern, host))
     }
 
-    pub(crate) fn key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.key)
+    pub(crate) fn key(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
+    /// The same with the authority's answer, if there is one that is true now.
+    pub(crate) fn stapled_key(&self, now: u64) -> Option<&Arc<CertifiedKey>> {
+        let (key, staple) = self.stapled.key.as_ref()?;
+        staple.is_valid(now).then_some(key)
+    }
+
+    /// Why the file with the authority's answer cannot be used, if it is there.
+    pub(crate) fn staple_fault(&self, now: u64) -> Option<&str> {
+        let is_past = self.stapled.key.as_ref().is_some_and(|(_, staple)| !staple.is_valid(now));
+        self.stapled.fault.as_deref().or(is_past.then_some("the answer is of another time"))
+    }
+
+    /// Of the file with the authority's answer, when it was read.
+    pub(crate) fn staple_stamp(&self) -> Option<FileStamp> {
+        self.stapled.stamp
     }
 
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
@@ -161,6 +194,33 @@ impl Certificate {
     pub(crate) fn stamps(&self) -> [Option<FileStamp>; 2] {
         self.stamps
     }
+}
+
+impl Stapled {
+    fn read(files: &CertificateFiles, key: &CertifiedKey, open: &Open<'_>) -> Self {
+        let (der, stamp) = match read(&files.staple(), open) {
+            Ok(read) => read,
+            Err(why) => {
+                let is_there = !is_gone(&files.staple(), open);
+                return Self { fault: is_there.then_some(why), ..Self::default() };
+            }
+        };
+        match Subject::of(&key.cert).and_then(|subject| subject.read(&der)) {
+            Ok(staple) => {
+                let (cert, signing) = (key.cert.clone(), Arc::clone(&key.key));
+                let key = CertifiedKey { cert, key: signing, ocsp: Some(der) };
+                Self { key: Some((Arc::new(key), staple)), stamp, fault: None }
+            }
+            Err(why) => Self { key: None, stamp, fault: Some(why) },
+        }
+    }
+}
+
+/// The file of an answer that is stapled to a certificate: it lies beside the certificate's, with `.ocsp` behind the name.
+pub fn staple_of(certificate: &Path) -> PathBuf {
+    let mut path = certificate.as_os_str().to_owned();
+    path.push(".ocsp");
+    path.into()
 }
 
 /// What a file is now, if it is there.
@@ -214,10 +274,19 @@ pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     })
 }
 
+fn is_gone(path: &Path, open: &Open<'_>) -> bool {
+    matches!(open(path), Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
 impl CertificateFiles {
     /// Whether the certificate's file is missing.
     pub(crate) fn are_gone(&self, open: &Open<'_>) -> bool {
-        matches!(open(&self.certificate), Err(error) if error.kind() == ErrorKind::NotFound)
+        is_gone(&self.certificate, open)
+    }
+
+    /// Where an answer of its authority is that is stapled to it.
+    pub(crate) fn staple(&self) -> PathBuf {
+        staple_of(&self.certificate)
     }
 }
 
@@ -240,6 +309,7 @@ impl Leaf {
             // What was before 1970 counts as then.
             validity_unix_s: validity.map(|time| u64::try_from(time.timestamp()).unwrap_or_default()),
             must_staple: must_staple(&leaf),
+            responder: ocsp::responder_of(&leaf),
         })
     }
 }

@@ -15,10 +15,15 @@ const DAY_SECONDS: i64 = 24 * 3600;
 /// 1970.
 pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<String> {
     let mut problems = found(certificate, hosts, now, SOON_SECONDS);
-    if certificate.must_staple() {
+    let (staple, now) = (certificate.files().staple(), u64::try_from(now).unwrap_or_default());
+    if let Some(fault) = certificate.staple_fault(now) {
+        problems.push(format!("{}: {fault}; it is not stapled", staple.display()));
+    }
+    if certificate.must_staple() && certificate.stapled_key(now).is_none() {
         let path = certificate.files().certificate.display();
         problems.push(format!(
-            "{path}: the certificate asks for OCSP stapling (must-staple), which Flash does not do: some clients refuse it"
+            "{path}: the certificate asks for OCSP stapling (must-staple), and {} has no answer of its authority: some clients refuse it",
+            staple.display()
         ));
     }
     problems

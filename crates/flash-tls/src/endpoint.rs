@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_core::connection::transport::CertificatesId;
 use rustls::crypto;
+use rustls::pki_types::UnixTime;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, ServerSessionMemoryCache,
 };
@@ -17,7 +19,6 @@ use crate::certificates::{self, Certificate, CertificateFiles, FileStamp, Open};
 use crate::check;
 use crate::client_certificates::ClientAuthorities;
 use crate::compression;
-use crate::names;
 use crate::resumption::{StoredSessions, TicketSessions};
 use crate::self_signed;
 use crate::tickets::{OwnTickets, Tickets};
@@ -49,8 +50,13 @@ pub struct Choices {
     pub early_data: bool,
 }
 
-/// Of each certificate and its key, and at last of the clients' authorities.
-type Stamps = Vec<Option<FileStamp>>;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Stamps {
+    /// Of each certificate and its key, and at last of the clients' authorities.
+    files: Vec<Option<FileStamp>>,
+    /// Of the authorities' answers about certificates.
+    staples: Vec<Option<FileStamp>>,
+}
 
 /// To hosts and their key authorizations.
 type Answers = BTreeMap<(String, Vec<u8>), Arc<Endpoint>>;
@@ -142,8 +148,8 @@ impl Endpoint {
         self.certificates.load_full()
     }
 
-    /// Reads the files again if they have changed, at `now` in seconds since 1970. Returns whether they are used. Connections keep
-    /// the certificates of their handshakes.
+    /// Reads the files again if they have changed, at `now` in seconds since 1970. Returns whether other certificates are used; with
+    /// other answers of OCSP, they are the same. Connections keep the certificates of their handshakes.
     ///
     /// # Errors
     /// If a file is gone or cannot be used, or if the new certificate has a fault that the present one has not. The certificates then
@@ -151,7 +157,8 @@ impl Endpoint {
     pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
         let seen = self.seen.load_full();
         let stamps = self.stamps(open);
-        if stamps == *seen && now < self.looks_again_at.load(Ordering::Relaxed) {
+        let is_same = stamps.files == seen.files && now < self.looks_again_at.load(Ordering::Relaxed);
+        if is_same && stamps.staples == seen.staples {
             return Ok(false);
         }
         self.seen.store(Arc::new(stamps));
@@ -171,7 +178,7 @@ impl Endpoint {
         self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.choices));
         self.clients.store(clients.map(Arc::new));
         self.certificates.store(Arc::new(certificates));
-        Ok(true)
+        Ok(!is_same)
     }
 
     /// The endpoint after a reload of the server, which may still fail: another one if something has changed. Certificates of an authority
@@ -181,11 +188,11 @@ impl Endpoint {
     /// If a file cannot be used.
     pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
         let certificates = self.certificates.load();
-        let before = stamps_of(&certificates, self.clients.load().as_deref());
+        let before = stamps_of(&certificates, self.clients.load().as_deref()).files;
         // An authority issues its own anew.
         let may_be_gone =
             certificates.iter().flat_map(|of| [!of.files().stand_in.is_empty(); 2]).chain([false]);
-        let mut files = self.stamps(open).into_iter().zip(before).zip(may_be_gone);
+        let mut files = self.stamps(open).files.into_iter().zip(before).zip(may_be_gone);
         let is_same = files.all(|((now, before), may_be_gone)| now.is_none() && may_be_gone || now == before);
         if choices == self.choices && is_same {
             return Ok(Arc::clone(self));
@@ -202,10 +209,14 @@ impl Endpoint {
     /// By what changes of the files are recognized.
     fn stamps(&self, open: &Open<'_>) -> Stamps {
         let (certificates, clients) = (self.certificates.load(), self.clients.load());
-        let files = certificates.iter().map(Certificate::files);
-        let paths = files.flat_map(|files| [&*files.certificate, &*files.key]);
+        let stamp = |path: &Path| certificates::stamp_of(path, open);
+        let files = || certificates.iter().map(Certificate::files);
+        let paths = files().flat_map(|files| [&*files.certificate, &*files.key]);
         let paths = paths.chain(clients.iter().map(|clients| clients.path()));
-        paths.map(|path| certificates::stamp_of(path, open)).collect()
+        Stamps {
+            files: paths.map(stamp).collect(),
+            staples: files().map(|files| stamp(&files.staple())).collect(),
+        }
     }
 
     fn read_again(
@@ -222,7 +233,10 @@ impl Endpoint {
 /// Of the files when they were read.
 fn stamps_of(certificates: &[Certificate], clients: Option<&ClientAuthorities>) -> Stamps {
     let of_certificates = certificates.iter().flat_map(Certificate::stamps);
-    of_certificates.chain(clients.map(ClientAuthorities::stamp)).collect()
+    Stamps {
+        files: of_certificates.chain(clients.map(ClientAuthorities::stamp)).collect(),
+        staples: certificates.iter().map(Certificate::staple_stamp).collect(),
+    }
 }
 
 /// The files of an endpoint, read and checked. Where a certificate can stand in, none has to be there.
@@ -241,8 +255,6 @@ fn config(
     tickets: &Arc<Tickets>,
     choices: Choices,
 ) -> Arc<ServerConfig> {
-    let keys =
-        certificates.iter().map(|certificate| (certificate.names().to_vec(), certificate.key())).collect();
     let builder = ServerConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("the provider has the suites of TLS 1.2 and 1.3");
@@ -250,7 +262,7 @@ fn config(
         Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
         None => builder.with_no_client_auth(),
     }
-    .with_cert_resolver(Arc::new(Resolver(keys)));
+    .with_cert_resolver(Arc::new(Resolver(certificates.to_vec())));
     let offered = APPLICATION_PROTOCOLS.iter().filter(|name| choices.http2 || **name != HTTP2);
     config.alpn_protocols = offered.map(|name| name.to_vec()).collect();
     if choices.early_data {
@@ -272,27 +284,26 @@ fn config(
 
 /// Chooses among the certificates of an endpoint.
 #[derive(Debug)]
-struct Resolver(Vec<(Vec<String>, Arc<CertifiedKey>)>);
+struct Resolver(Vec<Certificate>);
 
 impl ResolvesServerCert for Resolver {
     /// The first certificate for the name whose key the client can use; else the first whose key it can use.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let schemes = hello.signature_schemes();
-        let is_usable = |key: &CertifiedKey| key.key.choose_scheme(schemes).is_some();
+        let is_usable = |of: &&Certificate| of.key().key.choose_scheme(schemes).is_some();
         let name = hello.server_name();
-        let covers = |names: &[String]| {
-            name.is_some_and(|name| names.iter().any(|pattern| names::covers(pattern, name)))
-        };
-        let usable = || self.0.iter().filter(|(_, key)| is_usable(key));
-        let found = usable().find(|(names, _)| covers(names)).or_else(|| usable().next());
-        found.map(|(_, key)| Arc::clone(key))
+        let covers = |of: &&Certificate| name.is_some_and(|name| of.covers(name));
+        let usable = || self.0.iter().filter(is_usable);
+        let found = usable().find(covers).or_else(|| usable().next())?;
+        // rustls staples the answer for those who ask for it.
+        let key = found.stapled_key(UnixTime::now().as_secs()).unwrap_or(found.key());
+        Some(Arc::clone(key))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
-    use std::path::Path;
 
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 

@@ -114,7 +114,15 @@ fn line(hosts: &[String], state: &State, ends: Option<u64>, now: u64) -> String 
         "" => String::new(),
         why => format!("; the authority explains it at {}", printable(format_args!("{why}"))),
     };
-    format!("{hosts}: {expires}, {comes}{why}\n")
+    let staple = match state.staple.failures {
+        0 => String::new(),
+        failures => format!(
+            "; OCSP failed {failures} times, is asked for again in {}: {}",
+            duration(state.staple.ask_at.saturating_sub(now)),
+            printable(format_args!("{}", state.staple.failure))
+        ),
+    };
+    format!("{hosts}: {expires}, {comes}{why}{staple}\n")
 }
 
 fn duration(seconds: u64) -> String {
@@ -127,6 +135,8 @@ fn duration(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flash_acme::Staple;
+
     use super::*;
 
     #[test]
@@ -144,6 +154,12 @@ mod tests {
         assert_eq!(
             explained,
             "a.example: expires in 30 days, is renewed in 20 days; the authority explains it at https://a\\u{1b}\n"
+        );
+        let staple = Staple { failures: 3, failure: "no\n".into(), ask_at: 1540, ..Staple::default() };
+        let unstapled = line(&hosts[..1], &State { staple, ..state.clone() }, Some(1000 + 30 * 86_400), 1000);
+        assert_eq!(
+            unstapled,
+            "a.example: expires in 30 days, is renewed in 20 days; OCSP failed 3 times, is asked for again in 9 minutes: no\\n\n"
         );
         let failed = State { failures: 2, failure: "no\u{1b}[2J".into(), retry_at: 1090, ..state };
         let failed = line(&hosts, &failed, None, 1000);

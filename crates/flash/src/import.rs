@@ -6,6 +6,7 @@ use crate::flags::{ForeignServer, Import};
 pub(crate) fn run(Import { server, file }: &Import) -> Result<(), Failure> {
     let imported = match server {
         ForeignServer::Apache => flash_import::apache::import_file(file),
+        ForeignServer::Caddyfile => flash_import::caddy::import_file(file),
         ForeignServer::Nginx => flash_import::nginx::import_file(file),
     };
     let imported = imported.map_err(Failure::Run)?;

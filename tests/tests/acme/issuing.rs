@@ -73,9 +73,7 @@ fn a_server_with_tls_alone_answers_in_the_handshake() {
     site.settings = "http2 = 'off'\n".into();
     pebble.put("tls.example", site.address);
     site.write(&pebble, &site.table(&["tls.example"]));
-    let text = fs::read_to_string(site.config()).expect("the file");
-    let plain = format!("'http://{}:{}', ", site.address, pebble.http_port);
-    fs::write(site.config(), text.replace(&plain, "")).expect("a file");
+    site.listen_with_tls_alone(&pebble);
     let server = Server::start_configured(&site.config(), &[]);
     site.wait_for_certificate(&pebble, "tls.example");
     server.stop();
@@ -192,14 +190,24 @@ fn an_address_has_a_certificate_for_six_days() {
     site.settings = "acme-dns = '/bin/false'\n".into();
     let address = site.address.to_string();
     site.write(&pebble, &site.table(&[&address]));
-    let text = fs::read_to_string(site.config()).expect("the file");
-    let plain = format!("'http://{}:{}', ", site.address, pebble.http_port);
-    fs::write(site.config(), text.replace(&plain, "")).expect("a file");
     let (_, said) = site.flash(&["check"]);
-    assert!(said.contains("an authority asks about addresses without TLS"), "{said}");
+    assert!(said.contains("an authority asks at the ports 80 and 443"), "{said}");
     let server = site.start(&pebble, &[&address]);
     site.wait_for_certificate(&pebble, &address);
     let expected = format!("{address}: expires in 5 days, is renewed in 2 days");
     wait_for(&expected, || site.flash(&["acme", "status"]).1.contains(&expected));
     server.stop();
+}
+
+#[test]
+fn an_address_is_asked_for_in_the_handshake_by_its_reverse_name() {
+    let pebble = Pebble::start();
+    let site = Site::new("amped", 26);
+    let address = site.address.to_string();
+    site.write(&pebble, &site.table(&[&address]));
+    site.listen_with_tls_alone(&pebble);
+    let server = Server::start_configured(&site.config(), &[]);
+    site.wait_for_certificate(&pebble, &address);
+    server.stop();
+    assert!(!pebble.log().contains("http-01 for"), "{}", pebble.log());
 }

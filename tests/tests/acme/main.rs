@@ -7,6 +7,7 @@ mod issuing;
 mod pebble;
 mod renewals;
 mod shared_folders;
+mod staples;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -72,6 +73,13 @@ impl Site {
             false => format!("acme-folder = '{}'\n{text}", self.store().display()),
         };
         fs::write(self.config(), text).expect("a file");
+    }
+
+    /// Leaves the listener without TLS out of the file.
+    fn listen_with_tls_alone(&self, pebble: &Pebble) {
+        let text = fs::read_to_string(self.config()).expect("the file");
+        let plain = format!("'http://{}:{}', ", self.address, pebble.http_port);
+        fs::write(self.config(), text.replace(&plain, "")).expect("a file");
     }
 
     /// The table of a site with a certificate of the authority.

@@ -162,6 +162,17 @@ impl Pebble {
         output.stdout
     }
 
+    /// Its intermediate certificate, and the key, as files in its folder.
+    pub(crate) fn intermediate(&self) -> [PathBuf; 2] {
+        [("intermediates/0", "intermediate.pem"), ("intermediate-keys/0", "intermediate-key.pem")].map(
+            |(path, name)| {
+                let file = self.folder.path().join(name);
+                fs::write(&file, self.curl(path, &[])).expect("a file");
+                file
+            },
+        )
+    }
+
     /// What trusts it.
     pub(crate) fn roots(&self) -> RootCertStore {
         let root = self.curl("roots/0", &[]);

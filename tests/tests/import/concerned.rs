@@ -25,7 +25,7 @@ impl Asked {
     pub(crate) fn is_host(&self, host: &str) -> bool {
         host == self.host
             || host == "*" && !self.known_hosts.contains(&self.host)
-            || host.strip_prefix('*').is_some_and(|end| self.host.ends_with(end))
+            || host.strip_prefix("*.").is_some_and(|end| self.host.ends_with(&format!(".{end}")))
     }
 
     /// Whether this is the content of the very file that was asked for, or its source.

@@ -1,4 +1,4 @@
-//! Configurations of nginx and Apache, imported: Flash answers as they do, but for what the import has named.
+//! Configurations of nginx, Apache and Caddy, imported: Flash answers as they do, but for what the import has named.
 //!
 //! Each configuration is served by both, and both get the same requests. A difference is an error, unless a note of the import
 //! concerns the request and that part of its answer.
@@ -45,6 +45,11 @@ fn imported_configurations_of_nginx_answer_alike_but_for_what_is_named() {
 #[test]
 fn imported_configurations_of_apache_answer_alike_but_for_what_is_named() {
     all_of(Foreign::Apache);
+}
+
+#[test]
+fn imported_configurations_of_caddy_answer_alike_but_for_what_is_named() {
+    all_of(Foreign::Caddy);
 }
 
 /// `docs/import.md` shows what imports write. `FLASH_WRITE_DOCS=1` writes it anew.

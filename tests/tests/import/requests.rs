@@ -89,13 +89,41 @@ fn paths(conf: &str, folder: &Path) -> Vec<String> {
             }
         }
     }
+    paths.extend(of_caddy(conf).into_iter().flat_map(|path| {
+        ["", "/", "/x", "/index.html", "/x/y.html", "x", ".php"]
+            .map(|end| format!("{}{end}", path.trim_end_matches('/')))
+    }));
+    for prefix in words(conf, "handle_path").iter().filter_map(|word| word.strip_suffix("/*")) {
+        let served: Vec<String> = paths.iter().filter(|path| path.starts_with('/')).cloned().collect();
+        paths.extend(served.iter().map(|path| format!("{prefix}{path}")));
+    }
     paths.retain(|path| path.starts_with('/'));
     paths.into_iter().collect()
 }
 
+/// The paths of a Caddyfile's matchers.
+fn of_caddy(conf: &str) -> Vec<String> {
+    let lines = conf.lines().filter(|line| conf.contains("http_port") && !line.starts_with('#'));
+    let words =
+        lines.flat_map(str::split_whitespace).filter(|word| word.starts_with(['/', '*']) && word.len() > 1);
+    let words = words.filter(|word| !word.contains("/srv/") && !word.contains("{"));
+    words
+        .map(|word| {
+            if word.starts_with('*') {
+                format!("/a{}", word.trim_start_matches('*'))
+            } else {
+                word.replace('*', "")
+            }
+        })
+        .collect()
+}
+
 /// As many requests as `count`, always the same for a configuration.
 pub(crate) fn of(conf: &str, folder: &Path, count: usize) -> Vec<Asked> {
-    let names = [words(conf, "server_name"), words(conf, "ServerName"), words(conf, "ServerAlias")].concat();
+    let of_caddy = conf.split([' ', ',', '\n']).filter_map(|word| word.strip_prefix("http://"));
+    let of_caddy = of_caddy.filter(|host| host.ends_with(".example")).collect();
+    let names = [words(conf, "server_name"), words(conf, "ServerName"), words(conf, "ServerAlias"), of_caddy]
+        .concat();
     let known: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut hosts: Vec<String> = names
         .iter()
@@ -188,6 +216,12 @@ fn candidates(conf: &str, folder: &Path, path: &str) -> Vec<PathBuf> {
         let root = root.trim_end_matches('/');
         all.push(folder.join(format!("{root}{path}").trim_start_matches('/')));
         all.push(PathBuf::from(format!("{root}{path}")));
+    }
+    for prefix in words(conf, "handle_path") {
+        if let Some(rest) = path.strip_prefix(prefix.trim_end_matches("/*")) {
+            let roots = roots(conf).into_iter().map(|root| root.trim_end_matches('/'));
+            all.extend(roots.map(|root| PathBuf::from(format!("{root}{rest}"))));
+        }
     }
     let aliases = words(conf, "Alias");
     for alias in aliases.chunks(2) {

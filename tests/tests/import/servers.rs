@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flash_import::{Imported, apache, nginx};
+use flash_import::{Imported, apache, caddy, nginx};
 use flash_tests::{Server, own_addresses, set_mode, wait_for};
 use tempfile::TempDir;
 
@@ -23,6 +23,7 @@ pub(crate) const SCRIPT: &str =
 pub(crate) enum Foreign {
     Nginx,
     Apache,
+    Caddy,
 }
 
 impl Foreign {
@@ -30,6 +31,7 @@ impl Foreign {
         match self {
             Self::Nginx => "nginx",
             Self::Apache => "apache",
+            Self::Caddy => "caddy",
         }
     }
 
@@ -37,6 +39,7 @@ impl Foreign {
         let server = match self {
             Self::Nginx => ("/usr/sbin/nginx", "nginx"),
             Self::Apache => ("/usr/sbin/apache2", "apache2-bin"),
+            Self::Caddy => ("/usr/bin/caddy", "caddy"),
         };
         let needed = [server, ("/usr/bin/php-cgi", "php-cgi")];
         needed.into_iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, package)| package)
@@ -46,6 +49,7 @@ impl Foreign {
     pub(crate) fn whole(self, conf: &str, work: &Path) -> String {
         let folder = work.display();
         match self {
+            Self::Caddy => conf.into(),
             Self::Nginx => {
                 let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
                     .map(|kind| format!("{kind}_temp_path {folder}/{kind};\n"))
@@ -69,6 +73,7 @@ impl Foreign {
         match self {
             Self::Nginx => nginx::import_file(path),
             Self::Apache => apache::import_file(path),
+            Self::Caddy => caddy::import_file(path),
         }
     }
 
@@ -88,6 +93,12 @@ impl Foreign {
                 let mut apache = Command::new("apache2");
                 apache.arg("-DFOREGROUND").arg("-f").arg(path);
                 apache
+            }
+            Self::Caddy => {
+                let mut caddy = Command::new("caddy");
+                caddy.args(["run", "--adapter", "caddyfile", "--config"]).arg(path);
+                caddy.env("HOME", work).env("XDG_DATA_HOME", work).env("XDG_CONFIG_HOME", work);
+                caddy
             }
         }
     }
@@ -130,9 +141,10 @@ pub(crate) fn imported(name: &str, text: &str) -> String {
         let file = more.iter().find(|(name, _)| path.ends_with(name));
         Ok(file.map(|(_, text)| (path.to_owned(), text.clone())).into_iter().collect())
     };
-    let imported = match name.starts_with("nginx/") {
-        true => nginx::import(Path::new("nginx.conf"), &conf, &read),
-        false => apache::import(Path::new("apache2.conf"), &conf, &read),
+    let imported = match name.split('/').next() {
+        Some("nginx") => nginx::import(Path::new("nginx.conf"), &conf, &read),
+        Some("caddy") => caddy::import(Path::new("Caddyfile"), &conf, &read),
+        _ => apache::import(Path::new("apache2.conf"), &conf, &read),
     };
     imported.expect("its syntax is right").text
 }
@@ -236,7 +248,8 @@ impl Both {
         fs::copy("/etc/nginx/fastcgi.conf", work.join("fastcgi.conf")).expect("the file is Debian's");
         write_certificate(work);
         let conf = adapted(text, work, &php.socket, [plain, tls])
-            .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()));
+            .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()))
+            .replace("127.0.0.1:9\n", &format!("127.0.0.1:{}\n", echo()));
         let path = work.join("foreign.conf");
         fs::write(&path, foreign.whole(&conf, work)).expect("the configuration");
         let imported = foreign.import(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -260,7 +273,7 @@ impl Both {
             .command(&path, work, &log)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(fs::OpenOptions::new().append(true).create(true).open(&log).expect("a log"))
             .spawn()
             .expect("it starts");
         let mut child = Process(child);
@@ -313,6 +326,8 @@ pub(crate) fn adapted(text: &str, work: &Path, php: &Path, [plain, tls]: [Socket
         .replace("listen 443", &format!("listen {tls}"))
         .replace("Listen 80", &format!("Listen {plain}"))
         .replace("Listen 443", &format!("Listen {tls}"))
+        .replace("http_port 80", &format!("http_port {}\n\tdefault_bind {}", plain.port(), plain.ip()))
+        .replace("unix//run/php/php-fpm.sock", &format!("unix/{}", php.display()))
         .replace("*:80>", &format!("*:{}>", plain.port()))
         .replace("*:443>", &format!("*:{}>", tls.port()))
         .replace(" /srv", &format!(" {srv}"))

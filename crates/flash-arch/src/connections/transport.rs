@@ -20,7 +20,7 @@ use flash_core::{Connection, Context};
 use flash_observe::metrics::{Gauge, LoopMetrics, Metrics};
 use flash_os::socket::NO_SIGNAL;
 use flash_tls::session::{Failure, HandshakeKind, PLAINTEXT_START};
-use flash_tls::{Endpoints, Event, Session};
+use flash_tls::{Endpoints, Event, Session, names};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net;
@@ -283,7 +283,9 @@ impl Tls {
             let endpoint = endpoints.of(own.or(server.settings.certificates)?)?;
             match (&server.settings.challenges, name) {
                 (Some(challenges), Some(name)) if is_challenge => {
-                    endpoint.for_challenge(name, &challenges.of_host(name)?)
+                    let host =
+                        names::reversed(name).map_or_else(|| name.into(), |address| address.to_string());
+                    endpoint.for_challenge(&host, &challenges.of_host(&host)?)
                 }
                 _ => Some(endpoint),
             }

@@ -55,6 +55,10 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) {
         return forbid(settings, of);
     }
     let Some(first) = own.first().or(old.first()).copied() else { return };
+    if let Some(of) = merging(at) {
+        at.left(of, "sections of Flash do not add up: nobody gets in until you write allow, deny or auth");
+        return forbid(settings, of);
+    }
     let satisfies_any = at.scope.word("satisfy").is_some_and(|word| word.eq_ignore_ascii_case("any"));
     let all = match (own.is_empty(), old.is_empty()) {
         (true, _) => order(&old),
@@ -85,6 +89,16 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) {
         at.left(of, "log-ins are those of a file: nobody gets in");
         forbid(settings, of);
     }
+}
+
+/// What has the section that counts add its rules to those of outer ones.
+fn merging<'t>(at: &At<'_, 't>) -> Option<&'t Directive> {
+    let is_rule = |of: &Directive| REQUIRE.contains(&&*of.name);
+    let counts = |level: &&&[Directive]| level.iter().any(is_rule);
+    let lines = at.scope.every("authmerging");
+    let level = at.scope.levels.iter().rfind(counts)?;
+    let is_off = |of: &Directive| of.words.concat().eq_ignore_ascii_case("off");
+    lines.into_iter().find(|of| level.iter().any(|own| std::ptr::eq(own, *of)) && !is_off(of))
 }
 
 /// Both have to hold. `None` if no list of networks says that.

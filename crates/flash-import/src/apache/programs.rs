@@ -116,7 +116,12 @@ fn by_end(at: &At<'_, '_>, settings: &mut Settings) {
         let Some((handler, ends)) = of.words.split_first() else { continue };
         let ends = ends.iter().map(|end| format!(".{}", end.trim_start_matches('.')));
         match fastcgi(handler) {
-            Some(address) => ends.for_each(|end| run(settings, &end, &address, of)),
+            Some(address) => {
+                for end in ends {
+                    run(settings, &end, &address, of);
+                    inner_end(at, settings, &end, of);
+                }
+            }
             None if ["send-as-is", "type-map", "imap-file", "default-handler"]
                 .contains(&handler.as_str()) =>
             {
@@ -138,6 +143,18 @@ fn by_end(at: &At<'_, '_>, settings: &mut Settings) {
         at.scope.differs(&of.source, why, Paths::Missing, Of::Everything);
         ends.iter().for_each(|end| run(settings, end, &address, of));
     }
+}
+
+/// mod_mime goes by each end that a name has. Flash shows what has one inside, so what people keep beside scripts is denied.
+fn inner_end(at: &At<'_, '_>, settings: &mut Settings, end: &str, of: &Directive) {
+    const KEPT: [&str; 9] = ["old", "save", "dist", "txt", "new", "copy", "sample", "1", "2"];
+    for kept in KEPT {
+        set_more(settings, "deny", &format!("*{end}.{kept}"), &of.source);
+    }
+    let why = format!(
+        "Apache runs names that have {end} inside, too: Flash denies those such as a{end}.old, and shows others; FilesMatch \"\\{end}$\" is about ends"
+    );
+    at.scope.differs(&of.source, why, Paths::Has(format!("{end}.")), Of::Everything);
 }
 
 /// The ends of names that an expression is about, if it is about nothing else.

@@ -91,12 +91,12 @@ impl Reading<'_> {
                 };
                 let inner = std::mem::replace(&mut directives, section.outside);
                 match section.kind {
-                    Kind::Section => directives.push(Directive {
-                        name: section.name,
-                        words: section.words,
-                        block: Some(inner),
-                        source: section.source,
-                    }),
+                    Kind::Section => directives.push(Directive::new(
+                        section.name,
+                        section.words,
+                        Some(inner),
+                        section.source,
+                    )),
                     Kind::Held => directives.extend(inner),
                     Kind::Skipped => {}
                 }
@@ -117,7 +117,7 @@ impl Reading<'_> {
                 continue;
             }
             let (name, words) = words(text).map_err(|why| error(line, why))?;
-            let of = Directive { name, words, block: None, source };
+            let of = Directive::new(name, words, None, source);
             self.directive(of, depth, &mut directives).map_err(|why| match why {
                 Why::Here(why) => error(line, &why),
                 Why::There(error) => error,
@@ -258,6 +258,7 @@ fn words(text: &str) -> Result<(String, Vec<String>), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::shown;
 
     fn read(text: &str) -> Result<String, String> {
         let none = |path: &Path| match path.ends_with("other.conf") {
@@ -266,15 +267,6 @@ mod tests {
         };
         let tree = file(Path::new("/etc/apache2/a.conf"), text, &none).map_err(|error| error.to_string())?;
         Ok(shown(&tree))
-    }
-
-    fn shown(directives: &[Directive]) -> String {
-        let one = |of: &Directive| {
-            let words: String = of.words.iter().map(|word| format!(" <{word}>")).collect();
-            let block = of.block.as_ref().map(|block| format!(" {{ {}}}", shown(block))).unwrap_or_default();
-            format!("{}:{}{words}{block} ", of.source.line, of.name)
-        };
-        directives.iter().map(one).collect()
     }
 
     #[test]

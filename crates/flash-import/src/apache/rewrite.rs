@@ -383,7 +383,15 @@ fn refused(
             }
             Shape::Name(name) => set_more(settings, "deny", name, &rule.of.source),
             Shape::Begins(prefix) => {
-                at.scope.prefix_differs(rule.of, prefix);
+                match prefix.ends_with('/') {
+                    true => at.scope.prefix_differs(rule.of, prefix),
+                    false => {
+                        let why = format!(
+                            "write deny for each: names that begin with {prefix} stay open, but for itself"
+                        );
+                        at.scope.left(rule.of, why, Paths::Begins(prefix.clone()));
+                    }
+                }
                 answers
                     .parts
                     .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone())));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::access;
-use crate::directive::Directive;
+use crate::directive::{Covered, Directive};
 use crate::flash::is_below;
 use crate::pattern::{self, Shape};
 
@@ -48,20 +48,17 @@ pub(super) struct Alias<'t> {
     pub(super) has_scripts: bool,
 }
 
-/// What a section says that it covers.
-pub(super) struct Covered {
-    pub(super) shapes: Vec<Shape>,
-    /// It covers nothing else.
-    pub(super) is_all: bool,
-}
-
 /// Without slashes at its end.
 pub(super) fn plain_folder(text: &str) -> &str {
     text.trim_end_matches('/')
 }
 
 /// The folders, paths or names of a section. Wildcards are no part of that.
-pub(super) fn covered(of: &Directive) -> Covered {
+pub(super) fn covered(of: &Directive) -> &Covered {
+    of.covered.get_or_init(|| read_covered(of))
+}
+
+fn read_covered(of: &Directive) -> Covered {
     let is_of_names = of.name.starts_with("files");
     match &of.words[..] {
         [tilde, expression] if tilde == "~" => expression_of(expression, is_of_names),
@@ -124,8 +121,8 @@ impl<'t> Sections<'t> {
     /// The folders with a section or an `.htaccess` of their own, each with a line of it.
     pub(super) fn folders(&self) -> BTreeMap<String, &'t Directive> {
         let sections = self.all(&["directory", "directorymatch"]).flat_map(|of| {
-            let folders = covered(of).shapes.into_iter().filter_map(|shape| match shape {
-                Shape::Begins(folder) | Shape::Exact(folder) => Some(plain_folder(&folder).to_owned()),
+            let folders = covered(of).shapes.iter().filter_map(|shape| match shape {
+                Shape::Begins(folder) | Shape::Exact(folder) => Some(plain_folder(folder).to_owned()),
                 _ => None,
             });
             folders.map(move |folder| (folder, of))

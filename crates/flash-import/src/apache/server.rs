@@ -129,7 +129,7 @@ pub(super) fn needs_nothing(name: &str) -> bool {
 pub(super) fn advice(name: &str) -> &'static str {
     match name {
         "sslusestapling" | "sslstaplingcache" | "sslstaplingrespondertimeout" => {
-            "Flash staples nothing: leave it out"
+            "Flash staples an answer of OCSP that lies beside the certificate, with .ocsp behind its name"
         }
         "sslcertificatechainfile" => "append the chain to the certificate's file",
         "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {

@@ -304,19 +304,22 @@ impl<'t> Draft<'t> {
             spots.extend(urls.map(|url| (PlaceName::Below(url), of)));
         }
         for of in self.sections.all(&["location", "locationmatch"]) {
-            let shapes = covered(of).shapes;
+            let shapes = &covered(of).shapes;
             spots.extend(shapes.iter().filter_map(|shape| Some((spot_name(shape)?, of))));
         }
         let root = self.scope_of(self.root_spot());
         for of in
             files_of(&root.levels).filter(|of| of.block.iter().flatten().any(|of| of.name != "sethandler"))
         {
-            let shapes = covered(of).shapes;
+            let shapes = &covered(of).shapes;
             spots.extend(shapes.iter().filter_map(|shape| Some((spot_name(shape)?, of))));
         }
         spots.extend(self.passes.iter().map(|pass| (PlaceName::Below(pass.path.clone()), pass.of)));
         spots.extend(self.closed.paths().map(|(url, of)| (PlaceName::Below(url.into()), of)));
-        spots.remove(&PlaceName::Below(String::new()));
+        if let Some(of) = spots.remove(&PlaceName::Below(String::new())) {
+            // The site itself.
+            self.scope.context.see(of);
+        }
         spots
     }
 
@@ -376,9 +379,9 @@ impl<'t> Draft<'t> {
             let block = of.block.as_deref().unwrap_or_default();
             let handler = block.iter().rfind(|of| of.name == "sethandler").and_then(|of| of.words.first());
             let runs = handler.is_some_and(|handler| programs::fastcgi(handler).is_some());
-            for shape in covered(of).shapes {
+            for shape in &covered(of).shapes {
                 let (rule, paths) = match shape {
-                    Shape::Ends(end) | Shape::Info(end) => (format!("*{end}"), Paths::Has(end)),
+                    Shape::Ends(end) | Shape::Info(end) => (format!("*{end}"), Paths::Has(end.clone())),
                     Shape::Name(name) => (name.clone(), Paths::Has(format!("/{name}"))),
                     _ => continue,
                 };

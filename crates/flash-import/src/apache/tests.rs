@@ -53,6 +53,59 @@ fn nobody_comes_in_where_apache_keeps_clients_out() {
     }
 }
 
+#[test]
+fn sections_that_add_up_are_closed() {
+    let guarded = |merging: &str| {
+        let outer = "AuthType Basic\nAuthUserFile /u\nRequire valid-user";
+        let inner = format!("{merging}\nRequire ip 10.0.0.0/8");
+        imported(&format!("<Location />\n{outer}\n</Location>\n<Location /b>\n{inner}\n</Location>"))
+    };
+    for (merging, is_closed) in
+        [("", false), ("AuthMerging Off", false), ("AuthMerging And", true), ("AuthMerging Or", true)]
+    {
+        let text = guarded(merging);
+        let place = text.split("[site.\"a.example\".\"/b\"]").nth(1).expect("a place");
+        assert_eq!(place.contains("0.0.0.0/0"), is_closed, "{merging}: {text}");
+    }
+}
+
+#[test]
+fn a_host_with_an_address_of_its_own_answers_its_names() {
+    let text = "Listen 80\n<VirtualHost *:80>\nServerName a.example\nDocumentRoot /srv/a\n</VirtualHost>\n\
+        <VirtualHost 192.0.2.1:80>\nServerName b.example\nDocumentRoot /srv/b\n</VirtualHost>";
+    let nothing = |_: &Path| Ok(Vec::new());
+    let imported = import(Path::new("apache2.conf"), text, &nothing).expect("its syntax is right");
+    let own = imported.text.split("[site.\"b.example\"]").nth(1).expect("its site");
+    assert!(own.contains("root = \"/srv/b\""), "{}", imported.text);
+    // At the other address, each name has another server.
+    for (line, names) in [(2, "b.example"), (6, "a.example")] {
+        let is_said = |note: &Note| {
+            let at = note.source.as_ref().map(|source| source.line);
+            at == Some(line)
+                && note.concerns.hosts.iter().any(|host| host == names)
+                && note.text.contains(names)
+        };
+        assert!(imported.notes.iter().any(is_said), "{names}: {}", imported.file());
+    }
+}
+
+#[test]
+fn names_with_an_inner_end_of_a_script_are_not_shown() {
+    let text = imported("AddHandler \"proxy:unix:/run/php.sock|fcgi://localhost\" .php");
+    assert!(text.contains("\"*.php.old\"") && text.contains("fastcgi = { \".php\""), "{text}");
+    let text = imported(
+        "<FilesMatch \"\\.php$\">\nSetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>",
+    );
+    assert!(!text.contains(".php.old"), "{text}");
+}
+
+#[test]
+fn a_section_is_read_once() {
+    let source = Source { file: Path::new("a").into(), line: 1, text: String::new() };
+    let of = Directive::new("filesmatch".into(), vec!["\\.php$".into()], None, source);
+    assert!(std::ptr::eq(sections::covered(&of), sections::covered(&of)));
+}
+
 /// What sends all to a program, and guards that no place can have: nobody gets in until somebody has looked at it.
 #[test]
 fn what_is_not_understood_is_closed() {
@@ -257,6 +310,7 @@ fn rewrite_rules() {
             "redirects = \"/etc/apache2/moved.txt\"",
         ),
         ("RewriteRule \\.sql$ - [F]", "[site.\"a.example\".\"*.sql\"]"),
+        ("RewriteRule ^/inst - [F]", "[site.\"a.example\".\"/inst\"]"),
     ] {
         let tls = "</VirtualHost>\n<VirtualHost *:443>\nServerName tls.example\nDocumentRoot /srv/tls\nSSLEngine on";
         let tls = if expected.starts_with("https") { tls } else { "" };

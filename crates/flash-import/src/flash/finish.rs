@@ -39,7 +39,7 @@ pub(crate) fn finish(flash: &mut Flash, strong: &[Vec<String>], merged: &[&str],
         let names = site.names.clone();
         for (name, key) in site.settle(&flash.server) {
             let paths = match &name {
-                PlaceName::Below(path) if key == "no-programs" => {
+                PlaceName::Below(path) if ["no-programs", "fastcgi"].contains(&key) => {
                     Paths::BelowEnds(path.clone(), ".php".into())
                 }
                 PlaceName::Below(path) => Paths::Begins(path.clone()),
@@ -49,6 +49,7 @@ pub(crate) fn finish(flash: &mut Flash, strong: &[Vec<String>], merged: &[&str],
             let hosts = names.clone();
             let text = match key {
                 "no-programs" => format!("{}: scripts get 403, and not their sources", name.text()),
+                "fastcgi" => format!("{}: names that end in .php run as scripts here, too", name.text()),
                 "proxy-header" => format!(
                     "{}: the server gets no fields that others get, and none of the client's with their names",
                     name.text()

@@ -101,7 +101,7 @@ impl Reading<'_> {
                 }
             }
             ("include", ..) => return Err(words.error(line, "include takes one name")),
-            _ => directives.push(Directive { name, words: given, block, source }),
+            _ => directives.push(Directive::new(name, given, block, source)),
         }
         Ok(())
     }
@@ -234,6 +234,7 @@ fn is_space(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::shown;
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<Vec<Directive>, String> {
@@ -242,15 +243,6 @@ mod tests {
             false => Err("no such file".into()),
         };
         file(Path::new("/etc/nginx/nginx.conf"), text, &none).map_err(|error| error.to_string())
-    }
-
-    fn shown(directives: &[Directive]) -> String {
-        let one = |of: &Directive| {
-            let words: String = of.words.iter().map(|word| format!(" <{word}>")).collect();
-            let block = of.block.as_ref().map(|block| format!(" {{ {}}}", shown(block))).unwrap_or_default();
-            format!("{}:{}{words}{block} ", of.source.line, of.name)
-        };
-        directives.iter().map(one).collect()
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(super) fn needs_nothing(name: &str) -> bool {
 pub(super) fn advice(name: &str) -> &'static str {
     match name {
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
-            "Flash staples nothing: leave it out"
+            "Flash staples an answer of OCSP that lies beside the certificate, with .ocsp behind its name"
         }
         "stub_status" => "use flash status, or /metrics at the admin socket",
         "fastcgi_cache"

@@ -224,6 +224,9 @@ impl<'t> Draft<'t> {
             "fallback",
             "header",
             "gone",
+            "respond",
+            "list",
+            "types",
         ]
         .into_iter()
         .any(changes)

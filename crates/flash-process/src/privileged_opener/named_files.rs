@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,7 @@ impl NamedFiles {
         match reply.descriptors.into_iter().next() {
             Some(file) => Ok(file.into()),
             None if reply.is_incomplete => Err(Errno::MFILE.into()),
+            None if reply.bytes.is_empty() => Err(Errno::NOENT.into()),
             None => Err(io::Error::other(String::from_utf8_lossy(&reply.bytes).into_owned())),
         }
     }
@@ -50,7 +51,10 @@ pub(super) fn answer(socket: &OwnedFd, names: &ReadNames<'_>) -> io::Result<()> 
         let path = Path::new(OsStr::from_bytes(&message.bytes));
         let opened = match &names {
             Ok(names) if names.iter().any(|name| name == path) => {
-                flash_trust::open(path).map_err(|why| why.to_string())
+                flash_trust::open(path).map_err(|why| match why.kind() {
+                    ErrorKind::NotFound => String::new(),
+                    _ => why.to_string(),
+                })
             }
             Ok(_) => Err("the configuration does not name it".into()),
             Err(why) => Err(why.to_string()),
@@ -110,7 +114,9 @@ mod tests {
             (none, "No such file or directory (os error 2)"),
             (folder.path().into(), "it is not a file"),
         ] {
-            assert_eq!(files.open(&path).unwrap_err().to_string(), why, "{}", path.display());
+            let error = files.open(&path).unwrap_err();
+            assert_eq!(error.to_string(), why, "{}", path.display());
+            assert_eq!(error.kind() == ErrorKind::NotFound, path.ends_with("none"));
         }
     }
 

@@ -18,5 +18,6 @@ pub(crate) struct Import {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ForeignServer {
     Apache,
+    Caddyfile,
     Nginx,
 }

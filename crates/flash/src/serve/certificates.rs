@@ -16,7 +16,7 @@ use flash_http::Scheme;
 use flash_observe::ErrorLog;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::PrivilegedOpener;
-use flash_tls::certificates::Open;
+use flash_tls::certificates::{Open, staple_of};
 use flash_tls::tickets::Tickets;
 use flash_tls::{
     Certificate, CertificateFiles, Choices, ClientAuthorities, Endpoint, Endpoints, authority, check,
@@ -286,10 +286,12 @@ fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
 pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_site = |(site, names): (&flags::Serve, &[HostName])| {
         let issued = acme::hosts(flags, site, names).ok().flatten();
-        let issued = issued.map(|hosts| acme::files(flags, hosts).certificate);
-        let flags::Tls { tls_certificate, tls_key, client_ca, .. } = &site.tls;
-        let named = tls_certificate.iter().chain(tls_key).chain(client_ca).cloned();
-        named.chain(issued).collect::<Vec<_>>()
+        let issued = issued.map(|hosts| acme::files(flags, hosts));
+        let files = issued.into_iter().chain(files_named(site)).flat_map(|files| {
+            let staple = staple_of(&files.certificate);
+            [files.certificate, files.key, staple]
+        });
+        files.chain(site.tls.client_ca.clone()).collect::<Vec<_>>()
     };
     sites(flags).into_iter().flat_map(of_site).collect()
 }
@@ -326,11 +328,13 @@ fn files(
             "each --tls-certificate needs its --tls-key: there are {certificates} and {keys} (see flash serve --help)"
         )));
     }
-    let pairs = tls.tls_certificate.iter().zip(&tls.tls_key);
-    Ok(pairs
-        .map(|(certificate, key)| (certificate.clone(), key.clone()))
-        .map(|(certificate, key)| CertificateFiles { certificate, key, stand_in: Vec::new() })
-        .collect())
+    Ok(files_named(flags).collect())
+}
+
+/// The files of certificates that a site names with their keys.
+fn files_named(site: &flags::Serve) -> impl Iterator<Item = CertificateFiles> {
+    let pairs = site.tls.tls_certificate.iter().cloned().zip(site.tls.tls_key.iter().cloned());
+    pairs.map(|(certificate, key)| CertificateFiles { certificate, key, stand_in: Vec::new() })
 }
 
 /// The authorities of a site's clients.
@@ -423,21 +427,16 @@ pub(super) fn would_ask(flags: &flags::Serve) -> Vec<String> {
 
 /// That an authority may not reach this server.
 pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
-    let asks = sites(flags).iter().any(|(site, _)| site.tls.is_acme()) && flags.acme.acme_dns.is_empty();
+    // An address has no record that a program could set.
+    let is_address = |host: &String| host.parse::<IpAddr>().is_ok();
+    let asks = |hosts: &Vec<String>| flags.acme.acme_dns.is_empty() || hosts.iter().any(is_address);
+    let asks = wanted(flags).iter().any(asks);
     let is_reached = flags.listen.iter().any(|listen| {
         let local = matches!(&listen.place, ListenAddress::Inet(address) if address.ip().is_loopback());
         listen.port().is_some_and(|port| acme::PORTS.contains(&port)) && !local
     });
-    let has_plain = flags.listen.iter().any(|listen| listen.scheme() == Scheme::Http);
-    let has_address = || wanted(flags).iter().flatten().any(|host| host.parse::<IpAddr>().is_ok());
-    let why = if !has_plain && has_address() {
-        "an authority asks about addresses without TLS, and no listener is without it: add http://:80"
-    } else if asks && !is_reached {
-        "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns"
-    } else {
-        return None;
-    };
-    Some(Failure::Run(why.into()))
+    let why = "an authority asks at the ports 80 and 443, and this server listens at neither: something has to lead from there to here, or write acme-dns";
+    (asks && !is_reached).then(|| Failure::Run(why.into()))
 }
 
 /// That programs can read what certificates of an authority are kept with.

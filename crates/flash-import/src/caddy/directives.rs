@@ -1,0 +1,80 @@
+//! The directives of Caddy: in which order they are followed, and which ones need nothing.
+
+/// The order of Caddy's own, whatever the order of the lines.
+const ORDER: [&str; 30] = [
+    "tracing",
+    "map",
+    "vars",
+    "root",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basicauth",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "templates",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+];
+
+/// Lines of a site that are about no request.
+pub(super) const OF_SITES: [&str; 5] = ["tls", "bind", "log", "handle_errors", "import"];
+
+/// Options and settings that Flash has by itself, or that are about Caddy alone.
+const NOTHING_TO_SET: [&str; 12] = [
+    "admin",
+    "debug",
+    "persist_config",
+    "order",
+    "grace_period",
+    "skip_install_trust",
+    "log_skip",
+    "skip_log",
+    "auto_https",
+    "metrics",
+    "bind",
+    "local_certs",
+];
+
+pub(super) fn place_in_order(name: &str) -> usize {
+    // They are one kind.
+    let name = if name == "handle_path" { "handle" } else { name };
+    ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
+}
+
+pub(super) fn needs_nothing(name: &str) -> bool {
+    NOTHING_TO_SET.contains(&name)
+}
+
+/// What to do about lines that Flash has nothing for.
+pub(super) fn advice(name: &str) -> &'static str {
+    match name {
+        "map" | "vars" => "Flash has no variables: write a place or a site for each value",
+        "templates" => "Flash changes no content",
+        "handle_errors" => {
+            "write the pages as 404.html, 403.html and so on, and name their folder by error-pages"
+        }
+        "servers" | "on_demand_tls" | "storage" | "cert_issuer" => {
+            "Flash has settings of its own: see flash schema"
+        }
+        name if name.starts_with('@') => "nothing that was taken is about it",
+        _ => "Flash has nothing like it",
+    }
+}

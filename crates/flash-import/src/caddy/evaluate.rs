@@ -1,0 +1,369 @@
+//! What Caddy would do for the requests of a place, directive by directive in its order.
+
+use std::cmp::Ordering;
+
+use super::answer::Answer;
+use super::directives::{OF_SITES, advice, place_in_order};
+use super::lines::Lines;
+use super::matcher::{Matcher, Pattern};
+use super::proxy;
+use crate::directive::Directive;
+use crate::flash::{PlaceName, Setting, Settings, Value, set, set_more};
+use crate::note::{Of, Paths};
+
+/// A directive with its matcher, and the words behind that.
+type Matched<'t> = (&'t Directive, Matcher, &'t [String]);
+
+/// Indexes of `file_server`.
+const INDEX: [&str; 2] = ["index.html", "index.txt"];
+
+/// The settings of a place, whose first line is `of`.
+pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) -> Settings {
+    let mut answer = Answer {
+        lines,
+        place,
+        settings: Settings::new(),
+        stripped: String::new(),
+        root: None,
+        index: INDEX.map(Into::into).into(),
+        is_answered: false,
+        runs_scripts: false,
+        own_blocks: 0,
+    };
+    for (key, value) in [("compress", "off"), ("body-bytes-max", "1024G"), ("follow-links", "anywhere")] {
+        set(&mut answer.settings, key, Value::Text(value.into()), None);
+    }
+    set(&mut answer.settings, "no-precompressed", Value::Flag(true), None);
+    answer.block(lines.block, true);
+    match (answer.is_answered, answer.runs_scripts) {
+        (true, _) => {}
+        (false, true) => answer.close(of, "Caddy serves no files beside the scripts: write deny for them"),
+        // Caddy has nothing to say, with 200.
+        (false, false) => answer.respond(200, "", of),
+    }
+    let answers = |key: &&str| answer.settings.contains_key(*key);
+    if ["respond", "proxy", "fastcgi"].iter().any(answers) && answer.settings.contains_key("cache-control") {
+        let why = "files alone have this Cache-Control, and no answers of respond and programs";
+        lines.scope.differs(&of.source, why, answer.concerns(), Of::CacheControl);
+    }
+    if let Some(fallback) =
+        answer.settings.get("fallback").filter(|_| answer.settings.contains_key("respond"))
+    {
+        let why = "paths without a file are answered as others here, and not as the one that they lead to";
+        let source = fallback.source.as_ref().unwrap_or(&of.source);
+        lines.scope.differs(source, why, answer.concerns(), Of::Everything);
+        answer.settings.remove("fallback");
+    }
+    if let Some(root) = answer.root {
+        let path = root.words.last().map_or("", String::as_str);
+        set(&mut answer.settings, "root", Value::Text(path.trim_end_matches('/').into()), Some(root));
+    }
+    if answer.root.is_none() && answer.settings.contains_key("deny") && !answer.settings.contains_key("proxy")
+    {
+        // A place without files needs another answer.
+        let refusal = Value::Named(vec![("status", Value::Number(403))]);
+        answer.settings.entry("respond").or_insert_with(|| Setting::new(refusal, None));
+    }
+    if !answer.stripped.is_empty() {
+        set(&mut answer.settings, "strip-prefix", Value::Text(answer.stripped.clone()), None);
+    }
+    set(&mut answer.settings, "index", Value::Texts(answer.index), None);
+    answer.settings
+}
+
+impl<'t> Answer<'_, 't> {
+    fn block(&mut self, block: &'t [Directive], is_sorted: bool) {
+        let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
+        let mut all: Vec<Matched<'t>> = block
+            .iter()
+            .filter(is_line)
+            .map(|of| {
+                let (matcher, words) = Matcher::of(self.lines, of);
+                (of, matcher, words)
+            })
+            .collect();
+        if is_sorted {
+            sort(&mut all);
+        }
+        let mut is_handled = false;
+        for (of, matcher, words) in all {
+            if self.is_answered {
+                return;
+            }
+            if !self.stripped.is_empty() && matcher.has_ends() {
+                self.unknown(of);
+                continue;
+            }
+            if !matcher.covers(&self.local()) {
+                continue;
+            }
+            let is_handle = is_sorted && matches!(&*of.name, "handle" | "handle_path");
+            if is_handle && is_handled {
+                continue;
+            }
+            self.lines.scope.context.see(of);
+            if matcher.is_unknown {
+                self.unknown(of);
+                continue;
+            }
+            match &matcher.clients {
+                Some((networks, is_not)) => self.clients(of, networks, *is_not),
+                None => {
+                    is_handled |= is_handle;
+                    self.directive(of, &matcher, words);
+                }
+            }
+        }
+    }
+
+    /// A directive whose conditions Flash has not.
+    fn unknown(&mut self, of: &'t Directive) {
+        match refuses(of) {
+            true => self.close(of, "Flash has no such condition"),
+            false => {
+                self.lines.scope.see_all(of);
+                self.left(of, "Flash has no such condition: write sites and places");
+            }
+        }
+    }
+
+    /// A directive for some clients alone.
+    fn clients(&mut self, of: &'t Directive, networks: &[String], is_not: bool) {
+        // Two lists that both have to admit a client are none of Flash's.
+        if !is_refusal(of) || is_not && self.settings.contains_key("allow") {
+            return self.unknown(of);
+        }
+        self.lines.scope.see_all(of);
+        let key = if is_not { "allow" } else { "deny" };
+        networks.iter().for_each(|network| set_more(&mut self.settings, key, network, &of.source));
+        self.differs(of, "other clients get 403");
+    }
+
+    fn directive(&mut self, of: &'t Directive, matcher: &Matcher, words: &'t [String]) {
+        match (&*of.name, words) {
+            ("root", [path]) if path.contains('{') => {
+                self.close(of, "Flash has no variables in the names of folders")
+            }
+            ("root", [_]) => self.root = Some(of),
+            ("header", _) => self.header(of, words),
+            ("encode", _) => self.encode(of, words),
+            ("request_body", []) => {
+                for line in of.block.iter().flatten().filter(|line| line.name == "max_size") {
+                    self.lines.scope.context.see(line);
+                    let size = line.words.concat().to_ascii_uppercase().replace("IB", "").replace('B', "");
+                    set(&mut self.settings, "body-bytes-max", Value::Text(size), Some(line));
+                }
+            }
+            ("redir", [to]) => self.redirect(of, to, "302"),
+            ("redir", [to, code]) => self.redirect(of, to, code),
+            ("rewrite", [to]) => self.rewrite(of, to),
+            ("uri", [what, prefix]) if what == "strip_prefix" && self.place_is_below(prefix) => {
+                self.stripped.push_str(prefix.trim_end_matches('/'));
+            }
+            ("try_files", _) => self.try_files(of, words),
+            ("basicauth" | "basic_auth", _) => {
+                self.close(of, "write its users into a file (htpasswd -B), and auth = \"FILE\"");
+            }
+            ("handle" | "route", []) => {
+                let is_own = usize::from(!matcher.paths.is_empty());
+                self.own_blocks += is_own;
+                self.block(of.block.as_deref().unwrap_or_default(), of.name == "handle");
+                self.own_blocks -= is_own;
+            }
+            ("handle_path", []) => match &matcher.paths[..] {
+                [Pattern::Below(path) | Pattern::Begins(path)] => {
+                    self.stripped.push_str(path);
+                    self.own_blocks += 1;
+                    self.block(of.block.as_deref().unwrap_or_default(), true);
+                    self.own_blocks -= 1;
+                    if !self.is_answered {
+                        self.close(of, "what follows is about the rest of the path");
+                    }
+                }
+                _ => self.close(of, "Flash strips prefixes"),
+            },
+            ("abort", []) => {
+                self.respond(403, "", of);
+                self.differs(of, "clients get 403, where Caddy closes the connection");
+            }
+            ("error" | "respond", _) => self.answer(of, words),
+            ("reverse_proxy", _) => proxy::reverse(self, of, words),
+            ("php_fastcgi", _) => proxy::php(self, of, words),
+            ("file_server", _) => self.files(of, words),
+            ("log_skip" | "skip_log", []) => {
+                set(&mut self.settings, "access-log", Value::Text("off".into()), Some(of))
+            }
+            ("map" | "vars" | "templates" | "push" | "tracing" | "metrics" | "request_header", _) => {
+                self.lines.scope.see_all(of);
+                self.left(of, advice(&of.name));
+            }
+            _ => self.close(of, "Flash has nothing like it"),
+        }
+    }
+
+    fn redirect(&mut self, of: &'t Directive, to: &str, code: &str) {
+        let status = match code {
+            "permanent" => Some(301),
+            "temporary" => Some(302),
+            code => code.parse().ok().filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)),
+        };
+        let target = status.ok_or("Flash has no such redirection".to_owned()).and_then(|_| self.target(to));
+        match (target, status) {
+            (Ok(to), Some(status)) => {
+                let named = vec![("to", Value::Text(to)), ("status", Value::Number(status))];
+                set(&mut self.settings, "redirect", Value::Named(named), Some(of));
+                self.is_answered = true;
+            }
+            (Err(why), _) => self.close(of, &why),
+            (Ok(_), None) => self.close(of, "Flash has no such redirection"),
+        }
+    }
+
+    /// A target in Flash's words. `{uri}` has the query, and without it the query is dropped.
+    fn target(&self, to: &str) -> Result<String, String> {
+        let path = match (&*self.stripped, self.place) {
+            ("", _) => "{path}",
+            (stripped, PlaceName::Below(path)) if path == stripped => "{rest}",
+            _ => return Err("Flash has the whole path, or what follows the place".into()),
+        };
+        let mut keeps_query = false;
+        let mut to = to.to_owned();
+        for end in ["?{query}", "?{http.request.uri.query}"] {
+            if let Some(before) = to.strip_suffix(end) {
+                (to, keeps_query) = (before.to_owned(), true);
+            }
+        }
+        for gap in ["{uri}", "{http.request.uri}"] {
+            if let Some(before) = to.strip_suffix(gap) {
+                (to, keeps_query) = (format!("{before}\u{1}"), true);
+            }
+        }
+        let to = to.replace("{path}", "\u{1}").replace("{http.request.uri.path}", "\u{1}");
+        let to = to.replace("{host}", "\u{2}").replace("{http.request.host}", "\u{2}");
+        if to.contains(['{', '}']) || to.contains('\u{1}') && to.contains('?') {
+            return Err("Flash fills in {path} and {host}".into());
+        }
+        let to = to.replace('\u{1}', path).replace('\u{2}', "{host}");
+        Ok(if keeps_query { to } else { to + "?" })
+    }
+
+    fn rewrite(&mut self, of: &'t Directive, to: &str) {
+        match to.strip_suffix("?{query}").unwrap_or(to) {
+            to if to.starts_with('/')
+                && !to.contains(['{', '?'])
+                && matches!(self.place, PlaceName::Exact(_))
+                && self.root.is_some() =>
+            {
+                self.close(of, "Flash answers a path with its own file: write redirect or respond");
+            }
+            _ => self.close(of, "Flash rewrites no paths: write fallback, extensions or strip-prefix"),
+        }
+    }
+
+    fn try_files(&mut self, of: &'t Directive, words: &[String]) {
+        let (last, others) = match words.split_last() {
+            Some(split) => split,
+            None => return self.left(of, "there are no files"),
+        };
+        let own =
+            |word: &String| ["{path}", "{path}/", "{path}/index.html", "{path}/index.php"].contains(&&**word);
+        let extension = |word: &String| word.strip_prefix("{path}.").map(|end| format!(".{end}"));
+        let (fallback, files) = match last.strip_prefix('/') {
+            Some(_) => (Some(last.split('?').next().unwrap_or_default()), others),
+            None => (None, words),
+        };
+        let files: Vec<&String> = files.iter().filter(|word| *word != "=404").collect();
+        if !files.iter().all(|word| own(word) || extension(word).is_some())
+            || fallback.is_some_and(|to| to.contains('{'))
+        {
+            return self.close(of, "write fallback or extensions for these files");
+        }
+        let extensions: Vec<String> = files.iter().filter_map(|word| extension(word)).collect();
+        let why = "a path with a slash at its end is no file's";
+        let paths = Paths::Any(vec![Paths::Ends("/".into()), Paths::BelowFiles]);
+        self.lines.scope.differs(&of.source, why, paths, Of::Everything);
+        if !extensions.is_empty() {
+            set(&mut self.settings, "extensions", Value::Texts(extensions), Some(of));
+        }
+        // What an earlier line leads to is there.
+        if let Some(to) = fallback.filter(|_| !self.settings.contains_key("fallback")) {
+            set(&mut self.settings, "fallback", Value::Text(to.into()), Some(of));
+            let why = "the fallback answers for folders without an index, too, and other methods are 405";
+            let paths = Paths::Any(vec![Paths::Folders, Paths::OtherMethods]);
+            self.lines.scope.differs(&of.source, why, paths, Of::Everything);
+        }
+        if *self.place != PlaceName::Below(String::new()) && fallback.is_some() && self.own_blocks == 0 {
+            self.differs(
+                of,
+                "with Caddy, a path without a file leads to the last one before this place is looked at",
+            );
+        }
+    }
+
+    /// `respond` and `error`: a text, a status, or both.
+    fn answer(&mut self, of: &'t Directive, words: &[String]) {
+        self.lines.scope.see_all(of);
+        let is_status = |word: &String| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+        let default = if of.name == "error" { 500 } else { 200 };
+        let in_block =
+            of.block.iter().flatten().find(|line| line.name == "body").map(|line| line.words.concat());
+        let (body, status) = match words {
+            [] => (in_block.unwrap_or_default(), default),
+            [status] if is_status(status) => {
+                (in_block.unwrap_or_default(), status.parse().unwrap_or(default))
+            }
+            [body] => (body.clone(), default),
+            [body, status] if is_status(status) => (body.clone(), status.parse().unwrap_or(default)),
+            _ => return self.close(of, "Flash has no such answer"),
+        };
+        match status {
+            _ if body.contains('{') && of.name == "respond" => self.close(of, "Flash fills in no variables"),
+            200..=599 if status != 304 => self.respond(status, &body, of),
+            _ => self.close(of, "Flash has no such answer"),
+        }
+    }
+}
+
+/// As Caddy does: what comes before what is no order of all, so it matters how they are sorted.
+fn sort(all: &mut [Matched<'_>]) {
+    // The last one of these counts.
+    let is_last = |of: &Directive| ["root", "vars"].contains(&&*of.name);
+    let is_before =
+        |(one, matcher, _): &Matched<'_>, (other, others, _): &Matched<'_>| match place_in_order(&one.name)
+            .cmp(&place_in_order(&other.name))
+        {
+            Ordering::Equal if is_last(one) => others.is_before(matcher),
+            Ordering::Equal => matcher.is_before(others),
+            order => order == Ordering::Less,
+        };
+    for end in 1..all.len() {
+        let mut at = end;
+        while at > 0 && is_before(&all[at], &all[at - 1]) {
+            all.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+}
+
+/// Whether a directive does nothing but refuse.
+fn is_refusal(of: &Directive) -> bool {
+    match (&*of.name, of.block.as_deref()) {
+        ("handle", Some([only])) => {
+            let has_matcher = only.words.first().is_some_and(|word| word.starts_with(['@', '/', '*']));
+            !has_matcher && is_refusal(only)
+        }
+        ("abort" | "error" | "respond", _) => refuses(of),
+        _ => false,
+    }
+}
+
+/// Whether a directive keeps clients out.
+fn refuses(of: &Directive) -> bool {
+    let is_refusal = |word: &String| word.len() == 3 && word.starts_with('4');
+    match &*of.name {
+        "abort" | "basicauth" | "basic_auth" | "forward_auth" => true,
+        "error" | "respond" => of.name == "error" || of.words.iter().any(is_refusal),
+        "handle" | "handle_path" | "route" => of.block.iter().flatten().any(refuses),
+        _ => false,
+    }
+}

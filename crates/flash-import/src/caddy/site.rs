@@ -1,0 +1,136 @@
+//! A site of a Caddyfile, as one of Flash with places: one for each path that a matcher names, worked out with all that Caddy would do
+//! for a request there. What a place shares with its site is left out later.
+
+use std::collections::BTreeMap;
+
+use super::directives::OF_SITES;
+use super::evaluate;
+use super::lines::Lines;
+use super::matcher::{Matcher, Pattern};
+use crate::directive::Directive;
+use crate::flash::{EVERYBODY, Place, PlaceName, Settings, Site, Value, is_below, set, set_more};
+use crate::note::{Of, Paths};
+use crate::scope::Scope;
+
+/// Fills in the settings of a site, and its places.
+pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site) {
+    let lines = Lines { scope, block: of.block.as_deref().unwrap_or_default() };
+    let mut places = BTreeMap::new();
+    find_places(&lines, lines.block, "", &mut places);
+    if !places.is_empty() {
+        let why = "paths of matchers have their case: with Caddy they have none";
+        scope.everywhere(why, Paths::Capitals, Of::Everything);
+    }
+    site.own = evaluate::of(&lines, &PlaceName::Below(String::new()), of);
+    for (name, of) in places {
+        let settings = evaluate::of(&lines, &name, of);
+        site.places.push(Place { name, settings, source: Some(of.source.clone()) });
+    }
+    ends_below(scope, site);
+    of_site(&lines, &mut site.own);
+}
+
+/// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
+fn ends_below(scope: &Scope<'_>, site: &mut Site) {
+    let ends: Vec<Place> =
+        site.places.iter().filter(|place| matches!(place.name, PlaceName::Ends(_))).cloned().collect();
+    let mut denied: Vec<String> = Vec::new();
+    for place in &site.places {
+        let (PlaceName::Below(path), Some(source)) = (&place.name, &place.source) else { continue };
+        for end in &ends {
+            let differs = |key: &&str| {
+                let value = |of: &Settings| of.get(*key).map(|of| of.value.clone());
+                value(&place.settings) != value(&end.settings)
+            };
+            let keys = place.settings.keys().chain(end.settings.keys()).copied();
+            if let (true, PlaceName::Ends(end)) = (keys.collect::<Vec<_>>().iter().any(differs), &end.name) {
+                let why = format!("names below {path} that end in {end} have the rules of both places");
+                scope.differs(source, why, Paths::BelowEnds(path.clone(), end.clone()), Of::Everything);
+            }
+        }
+        if !ends.is_empty() && is_refused(&place.settings) {
+            set_more(&mut site.own, "deny", path, source);
+            scope.differs(source, "what is below is 404", Paths::Begins(path.clone()), Of::Everything);
+            denied.push(path.clone());
+        }
+    }
+    site.places.retain(|place| match &place.name {
+        PlaceName::Below(path) | PlaceName::Exact(path) => {
+            !denied.iter().any(|denied| is_below(path, denied))
+        }
+        PlaceName::Ends(_) => true,
+    });
+}
+
+/// Whether nobody gets anything, or only some clients do.
+fn is_refused(settings: &Settings) -> bool {
+    let status = match settings.get("respond").map(|of| &of.value) {
+        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
+            Value::Number(status) if *key == "status" => Some(*status),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let denies_all =
+        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
+    denies_all || status.is_some_and(|status| status >= 400)
+}
+
+/// The places of all matchers, also of those in blocks.
+fn find_places<'t>(
+    lines: &Lines<'t>,
+    block: &'t [Directive],
+    prefix: &str,
+    places: &mut BTreeMap<PlaceName, &'t Directive>,
+) {
+    for of in block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name)) {
+        let (matcher, _) = Matcher::of(lines, of);
+        for path in matcher.paths.iter().chain(&matcher.not_paths) {
+            let place = match path.place() {
+                Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
+                Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
+                Some(PlaceName::Ends(end)) if prefix.is_empty() => PlaceName::Ends(end),
+                _ => continue,
+            };
+            match path {
+                Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
+                Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
+                _ => {}
+            }
+            places.entry(place).or_insert(of);
+        }
+        let inner = match (&*of.name, &matcher.paths[..]) {
+            ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => format!("{prefix}{path}"),
+            _ => prefix.to_owned(),
+        };
+        if ["handle", "handle_path", "route"].contains(&&*of.name) {
+            find_places(lines, of.block.as_deref().unwrap_or_default(), &inner, places);
+        }
+    }
+    places.remove(&PlaceName::Below(String::new()));
+}
+
+/// Lines that are about a whole site.
+fn of_site(lines: &Lines<'_>, settings: &mut Settings) {
+    for of in lines.block {
+        match &*of.name {
+            "log" => {
+                lines.scope.see_all(of);
+                let output = of.block.iter().flatten().find(|of| of.name == "output").map(|of| &of.words[..]);
+                match output {
+                    Some([kind, path, ..]) if kind == "file" => {
+                        set(settings, "access-log", Value::Text(path.clone()), Some(of));
+                        let why = "lines have one of Flash's formats (log-format), and logrotate turns the file over";
+                        lines.scope.differs(&of.source, why, Paths::None, Of::Everything);
+                    }
+                    Some([kind]) if kind == "discard" => {
+                        set(settings, "access-log", Value::Text("off".into()), Some(of))
+                    }
+                    _ => {}
+                }
+            }
+            "bind" | "tls" => lines.scope.context.see(of),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Whole files: which sites there are, who comes in, and what is not understood.
+
+use std::path::Path;
+
+use super::*;
+
+fn imported(text: &str) -> Imported {
+    let nothing = |_: &Path| Err("no such file".to_owned());
+    import(Path::new("Caddyfile"), text, &nothing).expect("its syntax is right")
+}
+
+#[test]
+fn addresses_have_their_ports_and_certificates() {
+    for (text, parts) in [
+        (
+            "a.example {\nroot * /srv\nfile_server\n}",
+            &[
+                "listen = [\":443\", \":80\"]",
+                "tls = \"acme\"",
+                "https = \"required\"",
+                "[site.\"a.example\"]",
+            ][..],
+        ),
+        ("http://a.example {\nroot * /srv\nfile_server\n}", &["listen = \":80\""]),
+        (":8080\nroot * /srv\nfile_server", &["listen = \":8080\"", "[site.\"*\"]"]),
+        ("localhost\nroot * /srv\nfile_server", &["tls = true"]),
+        (
+            "a.example {\ntls /c.pem /k.pem\nroot * /srv\nfile_server\n}",
+            &["tls = { certificate = \"/c.pem\", key = \"/k.pem\" }"],
+        ),
+        (
+            "{\nemail a@b.example\nhttp_port 8080\n}\na.example {\nrespond ok\n}",
+            &["acme-email = \"a@b.example\"", ":8080"],
+        ),
+    ] {
+        let text = (text, imported(text).text);
+        for part in parts {
+            assert!(text.1.contains(part), "{}: {part}: {}", text.0, text.1);
+        }
+    }
+}
+
+#[test]
+fn nobody_comes_in_where_something_is_not_understood() {
+    for guard in [
+        "basicauth /admin/* {\nbob JDJhJDE0\n}",
+        "forward_auth /admin/* localhost:9091 {\nuri /verify\n}",
+        "@a {\npath /admin/*\nnot header X-Key secret\n}\nrespond @a 403",
+        "@a expression `path('/admin/*')`\nabort @a",
+        "@a path_regexp ^/admin\nerror @a 403",
+        "handle /admin/* {\nfrobnicate\n}",
+        "rewrite /admin/* /login.html",
+        "redir /admin/* https://login.example/{re.a.1}",
+        "reverse_proxy /admin/* {\ndynamic srv a.example\n}",
+        "root * /srv/{host}",
+        "respond /Admin/* 403",
+        "route /admin/* {\nbasic_auth {\nbob JDJ\n}\nfile_server\n}",
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
+        let is_answered =
+            guard.contains("Admin") && imported.text.contains("\"/admin\"]\nrespond = { status = 403");
+        let is_closed = imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]");
+        assert!(is_closed || is_answered, "{guard}: {}", imported.text);
+        assert!(
+            is_answered || imported.notes.iter().any(|note| note.is_left && note.source.is_some()),
+            "{guard}"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_with_a_condition_comes_before_an_answer_without_one() {
+    let text =
+        imported("http://a.example {\nrespond hello\n@a remote_ip 192.0.2.0/24\nrespond @a 403\n}").text;
+    assert!(text.contains("deny = \"192.0.2.0/24\"") && text.contains("body = \"hello\""), "{text}");
+    let text = imported(
+        "http://a.example {\nroot * /srv\nhandle_path /a/* {\n@a not path *.html\nrespond @a 403\nfile_server\n}\nfile_server\n}",
+    );
+    assert!(text.text.contains("\"0.0.0.0/0\""), "{}", text.text);
+}
+
+#[test]
+fn an_end_of_names_opens_nothing_below_a_refused_prefix() {
+    let text = imported(
+        "http://a.example {\nroot * /srv\nrespond /private/* 403\n@pages path *.html\nfile_server @pages\n}",
+    )
+    .text;
+    assert!(text.contains("deny = \"/private\""), "{text}");
+}
+
+#[test]
+fn clients_of_some_networks_are_refused() {
+    let guarded =
+        |guard: &str| imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}")).text;
+    let closed = "\"0.0.0.0/0\", \"::/0\"";
+    for (guard, expected) in [
+        ("@a not remote_ip 192.0.2.0/24 ::1\nabort @a", "allow = [\"192.0.2.0/24\", \"::1\"]"),
+        ("@a remote_ip 192.0.2.0/24\nrespond @a 403", "deny = \"192.0.2.0/24\""),
+        // What has a condition comes first.
+        ("file_server\n@a remote_ip 192.0.2.0/24\nabort @a", "deny = \"192.0.2.0/24\""),
+        (
+            "@a not remote_ip 192.0.2.0/24\nhandle @a {\nabort\n}\nhandle {\nfile_server\n}",
+            "allow = \"192.0.2.0/24\"",
+        ),
+        ("@a not remote_ip 192.0.2.0/24\nabort @a\n@b not remote_ip 10.0.0.0/8\nabort @b", closed),
+        ("@a remote_ip 192.0.2.0/24\nhandle @a {\nrespond /x 403\n}", closed),
+        ("@a remote_ip 192.0.2.0/24\nbasic_auth @a {\nbob JDJ\n}", closed),
+    ] {
+        let text = guarded(guard);
+        assert!(text.contains(expected), "{guard}: {text}");
+        assert!(!text.contains("respond = "), "{guard}: {text}");
+    }
+}
+
+#[test]
+fn every_line_is_taken_or_named() {
+    let text = "http://a.example {\nroot * /srv\nheader X-A b\nencode gzip zstd\ntry_files {path} {path}.html /index.html\nfile_server {\nhide *.sql\nfrob\n}\nfrobnicate\n}";
+    let imported = imported(text);
+    let lines: Vec<usize> = imported
+        .notes
+        .iter()
+        .filter(|note| note.is_left)
+        .filter_map(|note| Some(note.source.as_ref()?.line))
+        .collect();
+    assert!(lines.contains(&8) || lines.contains(&10), "{lines:?}");
+    for part in [
+        "header = { \"X-A\" = \"b\" }",
+        "compress = \"gzip,zstd\"",
+        "extensions = \".html\"",
+        "fallback = \"/index.html\"",
+    ] {
+        assert!(imported.text.contains(part), "{part}: {}", imported.text);
+    }
+}
