@@ -9,6 +9,7 @@ mod backend;
 mod client;
 mod sandbox;
 mod smuggling;
+mod streaming;
 mod upstreams;
 
 use std::fs;

@@ -34,6 +34,9 @@ pub(crate) trait ResponseSink: BodySink {
     /// Begins a head. `age_s` is the value of `Age`, if the response needs one.
     fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Self::Head<'_>;
 
+    /// Gives the client leave to send its body, with a 100 response (RFC 9110 §15.2.1).
+    fn proceed(&mut self);
+
     /// An upstream writes the whole response in HTTP/1 itself. Returns whether the protocol can carry that.
     fn raw(&mut self) -> bool;
 

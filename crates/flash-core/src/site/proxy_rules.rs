@@ -23,6 +23,8 @@ pub struct ProxyRules {
     /// Requests that are equal in this go to the same server.
     pub hash: Option<HashBy>,
     pub patience: Patience,
+    /// Bodies of requests pass as they come. Otherwise the server is asked once they are whole.
+    pub streams_requests: bool,
 }
 
 /// What tells requests apart that go to different servers.

@@ -43,6 +43,11 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "NAME: VALUE", value_parser = parse_field, help_heading = HEADING)]
     pub proxy_header: Vec<ProxyField>,
 
+    /// Pass the body of a request on as it comes, to servers that can wait for a slow client. Without this flag, a server is asked once the body
+    /// is whole
+    #[arg(long, help_heading = HEADING)]
+    pub stream_requests: bool,
+
     /// How long neither side of a WebSocket may say anything. Then it is closed
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub tunnel_idle: Duration,

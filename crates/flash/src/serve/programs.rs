@@ -418,6 +418,7 @@ impl Plan<'_> {
             fields: http.proxy_header.iter().map(field).collect(),
             hash,
             patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
+            streams_requests: http.stream_requests,
         };
         if let Some((route, _)) = self.list.last_mut() {
             route.proxy = Some(rules.into());

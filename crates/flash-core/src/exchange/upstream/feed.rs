@@ -32,7 +32,11 @@ impl UpstreamExchange {
                 spooled.make_room(&routes.answers, None);
                 spooled.room(&routes.answers)
             }
-            (Stage::Running(_), _) if self.reply.is_tunnel() => self.outgoing.room(),
+            // What it does not want to read, the client need not send before the answer.
+            (Stage::Running(_), _) if self.streams && self.outgoing.write_half == WriteHalf::Refused => 0,
+            (Stage::Running(_), _) if self.streams || self.reply.is_tunnel() => self.outgoing.room(),
+            // The upstream has answered before it had all of it. The rest is dropped.
+            (Stage::Over, _) => BODY_BYTES,
             // A small body, which waited where it arrived.
             (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
             _ => 0,

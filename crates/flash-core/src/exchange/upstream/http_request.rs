@@ -32,8 +32,18 @@ pub(super) struct Told<'a> {
     pub(super) trace: trace::Told,
     /// The client asks for WebSocket.
     pub(super) upgrades: bool,
-    /// The length of the body, if there is one.
-    pub(super) body_bytes: Option<u64>,
+    /// The client waits for leave to send the body.
+    pub(super) expects: bool,
+    pub(super) body: ToldBody,
+}
+
+/// How a body's end is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldBody {
+    /// There is no body.
+    None,
+    Length(u64),
+    Chunks,
 }
 
 /// Fields of one connection (RFC 9110 §7.6.1), and those that are written anew.
@@ -149,13 +159,17 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         // RFC 8470 §5.1
         own("Early-Data", b"1");
     }
-    match told.body_bytes {
-        Some(bytes) => field(out, b"Content-Length", bytes.to_string().as_bytes()),
+    if told.expects {
+        field(out, b"Expect", b"100-continue");
+    }
+    match told.body {
+        ToldBody::Length(bytes) => field(out, b"Content-Length", bytes.to_string().as_bytes()),
+        ToldBody::Chunks => field(out, b"Transfer-Encoding", b"chunked"),
         // RFC 9110 §8.6
-        None if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => {
+        ToldBody::None if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => {
             field(out, b"Content-Length", b"0")
         }
-        None => {}
+        ToldBody::None => {}
     }
 }
 

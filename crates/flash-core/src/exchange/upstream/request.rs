@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
 use flash_cgi::{Server, Variables};
-use flash_http::head::{self, Body, Head, Limits, Parsed, Target, Version};
+use flash_http::head::{self, Body, Expect, Head, Limits, Parsed, Target, Version};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
@@ -29,7 +29,7 @@ use crate::site::routes::{Route, RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
-use super::http_request::{self, Told};
+use super::http_request::{self, Told, ToldBody};
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
@@ -46,13 +46,13 @@ pub(crate) enum RequestBodyLength {
 }
 
 impl RequestBodyLength {
-    /// How long the body is, if there is one. So many bytes of it are stored.
-    fn bytes(self, head: &Head<'_>, stored_bytes: u64) -> Option<u64> {
+    /// What an HTTP server is told of the body. If it is stored, `stored_bytes` are all of it.
+    fn told(self, head: &Head<'_>, stored_bytes: Option<u64>) -> ToldBody {
         // A head of HTTP/2 need not say that there is a body, and the one that a head announces may have been dropped.
         match (self, head.body) {
-            (Self::None, _) => None,
-            (Self::Known, Body::Length(bytes)) => Some(bytes),
-            (Self::Known | Self::Unknown, _) => Some(stored_bytes),
+            (Self::None, _) => ToldBody::None,
+            (Self::Known, Body::Length(bytes)) => ToldBody::Length(bytes),
+            (Self::Known | Self::Unknown, _) => stored_bytes.map_or(ToldBody::Chunks, ToldBody::Length),
         }
     }
 }
@@ -70,6 +70,8 @@ pub(crate) struct Request {
     pub(super) http_head: Vec<u8>,
     /// The client and the server may go on with WebSocket.
     pub(super) upgrades: bool,
+    /// The client waits for leave to send its body, and the server gives it (RFC 9110 §10.1.1).
+    pub(crate) expects: bool,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
@@ -100,6 +102,7 @@ impl Request {
             variables: Arc::default(),
             http_head: Vec::new(),
             upgrades: false,
+            expects: false,
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
@@ -149,14 +152,23 @@ impl Request {
         (self.again, self.failed) = (true, failed);
     }
 
-    /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored.
+    /// Whether its body passes as it comes.
+    pub(super) fn streams(&self, site: &Site) -> bool {
+        let Some(routes) = &site.routes else { return false };
+        let path = self.path(&self.parse(), site);
+        let routed = path.as_ref().and_then(|path| self.routed(path, routes));
+        routed.and_then(|routed| routed.route.proxy.as_ref()).is_some_and(|rules| rules.streams_requests)
+    }
+
+    /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored, if it does not
+    /// pass as it comes.
     pub(crate) fn begin(
         &mut self,
         (site, terms, timing): (&Site, Terms, Timing),
         (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         may_have_client: bool,
-        (body, stored_bytes): (RequestBodyLength, u64),
+        (body, stored_bytes): (RequestBodyLength, Option<u64>),
         cx: &mut Context<'_>,
     ) -> Result<Open, GatewayError> {
         let no_route = || GatewayError::of_program("stands where no route leads");
@@ -169,6 +181,8 @@ impl Request {
         }
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
+        let expects =
+            stored_bytes.is_none() && head.expect == Expect::Continue && body != RequestBodyLength::None;
         let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
         match &route.proxy {
             Some(rules) => {
@@ -185,7 +199,8 @@ impl Request {
                     version: self.version,
                     request_id: id.as_ref().map(PassedId::as_bytes),
                     trace: cx.server.settings.trace_context.told(&head, timing.id),
-                    body_bytes: body.bytes(&head, stored_bytes),
+                    expects,
+                    body: body.told(&head, stored_bytes),
                 };
                 http_head = http_request::write(&head, &told);
             }
@@ -194,7 +209,7 @@ impl Request {
                 variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
                 tell(&mut variables, &head, id.as_ref(), (terms, timing), cx);
                 if body == RequestBodyLength::Unknown {
-                    variables.add_content_length(stored_bytes);
+                    variables.add_content_length(stored_bytes.unwrap_or_default());
                 }
                 tell_route(&mut variables, (routes, route), &split);
             }
@@ -225,7 +240,7 @@ impl Request {
         self.id = id.map(|id| id.as_bytes().into());
         self.patience = patience;
         self.is_direct = begin.direct.is_some();
-        self.upgrades = upgrades;
+        (self.upgrades, self.expects) = (upgrades, expects);
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }

@@ -32,6 +32,8 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) accepts: Accepts,
     /// The client and the upstream may go on with WebSocket.
     pub(crate) upgrades: bool,
+    /// The client waits for leave to send its body.
+    pub(crate) expects: bool,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
@@ -50,9 +52,10 @@ impl<'a, S> Writer<'a, S> {
         cx: &Context<'c>,
     ) -> Self {
         let Server { settings, .. } = cx.server;
-        let (limits, accepts, upgrades) = (&settings.program_head, request.accepts, request.upgrades);
+        let (limits, accepts) = (&settings.program_head, request.accepts);
+        let (upgrades, expects) = (request.upgrades, request.expects);
         let (now, head, rate, persists) = (cx.now, None, None, None);
-        Self { site, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
+        Self { site, now, limits, sink, head_only, accepts, upgrades, expects, head, rate, persists }
     }
 }
 
@@ -283,7 +286,12 @@ impl ResponseState {
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match (hand_off, head.kind) {
                     _ if head.status.0 == SWITCHING_PROTOCOLS => writer.tunnel(&head)?,
-                    _ if head.status.0 < 200 => Self::after_interim(form)?,
+                    _ if head.status.0 < 200 => {
+                        if head.status == Status::CONTINUE && std::mem::take(&mut writer.expects) {
+                            writer.sink.proceed();
+                        }
+                        Self::after_interim(form)?
+                    }
                     (Some(to), _) => writer.hand_off(&head, to)?,
                     (None, Kind::LocalRedirect(target)) => {
                         Self::Redirect { target: target.to_vec(), hand_off: None, left: DISCARD_BYTES_MAX }
@@ -307,7 +315,8 @@ impl ResponseState {
         }
     }
 
-    /// What comes after an interim response. The client gets none: it may not know them, and what they say is said again.
+    /// What comes after an interim response. The client gets none but the one that it waits for: it may not know others, and what they
+    /// say is said again.
     fn after_interim(form: HeadForm) -> Result<Self, GatewayError> {
         match form {
             HeadForm::Http { interim } if interim < INTERIM_MAX => {

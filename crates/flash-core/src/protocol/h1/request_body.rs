@@ -36,6 +36,11 @@ impl RequestBody {
         matches!(self, Self::Complete)
     }
 
+    /// Whether a part of it has not come.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Length { .. } | Self::Chunks { .. })
+    }
+
     /// What the exchange has to know about the body's length.
     pub(crate) fn length(&self) -> RequestBodyLength {
         match self {

@@ -103,7 +103,7 @@ impl Http2 {
                 _ if waits_for_window => Waiting::Send,
                 Some(exchange) if exchange.awaits_job() => Waiting::Completion,
                 Some(Exchange { state: ExchangeState::Upstream(upstream), .. })
-                    if upstream.spools() && !has_ended =>
+                    if upstream.awaits_body() && !has_ended =>
                 {
                     of_body
                 }

@@ -110,6 +110,10 @@ impl ResponseSink for Sink<'_> {
         Head { output: self.output, start, age_s, request_id: self.request_id }
     }
 
+    fn proceed(&mut self) {
+        self.interim(Status::CONTINUE);
+    }
+
     fn raw(&mut self) -> bool {
         false
     }

@@ -77,12 +77,13 @@ impl Http2 {
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then_some(waiting_bytes);
         let ended = upstream.upstream_event(event, &mut writer);
-        let (written, rate) = (writer.head, writer.rate);
+        let (written, rate, expects) = (writer.head, writer.rate, writer.expects);
+        let has_proceeded = std::mem::replace(&mut upstream.request.expects, expects) && !expects;
         let is_written = upstream.reply.is_written();
         if let Some(written) = written {
             cx.tally.responses += 1;
             // A response that empties the client's table stays, because later ones build on that.
-            upstream.head_at = (!empties_table).then(|| (begins_at, sink.mark()));
+            upstream.head_at = (!empties_table && !has_proceeded).then(|| (begins_at, sink.mark()));
             let of = (&***site, *terms, *timing);
             state.record = Some(upstream.request.record(of, &self.transport, written, cx));
             let said = rate.or(passed.rate());
