@@ -30,6 +30,12 @@ const server = (cert ? https : http).createServer(options, (request, response) =
     request.pipe(response);
   } else if (path === '/early') {
     response.writeHead(413, { Connection: 'close' }).end('too large');
+  } else if (path === '/trailers') {
+    response.writeHead(200, { Trailer: 'X-Sum' });
+    request.resume().on('end', () => {
+      response.addTrailers({ 'X-Sum': request.trailers['x-end'] + request.headers['te'] });
+      response.end('ok');
+    });
   } else if (path === '/finished') {
     response.end(String(finished));
   } else {

@@ -59,6 +59,21 @@ fn every_byte_arrives_whatever_says_the_length_and_whoever_is_slow() {
     }
 }
 
+#[test]
+fn trailers_pass_in_both_directions() {
+    let (folder, app) = (folder(), App::node());
+    for arch in ARCHITECTURES {
+        let server = server(arch, &folder, &[&app], &[STREAMS]);
+        let mut client = server.connect();
+        let head = "POST /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-End\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client
+            .write_all(format!("{head}1\r\na\r\n0\r\nX-End: seven \r\n\r\n").as_bytes())
+            .expect("it is open");
+        read_until(&mut client, &mut Vec::new(), b"ok\r\n0\r\nX-Sum: seventrailers\r\n\r\n");
+        server.stop();
+    }
+}
+
 /// The application refuses what it has not read.
 #[test]
 fn an_early_answer_arrives() {

@@ -81,7 +81,12 @@ pub(crate) trait BodySink {
     fn push_resident(&mut self, file: &Arc<File>, range: Range<u64>);
 
     /// Ends a body of unknown length.
-    fn end(&mut self);
+    fn end(&mut self) {
+        self.end_with(b"");
+    }
+
+    /// The same, with lines of trailer fields (RFC 9110 §6.5), where the body's end can have them.
+    fn end_with(&mut self, trailers: &[u8]);
 
     /// Whether everything that was written has been sent.
     fn is_empty(&self) -> bool;

@@ -18,6 +18,7 @@ mod request;
 mod response_state;
 mod slow_client;
 mod spool_queue;
+mod trailers;
 mod watermark;
 
 use std::net::SocketAddr;
@@ -64,6 +65,8 @@ pub(crate) struct UpstreamExchange {
     body: RequestBodyLength,
     /// The request's body passes as it comes, and is not stored.
     streams: bool,
+    /// Lines of trailer fields behind it.
+    trailers: Vec<u8>,
     /// The request's body has arrived to its end.
     body_has_ended: bool,
     /// The request's body, until the program has been given all of it. A small one may wait where it arrived.
@@ -162,6 +165,7 @@ impl UpstreamExchange {
             stage: if spools { Stage::Spooling } else { Stage::Pending },
             body,
             streams,
+            trailers: Vec::new(),
             body_has_ended: body == RequestBodyLength::None,
             spooled: None,
             outgoing: Outgoing::default(),
@@ -225,7 +229,7 @@ impl UpstreamExchange {
             Stage::Running(_) if self.awaits_body() => Awaited::Nothing,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
-        let Patience { first_byte_ms, idle_ms } = self.request.patience;
+        let Patience { first_byte_ms, idle_ms } = self.request.patience();
         let silence_ms = match &self.stage {
             Stage::Running(running) if running.heard => idle_ms,
             Stage::Running(_) => first_byte_ms,
@@ -359,7 +363,8 @@ impl UpstreamExchange {
             UpstreamProtocol::Cgi | UpstreamProtocol::FastCgi => ResponseState::new(),
         };
         if self.body_has_ended && self.spooled.is_none() {
-            self.outgoing.end_body(upstream.protocol);
+            let trailers = self.request.trailers(&std::mem::take(&mut self.trailers));
+            self.outgoing.end_body(upstream.protocol, &trailers);
         }
         // A program that has read nothing writes nothing, so the first read can wait for an event.
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);

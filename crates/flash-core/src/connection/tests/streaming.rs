@@ -210,6 +210,68 @@ fn a_client_that_leaves_ends_the_exchange_and_a_server_that_leaves_is_an_error()
     assert_eq!((statuses(&client.got), fate(&client)), (vec![413], Some(Ok(ReleaseMode::Ended))));
 }
 
+/// Those that would be obeyed as fields of the head stay behind.
+#[test]
+fn trailers_pass_in_both_directions() {
+    let said = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\nSet-Cookie: a=b\r\n\r\n";
+    for (te, passes) in [("TE: trailers\r\n", true), ("", false)] {
+        let mut world = world_of_streams();
+        let request = CHUNKED.replace("Host: a\r\n", &format!("Host: a\r\nTrailer: X-End\r\n{te}"));
+        let mut client = uploading(&mut world, request.as_bytes(), 1 << 20);
+        let named = head(&client);
+        assert!(
+            named.contains("\r\nTrailer: X-End\r\n") && named.contains("\r\nTE: trailers\r\n") == passes,
+            "{named}"
+        );
+        let trailers = "X-End: 1\r\nAuthorization: x\r\nX-Real-IP: y\r\nX_End: 2\r\nX-Forwarded-For: z\r\n";
+        world.receive(&mut client, format!("1\r\na\r\n0\r\n{trailers}\r\n").as_bytes());
+        assert_eq!(told(&client), "1\r\na\r\n0\r\nX-End: 1\r\n\r\n");
+        // Wherever the pieces begin.
+        said.as_bytes().chunks(7).for_each(|piece| _ = world.hear(&mut client, |program| program.say(piece)));
+        let end = if passes { "2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n" } else { "2\r\nok\r\n0\r\n\r\n" };
+        let got = String::from_utf8(client.got.clone()).unwrap();
+        let got = got.replace("o\r\n1\r\nk", "ok").replace("1\r\nok", "2\r\nok");
+        assert!(got.ends_with(end), "{got}");
+        assert_eq!(fate(&client), Some(Ok(ReleaseMode::Reusable)));
+    }
+    let mut world = world_of_streams();
+    world.manner = Some(manner(UpstreamProtocol::Http));
+    let mut client = H2Client::connect(&mut world, 65_535);
+    client.send(&mut world, &H2Client::request(1, "POST", "/proxy/a", &[("te", "trailers")], 0));
+    client.send(&mut world, &H2Client::data(1, b"a", 0));
+    client.send(&mut world, &H2Client::trailers(1, &[("x-end", "1"), ("cookie", "x")]));
+    client.hear(&mut world, 1, |program| {
+        assert!(program.told.ends_with(b"1\r\na\r\n0\r\nx-end: 1\r\n\r\n"));
+        program.say(said);
+    });
+    let answer = client.answer(1);
+    assert_eq!((answer.status(), &*answer.body, &*answer.trailers), ("200", &b"ok"[..], &*sum()));
+}
+
+fn sum() -> Vec<(String, String)> {
+    vec![("x-sum".into(), "7".into())]
+}
+
+/// As long as the client takes nothing, they wait behind the body.
+#[test]
+fn trailers_wait_for_the_bodys_last_byte() {
+    let mut world = world_of_streams();
+    world.manner = Some(manner(UpstreamProtocol::Http));
+    let mut client = H2Client::connect(&mut world, 0);
+    client.get(&mut world, 1, "/proxy/a");
+    let body = "x".repeat(200_000);
+    client.hear(&mut world, 1, |program| {
+        program.say(format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n{body}\r\n0\r\nX-Sum: 7\r\n\r\n"
+        ));
+    });
+    client.send(&mut world, &[H2Client::window(0, 1 << 20), H2Client::window(1, 199_999)].concat());
+    assert_eq!((client.answers[&1].body.len(), client.answers[&1].trailers.len()), (199_999, 0));
+    client.send(&mut world, &H2Client::window(1, 1));
+    let answer = client.answer(1);
+    assert_eq!((answer.body.len(), &*answer.trailers), (200_000, &*sum()));
+}
+
 #[test]
 fn a_stream_of_http2_passes_as_it_comes() {
     let mut world = world_of_streams();

@@ -56,11 +56,21 @@ impl UpstreamExchange {
         }
     }
 
+    /// Takes lines of trailer fields, in pieces, which are for the server.
+    pub(crate) fn put_trailers(&mut self, lines: &[u8]) {
+        if self.streams {
+            self.trailers.extend_from_slice(lines);
+        }
+    }
+
     /// The request's body is complete.
     pub(crate) fn end_body(&mut self) {
         self.body_has_ended = true;
         match &self.stage {
-            Stage::Running(running) => self.outgoing.end_body(running.upstream.protocol),
+            Stage::Running(running) => {
+                let trailers = self.request.trailers(&std::mem::take(&mut self.trailers));
+                self.outgoing.end_body(running.upstream.protocol, &trailers);
+            }
             Stage::Spooling => self.stage = Stage::Pending,
             Stage::Pending | Stage::Opening | Stage::Over => {}
         }
@@ -77,7 +87,7 @@ impl UpstreamExchange {
         }
         if has_refused || spooled.is_empty() {
             self.spooled = None;
-            outgoing.end_body(protocol);
+            outgoing.end_body(protocol, b"");
         }
     }
 

@@ -110,7 +110,8 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn end_body(&mut self, protocol: UpstreamProtocol) {
+    /// Lines of trailer fields follow a body in chunks.
+    pub(super) fn end_body(&mut self, protocol: UpstreamProtocol, trailers: &[u8]) {
         match (self.write_half, protocol) {
             (WriteHalf::Refused, _) => {}
             (_, UpstreamProtocol::FastCgi) => {
@@ -119,7 +120,7 @@ impl Outgoing {
             }
             (_, UpstreamProtocol::Http) => {
                 if std::mem::take(&mut self.is_chunked) {
-                    self.seal(b"0\r\n\r\n");
+                    self.seal(&[b"0\r\n", trailers, b"\r\n"].concat());
                 }
                 self.write_half = WriteHalf::Shut;
             }

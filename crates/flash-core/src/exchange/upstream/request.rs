@@ -24,12 +24,13 @@ use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::site::Site;
 use crate::site::fallback::Fallback;
-use crate::site::proxy_rules::Patience;
+use crate::site::proxy_rules::{Patience, ProxyRules};
 use crate::site::routes::{Route, RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
 use super::http_request::{self, Told, ToldBody};
+use super::trailers;
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
@@ -72,14 +73,16 @@ pub(crate) struct Request {
     pub(super) upgrades: bool,
     /// The client waits for leave to send its body, and the server gives it (RFC 9110 §10.1.1).
     pub(crate) expects: bool,
+    /// The client takes trailers.
+    pub(super) takes_trailers: bool,
+    /// Of its route, if that leads to HTTP servers.
+    rules: Option<Arc<ProxyRules>>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
     again: bool,
     /// The server that has not answered it.
     failed: Option<usize>,
-    /// How long the servers of its route may be silent.
-    pub(super) patience: Patience,
     /// The codings that the client takes.
     pub(crate) accepts: Accepts,
     /// The program may write to the client itself.
@@ -94,20 +97,23 @@ impl Request {
             Resource::Script(name) => Some(name.clone()),
             _ => None,
         });
+        let version = head.framing.version;
         Self {
             head: head_bytes.into(),
-            version: head.framing.version,
+            version,
             script,
             is_fallback: program.is_fallback,
             variables: Arc::default(),
             http_head: Vec::new(),
             upgrades: false,
             expects: false,
+            // HTTP/2 has a place for them, and its clients drop what they do not want.
+            takes_trailers: version == Version::Http2 || http_request::asks_for_trailers(head),
+            rules: None,
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
             failed: None,
-            patience: Patience::default(),
             accepts: Accepts::of(head.accept_encoding),
             is_direct: false,
             // RFC 9110 §9.2.1.
@@ -158,6 +164,17 @@ impl Request {
         let path = self.path(&self.parse(), site);
         let routed = path.as_ref().and_then(|path| self.routed(path, routes));
         routed.and_then(|routed| routed.route.proxy.as_ref()).is_some_and(|rules| rules.streams_requests)
+    }
+
+    /// How long the servers of its route may be silent.
+    pub(super) fn patience(&self) -> Patience {
+        self.rules.as_ref().map(|rules| rules.patience).unwrap_or_default()
+    }
+
+    /// The lines of trailer fields that its server gets.
+    pub(super) fn trailers(&self, lines: &[u8]) -> Vec<u8> {
+        let named = |name: &[u8]| self.rules.as_ref().is_some_and(|rules| rules.names(name));
+        trailers::passed_on(lines, |name| http_request::may_pass(name) && !named(name))
     }
 
     /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored, if it does not
@@ -236,11 +253,10 @@ impl Request {
             direct,
             upstreams: routes.upstreams.clone(),
         };
-        let patience = route.proxy.as_ref().map(|rules| rules.patience).unwrap_or_default();
+        let rules = route.proxy.clone();
         self.id = id.map(|id| id.as_bytes().into());
-        self.patience = patience;
         self.is_direct = begin.direct.is_some();
-        (self.upgrades, self.expects) = (upgrades, expects);
+        (self.upgrades, self.expects, self.rules) = (upgrades, expects, rules);
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }

@@ -176,9 +176,11 @@ impl BodySink for Sink<'_> {
         self.output.push_resident(file, range);
     }
 
-    fn end(&mut self) {
+    fn end_with(&mut self, trailers: &[u8]) {
         if self.framing.body == BodyFraming::Chunks {
-            self.output.write(|out| out.extend_from_slice(b"0\r\n\r\n"));
+            self.output.write(|out| {
+                [b"0\r\n", trailers, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part))
+            });
         }
     }
 

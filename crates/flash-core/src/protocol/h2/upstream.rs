@@ -93,7 +93,7 @@ impl Http2 {
         if let Some(record) = &mut state.record {
             record.of_program(upstream.clock.times());
         }
-        let ends_with_head = is_written && written.is_some() && sink.is_empty();
+        let ends_with_head = is_written && written.is_some() && sink.is_empty() && !sink.has_trailers();
         if ends_with_head {
             sink.end_with_head();
             state.is_sent = true;

@@ -52,7 +52,8 @@ fn a_request_is_written_anew() {
     assert_eq!(
         written(request, &Told { body: ToldBody::Length(3), ..told(&rules) }),
         "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nCookie: a=1; b=2\r\nX-Forwarded-For: 192.0.2.1\r\n\
-         X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\r\n"
+         X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\
+         Connection: TE\r\nTE: trailers\r\n\r\n"
     );
 }
 
