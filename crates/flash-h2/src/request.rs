@@ -219,11 +219,11 @@ impl<'s> HeadBuilder<'s> {
 }
 
 /// RFC 9113 §8.2.1.
-pub(crate) fn is_name(name: &[u8]) -> bool {
+pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && scan::token_run(name) == name.len() && !name.iter().any(u8::is_ascii_uppercase)
 }
 
-pub(crate) fn is_value(value: &[u8]) -> bool {
+pub fn is_value(value: &[u8]) -> bool {
     scan::value_run(value) == value.len() && scan::trim(value).len() == value.len()
 }
 

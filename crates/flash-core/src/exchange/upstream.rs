@@ -226,11 +226,13 @@ impl UpstreamExchange {
             Stage::Running(_) if !self.reads(waiting_bytes) && is_paced => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
             Stage::Running(_) if self.reply.is_tunnel() => Awaited::Either,
+            Stage::Running(_) if self.lacks_body() && self.request.is_duplex() => Awaited::Either,
             Stage::Running(_) if self.awaits_body() => Awaited::Nothing,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
         let Patience { first_byte_ms, idle_ms } = self.request.patience();
         let silence_ms = match &self.stage {
+            Stage::Running(_) if self.reply.is_tunnel() => Some(cx.server.settings.tunnel_idle_ms),
             Stage::Running(running) if running.heard => idle_ms,
             Stage::Running(_) => first_byte_ms,
             Stage::Spooling | Stage::Pending | Stage::Opening | Stage::Over => None,
@@ -283,13 +285,16 @@ impl UpstreamExchange {
     pub(crate) fn awaits_body(&self) -> bool {
         match &self.stage {
             Stage::Spooling => true,
-            Stage::Running(_) => {
-                let is_read = self.outgoing.left() == 0 && self.outgoing.write_half != WriteHalf::Refused;
-                self.streams && !self.body_has_ended && is_read
-            }
+            Stage::Running(_) => self.lacks_body() && !self.request.is_duplex(),
             Stage::Over => self.is_redirected() && !self.body_has_ended,
             Stage::Pending | Stage::Opening => false,
         }
+    }
+
+    /// Whether the upstream has read all that has come of a body that passes as it comes.
+    fn lacks_body(&self) -> bool {
+        let is_read = self.outgoing.left() == 0 && self.outgoing.write_half != WriteHalf::Refused;
+        self.streams && !self.body_has_ended && is_read
     }
 
     /// Whether something else answers in the upstream's place.

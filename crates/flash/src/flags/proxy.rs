@@ -15,7 +15,7 @@ const HEADING: &str = "Proxy";
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Proxy {
-    /// Pass requests to the HTTP server at URL: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. A path behind it stands before that of each request. Of
+    /// Pass requests to the HTTP server at URL: http://HOST:PORT, https://HOST:PORT, or unix:/PATH; with HTTP/2, h2://HOST:PORT over TLS, or h2c://HOST:PORT. A path behind it stands before that of each request. Of
     /// several servers, each request goes to one. A name is that of an --upstream. With --fallback proxy, they get what no file answers; else
     /// they get all. May be given repeatedly
     #[arg(long, value_name = "URL", value_parser = parse, help_heading = HEADING)]

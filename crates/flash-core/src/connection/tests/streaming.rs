@@ -21,8 +21,11 @@ fn known(bytes: usize) -> String {
 
 /// A world whose servers are sent bodies as they come.
 fn world_of_streams() -> World {
+    world_with(ProxyRules { streams_requests: true, ..ProxyRules::default() })
+}
+
+fn world_with(rules: ProxyRules) -> World {
     let mut world = world_of_programs();
-    let rules = ProxyRules { streams_requests: true, ..ProxyRules::default() };
     let route = Route {
         matches: RouteMatch::Prefix(b"/proxy".as_slice().into()),
         protocol: UpstreamProtocol::Http,
@@ -187,6 +190,31 @@ fn a_silent_client_holds_no_server_for_long() {
     assert_eq!((statuses(&client.got), fate(&client)), (vec![504], Some(Err(BrokenOff))));
 }
 
+/// As with gRPC, where a client may have nothing to say for long.
+#[test]
+fn a_stream_in_both_directions_ends_when_neither_says_anything() {
+    let mut world =
+        world_with(ProxyRules { streams_requests: true, is_duplex: true, ..ProxyRules::default() });
+    world.server.settings.program_silence_ms = 50_000;
+    for has_begun in [false, true] {
+        let mut client = uploading(&mut world, CHUNKED.as_bytes(), 1 << 20);
+        if has_begun {
+            world.hear(&mut client, |program| {
+                program.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
+            });
+        }
+        for _ in 0..3 {
+            world.pass_ms(&mut client, 49_000);
+            assert_eq!(fate(&client), None);
+            world.receive(&mut client, b"1\r\na\r\n");
+        }
+        world.pass_ms(&mut client, 50_001);
+        let statuses = if has_begun { None } else { Some(statuses(&client.got)) };
+        assert!(statuses.is_none_or(|statuses| statuses == [408]), "nothing is taken back");
+        assert_eq!(fate(&client), Some(Err(BrokenOff)));
+    }
+}
+
 #[test]
 fn a_client_that_leaves_ends_the_exchange_and_a_server_that_leaves_is_an_error() {
     let mut world = world_of_streams();
@@ -297,4 +325,26 @@ fn a_stream_of_http2_passes_as_it_comes() {
         program.say("0\r\n\r\n");
     });
     assert!(client.answer(1).has_ended);
+}
+
+/// Some clients end their stream when they see that, and not with a reset.
+#[test]
+fn a_stream_that_is_answered_may_end_before_its_length() {
+    for is_answered in [true, false] {
+        let mut world = world_of_streams();
+        world.manner = Some(manner(UpstreamProtocol::Http));
+        let mut client = H2Client::connect(&mut world, 65_535);
+        let fields = [("content-length", "100")];
+        client.send(&mut world, &H2Client::request(1, "POST", "/proxy/a", &fields, 0));
+        client.send(&mut world, &H2Client::data(1, b"abc", 0));
+        if is_answered {
+            client.hear(&mut world, 1, |program| program.say(TOO_LARGE));
+        }
+        client.send(&mut world, &H2Client::data(1, b"", flash_h2::frame::flag::END_STREAM));
+        let answer = &client.answers[&1];
+        assert_eq!(
+            (answer.has_ended, answer.reset),
+            if is_answered { (true, None) } else { (false, Some(1)) }
+        );
+    }
 }

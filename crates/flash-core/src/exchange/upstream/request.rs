@@ -166,6 +166,10 @@ impl Request {
         routed.and_then(|routed| routed.route.proxy.as_ref()).is_some_and(|rules| rules.streams_requests)
     }
 
+    pub(super) fn is_duplex(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.is_duplex)
+    }
+
     /// How long the servers of its route may be silent.
     pub(super) fn patience(&self) -> Patience {
         self.rules.as_ref().map(|rules| rules.patience).unwrap_or_default()

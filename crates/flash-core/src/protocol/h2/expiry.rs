@@ -167,8 +167,10 @@ impl Http2 {
             Some(Awaited::Program) => {
                 return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
             }
-            // Nothing of HTTP/2 becomes a tunnel.
-            Some(Awaited::Client | Awaited::Either) => {
+            Some(Awaited::Either) => {
+                return self.give_up(id, GatewayError::with(Status::REQUEST_TIMEOUT), cx);
+            }
+            Some(Awaited::Client) => {
                 cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.reset(id, ErrorCode::CANCEL, cx);
             }

@@ -80,6 +80,10 @@ impl Http2 {
         let (written, rate, expects) = (writer.head, writer.rate, writer.expects);
         let has_proceeded = std::mem::replace(&mut upstream.request.expects, expects) && !expects;
         let is_written = upstream.reply.is_written();
+        if is_written {
+            // The rest of the request is of no use. Some clients end it then, before its length.
+            state.body.left = None;
+        }
         if let Some(written) = written {
             cx.tally.responses += 1;
             // A response that empties the client's table stays, because later ones build on that.
