@@ -281,6 +281,7 @@ impl Worker {
             return self.cancel(token);
         }
         let is_new = matches!(exchange.place, Place::Head) && exchange.request.has_head();
+        let before = exchange.place;
         self.write_response(token);
         match self.exchanges.get(&token).map(|exchange| exchange.place) {
             Some(_) if is_new => {
@@ -292,7 +293,13 @@ impl Worker {
                 self.flush(connection);
             }
             Some(Place::Head | Place::Waiting) => self.settle(token),
-            None => {}
+            None => {
+                // Its stream is free, and its connection may be over.
+                if let Place::On { connection, .. } = before {
+                    self.flush(connection);
+                }
+                self.serve_waiting();
+            }
         }
     }
 

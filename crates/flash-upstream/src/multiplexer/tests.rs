@@ -283,6 +283,31 @@ fn a_reader_that_takes_nothing_holds_no_other_back() {
     assert_eq!(said(&slow).matches('x').count(), 16 * 16_384);
 }
 
+/// The last byte of a response may be taken long after the server has sent it.
+#[test]
+fn a_connection_that_the_server_ends_is_there_until_the_last_reader_has_all() {
+    let world = World::new();
+    let slow = world.get("/slow");
+    let mut peer = world.peer(100);
+    let (stream, _) = peer.next();
+    let mut goaway = Vec::new();
+    frame::goaway(&mut goaway, stream, ErrorCode::NO_ERROR, "");
+    peer.send(&goaway);
+    peer.answer(stream, &[], b"", false);
+    // More than the reader's socket takes.
+    (0..15).for_each(|_| peer.send(&data(stream, &[b'x'; 16_384], false)));
+    let mut end = data(stream, b"", true);
+    frame::ping(&mut end, b"all read", false);
+    peer.send(&end);
+    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+    while !got.windows(8).any(|bytes| bytes == b"all read") {
+        let count = peer.stream.read(&mut buffer).expect("it is answered");
+        got.extend_from_slice(&buffer[..count]);
+    }
+    assert_eq!(said(&slow).matches('x').count(), 15 * 16_384);
+    while peer.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+}
+
 type Fault<'f> = &'f dyn Fn(&mut Peer, u32);
 
 #[test]
