@@ -24,6 +24,9 @@ const GO_TOOLS: [(&str, &str); 3] = [
     ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.3"),
 ];
 
+/// A program in Go of the tests' own, which speaks gRPC: its name, and its folder. Its `go.sum` says which modules it is made of.
+const GO_APP: (&str, &str) = ("grpc-app", "tests/tests/proxying/grpc");
+
 /// The schemas of Kubernetes.
 const SCHEMAS: &str = "xtask/schemas.txt";
 
@@ -113,6 +116,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let not_tested =
         |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
     GO_TOOLS.iter().try_for_each(|(name, module)| build_go_tool(root, name, module))?;
+    build_go_app(root)?;
     package::prepare(root)?;
     fetch_schemas(root)?;
     let needed = missing(&NEEDS);
@@ -153,6 +157,17 @@ fn build_go_tool(root: &Path, name: &'static str, module: &str) -> Result<()> {
     let status =
         Command::new(go).args(["install", module]).env("GOBIN", tools).status().context("starting go")?;
     if status.success() { Ok(()) } else { bail!("go could not build {module}") }
+}
+
+/// Builds the program of the tests' own. Go builds again only what has changed.
+fn build_go_app(root: &Path) -> Result<()> {
+    let (name, folder) = GO_APP;
+    let Ok(go) = find("go") else { bail!("missing: {name}, and go to build it: install golang-go") };
+    let built = tools(root)?.join(name);
+    let mut build = Command::new(go);
+    build.args(["build", "-o"]).arg(built).arg(".").current_dir(root.join(folder));
+    let status = build.status().context("starting go")?;
+    if status.success() { Ok(()) } else { bail!("go could not build {folder}") }
 }
 
 /// Brings the schemas that the manifests for Kubernetes are held to.

@@ -1,14 +1,26 @@
 //! One connection of a client: requests leave on streams of their own, and what arrives belongs to their responses.
 //!
-//! Control frames are answered here, and flow control is kept in both directions. The windows that this side offers are as large
-//! as those of other load generators, so the server's own pace is measured. Responses, and their bodies, are the user's business.
+//! Control frames are answered here, and flow control is kept in both directions. By default, the windows that this side offers are as
+//! large as those of other load generators, so the server's own pace is measured. Responses, and their bodies, are the user's business.
 
+use crate::budget::Budget;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::frame::{self, FLAGS_AT, FrameHeader, PAYLOAD_BYTES_MAX, PREFACE, STREAM_MAX, flag, kind};
 use crate::hpack::decoder::Decoder;
 use crate::hpack::{encoder, integer, static_table};
 use crate::reader::{BlockLimits, Frame, Reader};
 use crate::settings::{self, PeerSettings, TABLE_BYTES, WINDOW_BYTES};
+
+/// What a client offers its server, and what it bears.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimits {
+    /// What the server may send on a stream, until its user has [consumed](Client::consumed) it. `None`: as much as it likes.
+    pub window_bytes: Option<u32>,
+    /// Of a header block, as it is on the wire.
+    pub block_bytes_max: usize,
+    /// Frames that bring nothing: so many at once, and so many a second.
+    pub idle_frames: (u32, u32),
+}
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -19,6 +31,7 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Inner {
+    limits: ClientLimits,
     decoder: Decoder,
     scratch: Vec<u8>,
     peer: PeerSettings,
@@ -29,8 +42,8 @@ struct Inner {
     /// The server takes no further requests.
     is_draining: bool,
     send_window: i64,
-    /// Bytes of bodies that the server may not send again yet.
-    consumed: u32,
+    received: Received,
+    idle_frames: Budget,
     table: Table,
     control: Vec<u8>,
 }
@@ -39,6 +52,15 @@ struct Inner {
 struct Stream {
     id: u32,
     send_window: i64,
+    received: Received,
+}
+
+/// How much the server may send.
+#[derive(Debug)]
+struct Received {
+    window_bytes: u32,
+    left: u32,
+    /// Bytes of bodies that the server may not send again yet.
     consumed: u32,
 }
 
@@ -100,6 +122,8 @@ const OFFERED_WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// Until the server has said how many streams it allows (RFC 9113 §6.5.2 recommends no fewer).
 const STREAMS_MAX_AT_FIRST: u32 = 100;
 const BLOCK_BYTES_MAX: usize = 64 << 10;
+/// What a frame of use earns.
+const FRAMES_EARNED: u32 = 4;
 /// What a field takes of a dynamic table besides its text (RFC 7541 §4.1).
 const ENTRY_BYTES: usize = 32;
 
@@ -150,14 +174,47 @@ impl Encoded {
     }
 }
 
+impl Received {
+    fn new(window_bytes: u32) -> Self {
+        Self { window_bytes, left: window_bytes, consumed: 0 }
+    }
+
+    fn take(&mut self, bytes: u32) -> Result<(), ConnectionError> {
+        let left = self.left.checked_sub(bytes);
+        let error = ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "more data than the window");
+        self.left = left.ok_or(error)?;
+        Ok(())
+    }
+
+    /// Lets the server send again what half of a window has brought. Returns how much that is.
+    fn consume(&mut self, bytes: u32) -> Option<u32> {
+        self.consumed += bytes;
+        let is_due = self.consumed > self.window_bytes / 2;
+        is_due.then(|| {
+            self.left += self.consumed;
+            std::mem::take(&mut self.consumed)
+        })
+    }
+}
+
 impl Default for Client {
     fn default() -> Self {
+        let (window_bytes, block_bytes_max, idle_frames) = (None, BLOCK_BYTES_MAX, (u32::MAX, 0));
+        Self::new(ClientLimits { window_bytes, block_bytes_max, idle_frames })
+    }
+}
+
+impl Client {
+    pub fn new(limits: ClientLimits) -> Self {
         let mut control = PREFACE.to_vec();
-        let offered = [(settings::ENABLE_PUSH, 0), (settings::INITIAL_WINDOW_SIZE, OFFERED_WINDOW_BYTES)];
+        let window_bytes = limits.window_bytes.unwrap_or(OFFERED_WINDOW_BYTES);
+        let offered = [(settings::ENABLE_PUSH, 0), (settings::INITIAL_WINDOW_SIZE, window_bytes)];
         frame::settings(&mut control, &offered);
         frame::window_update(&mut control, 0, OFFERED_WINDOW_BYTES - WINDOW_BYTES);
-        let block = BlockLimits { bytes_max: BLOCK_BYTES_MAX, continuations_max: 8 };
+        let block = BlockLimits { bytes_max: limits.block_bytes_max, continuations_max: 8 };
+        let (most, per_second) = limits.idle_frames;
         let inner = Inner {
+            limits,
             decoder: Decoder::new(TABLE_BYTES as usize),
             scratch: Vec::new(),
             peer: PeerSettings { streams_max: STREAMS_MAX_AT_FIRST, ..PeerSettings::default() },
@@ -166,15 +223,14 @@ impl Default for Client {
             has_settings: false,
             is_draining: false,
             send_window: WINDOW_BYTES.into(),
-            consumed: 0,
+            received: Received::new(OFFERED_WINDOW_BYTES),
+            idle_frames: Budget::new(most, per_second),
             table: Table::Nothing,
             control,
         };
         Self { reader: Reader::of_frames(block), inner }
     }
-}
 
-impl Client {
     /// What the next bytes mean, which are taken off the front of `input`. `field` is shown each field of a stream. `None` if
     /// more bytes are needed.
     ///
@@ -183,10 +239,11 @@ impl Client {
     pub fn next<'i>(
         &mut self,
         input: &mut &'i [u8],
+        now_ms: u64,
         mut field: impl FnMut(u32, &[u8], &[u8]),
     ) -> Result<Option<ClientEvent<'i>>, ConnectionError> {
         while let Some(frame) = self.reader.next(input)? {
-            if let Some(event) = self.inner.take(frame, &mut field)? {
+            if let Some(event) = self.inner.take(frame, now_ms, &mut field)? {
                 return Ok(Some(event));
             }
         }
@@ -198,6 +255,21 @@ impl Client {
         !self.inner.is_draining
             && self.inner.streams.len() < self.inner.peer.streams_max as usize
             && self.inner.next_stream <= STREAM_MAX
+    }
+
+    /// Whether the server takes no further requests.
+    pub fn is_draining(&self) -> bool {
+        self.inner.is_draining
+    }
+
+    /// Whether the server has said what it allows.
+    pub fn has_settings(&self) -> bool {
+        self.inner.has_settings
+    }
+
+    /// Nothing of a stream is of use any more.
+    pub fn forget(&mut self, stream: u32) {
+        self.inner.forget(stream);
     }
 
     /// Whether nothing of a response is under way: no frame, and no stream.
@@ -215,13 +287,7 @@ impl Client {
         ends: bool,
         out: &mut Vec<u8>,
     ) -> u32 {
-        let id = self.inner.next_stream;
-        self.inner.next_stream += 2;
-        self.inner.streams.push(Stream {
-            id,
-            send_window: self.inner.peer.initial_window.into(),
-            consumed: 0,
-        });
+        let id = self.inner.begin_stream();
         self.take_control(out);
         if !common.fit && self.inner.table == Table::Nothing {
             self.inner.table = Table::Refused;
@@ -247,6 +313,34 @@ impl Client {
         id
     }
 
+    /// The same, of a request that shares nothing with others: `fields` appends all of them. A connection has requests of one kind.
+    pub fn open_alone(&mut self, fields: impl FnOnce(&mut Vec<u8>), ends: bool, out: &mut Vec<u8>) -> u32 {
+        let id = self.inner.begin_stream();
+        self.take_control(out);
+        let start = frame::begin_headers(out, id);
+        if ends {
+            out[start + FLAGS_AT] |= flag::END_STREAM;
+        }
+        if std::mem::replace(&mut self.inner.table, Table::Refused) != Table::Refused {
+            out.push(encoder::EMPTY_TABLE);
+        }
+        fields(out);
+        frame::end_headers(out, start);
+        id
+    }
+
+    /// Ends a request with trailer fields. Called once all of its body is sent.
+    pub fn send_trailers(&mut self, stream: u32, block: &[u8], out: &mut Vec<u8>) {
+        if self.inner.stream(stream).is_some() {
+            frame::trailers(out, stream, block);
+        }
+    }
+
+    /// The user has no more use for this many bytes of a response, so the server may send more.
+    pub fn consumed(&mut self, stream: u32, bytes: usize) {
+        self.inner.consume(stream, bytes as u32);
+    }
+
     /// Writes as much of a body as the windows and one frame allow, and returns how much that is. `is_last` says whether `bytes` is
     /// all that is left of it.
     pub fn send_data(&mut self, stream: u32, bytes: &[u8], is_last: bool, out: &mut Vec<u8>) -> usize {
@@ -260,6 +354,8 @@ impl Client {
         }
         own.send_window -= count as i64;
         self.inner.send_window -= count as i64;
+        // The server opens its windows for that.
+        self.inner.idle_frames.earn(FRAMES_EARNED * (1 + count as u32 / 1024));
         let flags = if ends { flag::END_STREAM } else { 0 };
         let header = FrameHeader { length: count as u32, kind: kind::DATA, flags, stream };
         out.extend_from_slice(&header.to_bytes());
@@ -283,8 +379,28 @@ impl Inner {
     fn take<'i>(
         &mut self,
         frame: Frame<'_, 'i>,
+        now_ms: u64,
         mut field: impl FnMut(u32, &[u8], &[u8]),
     ) -> Result<Option<ClientEvent<'i>>, ConnectionError> {
+        let is_use = match &frame {
+            Frame::Headers { .. } | Frame::Partial => true,
+            Frame::Data { bytes, size, .. } => {
+                size.is_none_or(|size| size.is_last || !bytes.is_empty() || size.flow_bytes > size.padding)
+            }
+            Frame::RstStream { stream, .. } => self.stream(*stream).is_some(),
+            _ => false,
+        };
+        match is_use {
+            true => self.idle_frames.earn(FRAMES_EARNED),
+            false if self.idle_frames.spend(now_ms) => {}
+            false => {
+                let reason = "too many frames without use";
+                return Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason));
+            }
+        }
+        if !self.has_settings && !matches!(frame, Frame::Settings { .. }) {
+            return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
+        }
         Ok(match frame {
             Frame::Headers { stream, block, ends_stream, .. } => {
                 let is_open = self.streams.binary_search_by_key(&stream, |stream| stream.id).is_ok();
@@ -304,7 +420,7 @@ impl Inner {
             Frame::Data { stream, bytes, size, ends_stream } => {
                 if let Some(size) = size {
                     self.not_idle(stream)?;
-                    self.consume(stream, size.flow_bytes as u32);
+                    self.receive(stream, size.flow_bytes as u32, size.padding as u32)?;
                 }
                 let is_open = match ends_stream {
                     true => self.forget(stream),
@@ -357,17 +473,30 @@ impl Inner {
         }
     }
 
-    /// Lets the server send again what half of a window has brought.
-    fn consume(&mut self, id: u32, bytes: u32) {
-        self.consumed += bytes;
-        if self.consumed > OFFERED_WINDOW_BYTES / 2 {
-            let increment = std::mem::take(&mut self.consumed);
+    fn begin_stream(&mut self) -> u32 {
+        let id = self.next_stream;
+        self.next_stream += 2;
+        let send_window = self.peer.initial_window.into();
+        let received = Received::new(self.limits.window_bytes.unwrap_or(OFFERED_WINDOW_BYTES));
+        self.streams.push(Stream { id, send_window, received });
+        id
+    }
+
+    /// Bytes of a body have arrived. The connection's window is not what holds streams back.
+    fn receive(&mut self, id: u32, bytes: u32, padding: u32) -> Result<(), ConnectionError> {
+        self.received.take(bytes)?;
+        if let Some(increment) = self.received.consume(bytes) {
             frame::window_update(&mut self.control, 0, increment);
         }
+        let Some(stream) = self.stream(id) else { return Ok(()) };
+        stream.received.take(bytes)?;
+        self.consume(id, if self.limits.window_bytes.is_some() { padding } else { bytes });
+        Ok(())
+    }
+
+    fn consume(&mut self, id: u32, bytes: u32) {
         let Some(stream) = self.stream(id) else { return };
-        stream.consumed += bytes;
-        if stream.consumed > OFFERED_WINDOW_BYTES / 2 {
-            let increment = std::mem::take(&mut stream.consumed);
+        if let Some(increment) = stream.received.consume(bytes) {
             frame::window_update(&mut self.control, id, increment);
         }
     }

@@ -3,6 +3,7 @@
 //! The bodies of DATA frames are not written here: a frame's header stands before bytes that lie elsewhere.
 
 use crate::error::ErrorCode;
+use crate::hpack::encoder::EMPTY_TABLE;
 
 /// The length of every frame's header.
 pub const HEADER_BYTES: usize = 9;
@@ -100,16 +101,26 @@ pub fn end_headers(out: &mut Vec<u8>, start: usize) {
     out[start..start + 3].copy_from_slice(&[l0, l1, l2]);
 }
 
+/// Writes a header block that ends its stream. It may be the first after the peer has asked for an empty table, so it begins with that.
+pub fn trailers(out: &mut Vec<u8>, stream: u32, block: &[u8]) {
+    let start = begin_headers(out, stream);
+    out[start + FLAGS_AT] |= flag::END_STREAM;
+    out.push(EMPTY_TABLE);
+    out.extend_from_slice(block);
+    end_headers(out, start);
+}
+
 #[cold]
 fn split_headers(out: &mut Vec<u8>, start: usize) {
-    let stream = FrameHeader::of(out[start..].first_chunk().expect("a header was begun")).stream;
+    let header = FrameHeader::of(out[start..].first_chunk().expect("a header was begun"));
     let block = out.split_off(start + HEADER_BYTES);
     out.truncate(start);
     let count = block.len().div_ceil(PAYLOAD_BYTES_MAX);
     for (number, fragment) in block.chunks(PAYLOAD_BYTES_MAX).enumerate() {
         let kind = if number == 0 { kind::HEADERS } else { kind::CONTINUATION };
-        let flags = if number + 1 == count { flag::END_HEADERS } else { 0 };
-        frame(out, kind, flags, stream, fragment);
+        let end = if number + 1 == count { flag::END_HEADERS } else { 0 };
+        let flags = if number == 0 { header.flags & !flag::END_HEADERS | end } else { end };
+        frame(out, kind, flags, header.stream, fragment);
     }
 }
 

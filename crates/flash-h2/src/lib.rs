@@ -5,7 +5,7 @@
 //! - [`request`] turns decoded fields into a head as HTTP/1 writes it, which [`flash_http::head`] parses.
 //! - [`streams`] has the streams of a connection, their windows, and the order in which they send.
 //! - [`session`] is one connection of a server: it answers control frames, and tells its user of requests and bodies.
-//! - [`client`] is one connection of a client, for `flash load` and for tests.
+//! - [`client`] is one connection of a client: of a proxy, or of `flash load`.
 //! - [`budget`] bounds what a client may make a server do for nothing.
 //!
 //! This crate performs no I/O, reads no clock, and knows no files and no responses. Bodies are never copied here.
@@ -24,7 +24,7 @@ pub mod session;
 pub mod settings;
 pub mod streams;
 
-pub use client::{Client, ClientEvent, CommonFields};
+pub use client::{Client, ClientEvent, ClientLimits, CommonFields};
 pub use error::{ConnectionError, ErrorCode};
 pub use priority::Priority;
 pub use request::Scratch;

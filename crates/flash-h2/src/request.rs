@@ -140,12 +140,10 @@ impl<'s> HeadBuilder<'s> {
 
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         self.line()?;
-        let is_name = !name.is_empty() && scan::token_run(name) == name.len();
-        if !is_name || name.iter().any(u8::is_ascii_uppercase) {
+        if !is_name(name) {
             return Err("a malformed field name");
         }
-        // RFC 9113 §8.2.1.
-        if scan::value_run(value) != value.len() || scan::trim(value).len() != value.len() {
+        if !is_value(value) {
             return Err("a malformed field value");
         }
         match name {
@@ -220,7 +218,16 @@ impl<'s> HeadBuilder<'s> {
     }
 }
 
-fn push_line(text: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+/// RFC 9113 §8.2.1.
+pub fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && scan::token_run(name) == name.len() && !name.iter().any(u8::is_ascii_uppercase)
+}
+
+pub fn is_value(value: &[u8]) -> bool {
+    scan::value_run(value) == value.len() && scan::trim(value).len() == value.len()
+}
+
+pub(crate) fn push_line(text: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     [name, b": ", value, b"\r\n"].iter().for_each(|part| text.extend_from_slice(part));
 }
 
@@ -232,16 +239,21 @@ pub(crate) fn trailers(
     limits: HeadLimits,
 ) -> Result<Result<(), Bad>, crate::hpack::decoder::Error> {
     let mut result = Ok(());
+    let Scratch { text, huffman, .. } = scratch;
+    text.clear();
     let (mut bytes, mut fields) = (0, 0);
-    decoder.decode(block, &mut scratch.huffman, |name, value| {
+    decoder.decode(block, huffman, |name, value| {
         bytes += name.len() + value.len();
         fields += 1;
         if bytes > limits.bytes_max || fields > limits.fields_max {
             result = Err(Bad::TooLarge);
         }
         // As with heads, the rest is decoded without being looked at.
-        if result.is_ok() && (name.first() == Some(&b':') || name.iter().any(u8::is_ascii_uppercase)) {
-            result = Err(Bad::Malformed("a malformed trailer field"));
+        if result.is_ok() {
+            match is_name(name) && is_value(value) {
+                true => push_line(text, name, value),
+                false => result = Err(Bad::Malformed("a malformed trailer field")),
+            }
         }
     })?;
     Ok(result)

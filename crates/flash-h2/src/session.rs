@@ -54,8 +54,11 @@ struct Inner<T> {
 const CONNECTION_WINDOW_BYTES: u32 = 4 * WINDOW_BYTES;
 /// A request has this many frames without use for free, and so has each kibibyte that is sent.
 const FRAMES_EARNED: u32 = 4;
-/// A DATA frame that is smaller counts as one without use, unless it is a body's last.
-const SMALL_DATA_BYTES: usize = 16;
+/// A DATA frame that is smaller counts as one without use, unless it is a body's last. The empty messages of gRPC, of which a stream may
+/// have any number, have so many bytes.
+const SMALL_DATA_BYTES: usize = 5;
+/// Less of a window is not worth a frame.
+const WINDOW_BYTES_LEAST: u32 = 16;
 const DRAIN_PING: [u8; 8] = *b"draining";
 
 impl<T> Session<T> {
@@ -167,7 +170,7 @@ impl<T> Session<T> {
 
     /// Whether the client may send no more on any stream, because this side holds all that the connection's window allows.
     pub fn is_withholding(&self) -> bool {
-        self.inner.receive_window < SMALL_DATA_BYTES as u32
+        self.inner.receive_window < WINDOW_BYTES_LEAST
     }
 
     /// Counts the bytes of a body that were sent on a stream.
@@ -445,7 +448,7 @@ impl<T> Inner<T> {
         let half = |window: u32| window / 2;
         self.consumed += bytes as u32;
         // Streams that wait may hold most of the window. Then half of the rest is enough, as long as that is worth a frame.
-        let enough = self.receive_window.clamp(SMALL_DATA_BYTES as u32, half(CONNECTION_WINDOW_BYTES));
+        let enough = self.receive_window.clamp(WINDOW_BYTES_LEAST, half(CONNECTION_WINDOW_BYTES));
         if self.consumed >= enough {
             let increment = std::mem::take(&mut self.consumed);
             self.receive_window += increment;

@@ -1,4 +1,4 @@
-//! Chunked request bodies (RFC 9112 §7.1), read to be passed on or to be thrown away.
+//! Chunked bodies (RFC 9112 §7.1), read to be passed on or to be thrown away.
 //!
 //! A body on a GET means nothing, but where it ends decides where the next request begins. So the frame is read as
 //! strictly as a head is; the data are counted. How many of them are too many, the caller knows.
@@ -29,6 +29,14 @@ pub struct Progress {
     pub data: usize,
     /// The last byte of the body was among them.
     pub complete: bool,
+}
+
+/// A part of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'b> {
+    Data(&'b [u8]),
+    /// Bytes of trailer fields, which are whole lines together (RFC 9112 §7.1.2).
+    Trailers(&'b [u8]),
 }
 
 /// What comes next.
@@ -74,11 +82,11 @@ impl Chunked {
         self.read(input, |_| {})
     }
 
-    /// The same; the data go to `sink`, in pieces.
+    /// The same; the body's parts go to `sink`, in pieces.
     ///
     /// # Errors
     /// As above.
-    pub fn read(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
+    pub fn read(&mut self, input: &[u8], mut sink: impl FnMut(Part<'_>)) -> Result<Progress, Reject> {
         let mut at = 0;
         let mut data = 0;
         while at < input.len() {
@@ -86,7 +94,7 @@ impl Chunked {
                 ChunkState::Complete => break,
                 ChunkState::Data { left } => {
                     let here = left.min((input.len() - at) as u64);
-                    sink(&input[at..at + here as usize]);
+                    sink(Part::Data(&input[at..at + here as usize]));
                     at += here as usize;
                     data += here as usize;
                     self.state = match left - here {
@@ -96,6 +104,9 @@ impl Chunked {
                 }
                 frame => {
                     self.state = self.frame(frame, input[at])?;
+                    if frame.is_trailer() && !matches!(self.state, ChunkState::LastLf) {
+                        sink(Part::Trailers(&input[at..=at]));
+                    }
                     at += 1;
                 }
             }
@@ -147,7 +158,7 @@ impl Chunked {
         }
     }
 
-    /// One byte of a trailer field. They are checked as fields of a head are, and dropped (RFC 9110 §6.5.1).
+    /// One byte of a trailer field. They are checked as fields of a head are.
     fn trailer(&mut self, state: ChunkState, byte: u8) -> Result<ChunkState, Reject> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > TRAILER_BYTES_MAX {
@@ -168,6 +179,12 @@ impl Chunked {
             (_, b'\n') => Ok(ChunkState::TrailerName { bytes: 0 }),
             _ => bad("a CR without its LF"),
         }
+    }
+}
+
+impl ChunkState {
+    fn is_trailer(self) -> bool {
+        matches!(self, Self::TrailerName { .. } | Self::TrailerValue | Self::TrailerLf)
     }
 }
 

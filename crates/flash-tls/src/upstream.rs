@@ -40,11 +40,12 @@ pub fn read_authorities(path: &Path, open: &Open<'_>) -> Result<Vec<u8>, String>
 }
 
 impl Client {
-    /// For the server of this name. `authorities` are certificates in PEM; without them, those that this machine trusts.
+    /// For the server of this name. `authorities` are certificates in PEM; without them, those that this machine trusts. One of the
+    /// `protocols` is spoken (RFC 7301), if there are any.
     ///
     /// # Errors
     /// There is no authority, or the name is none.
-    pub fn new(name: &str, authorities: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(name: &str, authorities: Option<&[u8]>, protocols: &[&[u8]]) -> Result<Self, String> {
         let roots = match authorities {
             None => Arc::clone(&OF_MACHINE),
             Some(pem) => Arc::new(certificates::authorities_in(pem)?),
@@ -56,11 +57,12 @@ impl Client {
         }
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| format!("'{name}' is no name of a server"))?;
-        let config = ClientConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
+        let mut config = ClientConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has the suites of TLS 1.2 and 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Self { config: Arc::new(config), name })
     }
 }
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn bytes_pass_in_both_directions_and_the_end_is_told() {
         let (mut server, pem) = server(&["app.internal"]);
-        let client = Client::new("app.internal", Some(pem.as_bytes())).unwrap();
+        let client = Client::new("app.internal", Some(pem.as_bytes()), &[]).unwrap();
         let (mut session, mut sealed) = (client.begin(), Vec::new());
         session.seal(b"hello", &mut sealed);
         assert_eq!(talk(&mut *session, &mut server, sealed), Ok(Vec::new()));
@@ -203,12 +205,12 @@ mod tests {
         let (_, pem) = server(&["app.internal"]);
         for name in ["app.internal", "other.internal"] {
             let (mut other, _) = server(&["other.internal"]);
-            let client = Client::new(name, Some(pem.as_bytes())).unwrap();
+            let client = Client::new(name, Some(pem.as_bytes()), &[]).unwrap();
             let (mut session, mut sealed) = (client.begin(), Vec::new());
             session.seal(b"hello", &mut sealed);
             let said = talk(&mut *session, &mut other, sealed);
             assert_eq!(said, Err("shows a certificate that is not accepted for its name"), "{name}");
         }
-        assert!(Client::new("no name", None).is_err() && Client::new("a", Some(b"")).is_err());
+        assert!(Client::new("no name", None, &[]).is_err() && Client::new("a", Some(b""), &[]).is_err());
     }
 }

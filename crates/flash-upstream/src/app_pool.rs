@@ -78,7 +78,7 @@ impl AppPool {
         counter: &Arc<dyn ProgramCounter>,
         shared: &Shared<'_>,
     ) -> Self {
-        let Shared { settings, background, connector, reporter } = shared;
+        let Shared { settings, background, connector, reporter, .. } = shared;
         let processes_max = Counted::many(counter, ProgramCount::ProcessesMax, application.processes_max);
         Self {
             application,

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::background::{Command, CommandChannel, PendingIo};
+use crate::idle_connections::Kept;
 use crate::server::Server;
 use crate::settings::Check;
 
@@ -52,10 +53,13 @@ impl Checking {
             until,
             background,
             Box::new(move |connected| match connected {
-                Ok(stream) => {
-                    let checking = Self::ask(server, stream, head.as_bytes(), until);
-                    then.send(Command::Wait(Box::new(checking)));
-                }
+                Ok(stream) => match server.checked_over(stream) {
+                    Ok(kept) => {
+                        let checking = Self::ask(server, kept, head.as_bytes(), until);
+                        then.send(Command::Wait(Box::new(checking)));
+                    }
+                    Err(error) => server.checked(Err(error.to_string()), Instant::now()),
+                },
                 // There is no background thread any more.
                 Err(Errno::CANCELED) => {}
                 // The connector was killed, or as many connections wait there as may: this says nothing of the server.
@@ -65,8 +69,7 @@ impl Checking {
         );
     }
 
-    fn ask(server: Arc<Server>, stream: OwnedFd, head: &[u8], give_up_at: Instant) -> Self {
-        let mut tls = server.begin_tls();
+    fn ask(server: Arc<Server>, (stream, mut tls): Kept, head: &[u8], give_up_at: Instant) -> Self {
         let mut sealed = Vec::new();
         match &mut tls {
             Some(tls) => tls.seal(head, &mut sealed),

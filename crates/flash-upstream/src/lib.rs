@@ -4,7 +4,8 @@
 //!
 //! The request path asks [`RouteUpstreams`] for every kind of upstream. Its background thread does the work for which an event
 //! loop must not wait. It finishes slow connects, starts applications, and closes what was idle for long. Bytes of requests and
-//! responses do not pass through this crate; the request path moves them, in `flash-core`.
+//! responses do not pass through this crate, but for those of servers of HTTP/2, which share connections: the request path moves
+//! them, in `flash-core`.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod health;
 mod http_servers;
 mod idle_connections;
 mod log_limit;
+mod multiplexer;
 mod resolver;
 mod retry_budget;
 mod route_upstreams;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::cgi::{Cgi, LogDetached, ScriptFolder};
 use crate::connector::Connector;
 use crate::counts::{Counted, ProgramCounter};
 use crate::http_servers::{HttpServers, TRIED_MAX};
+use crate::multiplexer::Multiplexer;
 use crate::resolver::Resolver;
 use crate::server::{InFlight, Server, Shared, Terms};
 use crate::settings::{Member, Settings, UpstreamConfig};
@@ -54,6 +55,8 @@ struct Runtime {
     reporter: Arc<Reporter>,
     log_detached: LogDetached,
     resolver: Resolver,
+    /// What speaks HTTP/2 with servers, once one does.
+    multiplexer: OnceLock<Option<Arc<Multiplexer>>>,
 }
 
 impl RouteUpstreams {
@@ -79,7 +82,9 @@ impl RouteUpstreams {
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
         let (settings, thread) = (*settings, Some(thread));
         let resolver = Resolver::default();
-        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached, resolver };
+        let multiplexer = OnceLock::new();
+        let runtime =
+            Runtime { settings, background, thread, monitor, reporter, log_detached, resolver, multiplexer };
         Ok(Self::new(services, Vec::new(), connector.as_ref(), Arc::new(runtime)))
     }
 
@@ -146,6 +151,17 @@ impl RouteUpstreams {
 }
 
 impl Runtime {
+    fn multiplexer(&self) -> Option<&Arc<Multiplexer>> {
+        let start = || match Multiplexer::start() {
+            Ok(multiplexer) => Some(Arc::new(multiplexer)),
+            Err(error) => {
+                self.reporter.log(format_args!("servers of HTTP/2 cannot be asked: {error}"));
+                None
+            }
+        };
+        self.multiplexer.get_or_init(start).as_ref()
+    }
+
     fn upstream(
         &self,
         service: UpstreamConfig,
@@ -159,7 +175,13 @@ impl Runtime {
         }
         let mut counters = counters.into_iter();
         let mut counter = || counters.next().unwrap_or_else(|| Arc::new(()));
-        let shared = Shared { settings: &settings, background, connector, reporter };
+        let multiplexer = match &service {
+            UpstreamConfig::Http(all) if all.servers.iter().any(|member| member.server.is_http2) => {
+                self.multiplexer()
+            }
+            _ => None,
+        };
+        let shared = Shared { settings: &settings, background, connector, multiplexer, reporter };
         let mut server = |protocol, config, terms| {
             let server = Arc::new(Server::new(protocol, config, terms, &counter(), &shared));
             if connector.is_none() {
@@ -238,6 +260,9 @@ impl upstream::Upstreams for RouteUpstreams {
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.background.send(Command::Close);
+        if let Some(Some(multiplexer)) = self.multiplexer.get() {
+            multiplexer.close();
+        }
         if let Some(thread) = self.thread.take() {
             // It has said why, if it ended otherwise.
             let _ = thread.join();

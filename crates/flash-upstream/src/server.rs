@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -35,6 +36,7 @@ use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
 use crate::log_limit::LogLimit;
+use crate::multiplexer::{Multiplexer, Origin};
 use crate::resolver::{self, Named};
 use crate::settings::{ServerConfig, Settings};
 
@@ -51,6 +53,8 @@ pub(crate) struct Server {
     target: String,
     /// What connects in place of a server in its sandbox: that of the last configuration with this server.
     connector: ArcSwapOption<Connector>,
+    /// Of a server of HTTP/2.
+    http2: Option<Http2>,
     idle: IdleConnections,
     breaker: CircuitBreaker,
     /// New connections to a FastCGI server that have not answered yet.
@@ -80,11 +84,23 @@ pub(crate) struct Server {
     counter: Arc<dyn ProgramCounter>,
 }
 
+/// What a server of HTTP/2 has besides.
+#[derive(Debug)]
+struct Http2 {
+    multiplexer: Arc<Multiplexer>,
+    /// How many connections take requests, or a little earlier.
+    open: AtomicUsize,
+    /// Of lines about what it does wrong.
+    faults: LogLimit,
+}
+
 /// What servers share with each other.
 pub(crate) struct Shared<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) background: &'s Arc<CommandChannel>,
     pub(crate) connector: Option<&'s Arc<Connector>>,
+    /// Where a server speaks HTTP/2.
+    pub(crate) multiplexer: Option<&'s Arc<Multiplexer>>,
     pub(crate) reporter: &'s Arc<Reporter>,
 }
 
@@ -180,9 +196,15 @@ impl Server {
         shared: &Shared<'_>,
     ) -> Self {
         let target = config.target();
-        let ServerConfig { name, address, lookup, tls } = config;
-        let Shared { settings, background, connector, reporter } = shared;
+        let ServerConfig { name, address, lookup, tls, is_http2 } = config;
+        let Shared { settings, background, connector, multiplexer, reporter } = shared;
         let now = Instant::now();
+        let multiplexer = multiplexer.filter(|_| is_http2);
+        let http2 = multiplexer.map(|multiplexer| Http2 {
+            multiplexer: Arc::clone(multiplexer),
+            open: AtomicUsize::new(0),
+            faults: LogLimit::new(now),
+        });
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self {
@@ -193,6 +215,7 @@ impl Server {
             address: ArcSwap::from_pointee(address),
             target,
             connector: ArcSwapOption::new(connector.cloned()),
+            http2,
             idle: IdleConnections::new(settings.kept_max, Arc::clone(counter)),
             breaker: CircuitBreaker::new(settings.connect, Arc::clone(counter), now),
             first_responses: FirstResponses::new(now),
@@ -225,6 +248,11 @@ impl Server {
         let now = Instant::now();
         let asking = Asking { in_flight, name: begin.name, queued };
         let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
+        if let Some(http2) = &self.http2
+            && http2.open.load(Ordering::Relaxed) > 0
+        {
+            return Some(self.share(http2, asking));
+        }
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
             && let Some(kept) = self.idle.take(idle_max, now)
@@ -363,6 +391,9 @@ impl Server {
     fn moved(&self) {
         self.moves.fetch_add(1, Ordering::Relaxed);
         self.idle.clear();
+        if let Some(http2) = &self.http2 {
+            http2.multiplexer.moved(self);
+        }
     }
 
     /// From now on this one connects.
@@ -379,16 +410,49 @@ impl Server {
         }
     }
 
-    fn connected(self: &Arc<Self>, stream: OwnedFd, asking: Asking) -> Opened {
-        let now = Instant::now();
+    /// It could be reached.
+    fn is_there(&self, now: Instant) {
         if self.breaker.succeeded() {
             self.health.recovered(now);
             self.reporter.log(format_args!("{}: can be reached again", self.name));
         }
         self.count(ProgramCount::Started);
+    }
+
+    fn connected(self: &Arc<Self>, stream: OwnedFd, asking: Asking) -> Opened {
+        let now = Instant::now();
+        self.is_there(now);
+        if let Some(http2) = &self.http2 {
+            http2.multiplexer.connected(self.origin(), Some((stream, self.begin_tls())));
+            return self.share(http2, asking);
+        }
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
         self.lend((stream, self.begin_tls()), asking, slot, false)
+    }
+
+    fn origin(self: &Arc<Self>) -> Arc<dyn Origin> {
+        let server: Arc<Self> = Arc::clone(self);
+        server
+    }
+
+    /// A stream of a connection that other requests have, too.
+    fn share(self: &Arc<Self>, http2: &Http2, asking: Asking) -> Opened {
+        match http2.multiplexer.open(self.origin()) {
+            Ok(stream) => self.lend((stream, None), asking, None, false),
+            Err(error) => {
+                self.reporter.log(format_args!("{}: {error}", self.name));
+                self.refuse()
+            }
+        }
+    }
+
+    /// What a check is sent over: a new connection, or a stream of it.
+    pub(crate) fn checked_over(self: &Arc<Self>, stream: OwnedFd) -> io::Result<Kept> {
+        let tls = self.begin_tls();
+        let Some(http2) = &self.http2 else { return Ok((stream, tls)) };
+        http2.multiplexer.connected(self.origin(), Some((stream, tls)));
+        Ok((http2.multiplexer.open(self.origin())?, None))
     }
 
     fn failed(&self, error: Errno) -> OpenError {
@@ -421,6 +485,50 @@ impl Server {
         });
         let upstream = Upstream::new(self.protocol, lease);
         Opened::Running(stream, Upstream { used, tls, server: number, queued, ..upstream })
+    }
+}
+
+impl Origin for Server {
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    fn connect(self: Arc<Self>) {
+        let until = Instant::now() + self.connect;
+        let background = Arc::clone(&self.background);
+        self.attempt(until).wait(
+            until,
+            &background,
+            Box::new(move |result| {
+                let made = match result {
+                    Ok(stream) => {
+                        self.is_there(Instant::now());
+                        Some((stream, self.begin_tls()))
+                    }
+                    // There is no background thread any more, or as many wait there as may.
+                    Err(Errno::CANCELED | Errno::AGAIN) => None,
+                    Err(error) => {
+                        self.failed(error);
+                        None
+                    }
+                };
+                if let Some(http2) = &self.http2 {
+                    http2.multiplexer.connected(self.origin(), made);
+                }
+            }),
+        );
+    }
+
+    fn set_open(&self, connections: usize) {
+        if let Some(http2) = &self.http2 {
+            http2.open.store(connections, Ordering::Relaxed);
+        }
+    }
+
+    fn report(&self, why: &str) {
+        if self.http2.as_ref().is_some_and(|http2| http2.faults.is_due(Instant::now())) {
+            self.reporter.log(format_args!("{}: {why}", self.name));
+        }
     }
 }
 
@@ -574,6 +682,8 @@ impl Lease for ConnectionLease {
         self.answered();
         let server = &self.server;
         match how {
+            // The end of a shared connection's stream.
+            ReleaseMode::Reusable if server.http2.is_some() => {}
             ReleaseMode::Reusable if server.moves.load(Ordering::Relaxed) != self.moves => {}
             ReleaseMode::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
                 if server.idle.put((stream, tls), now) {

@@ -71,6 +71,8 @@ pub struct ServerConfig {
     /// The host and the port that are looked up again and again, if the host is a name.
     pub lookup: Option<String>,
     pub tls: Option<ServerTls>,
+    /// It is spoken with in HTTP/2.
+    pub is_http2: bool,
 }
 
 impl ServerConfig {
@@ -95,7 +97,8 @@ impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
         // The addresses of a name change, and a look-up may fail.
         let is_there = self.lookup.is_some() || self.address == other.address;
-        is_there && (&self.name, &self.lookup, &self.tls) == (&other.name, &other.lookup, &other.tls)
+        let of = |one: &Self| (one.name.clone(), one.lookup.clone(), one.is_http2);
+        is_there && of(self) == of(other) && self.tls == other.tls
     }
 }
 

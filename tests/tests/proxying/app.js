@@ -26,6 +26,16 @@ const server = (cert ? https : http).createServer(options, (request, response) =
   } else if (path === '/much') {
     response.on('finish', () => finished++);
     response.end(Buffer.alloc(Number(count), 'x'));
+  } else if (path === '/echo') {
+    request.pipe(response);
+  } else if (path === '/early') {
+    response.writeHead(413, { Connection: 'close' }).end('too large');
+  } else if (path === '/trailers') {
+    response.writeHead(200, { Trailer: 'X-Sum' });
+    request.resume().on('end', () => {
+      response.addTrailers({ 'X-Sum': request.trailers['x-end'] + request.headers['te'] });
+      response.end('ok');
+    });
   } else if (path === '/finished') {
     response.end(String(finished));
   } else {
@@ -33,6 +43,11 @@ const server = (cert ? https : http).createServer(options, (request, response) =
     request.on('data', (piece) => pieces.push(piece));
     request.on('end', () => tell(request, response, Buffer.concat(pieces)));
   }
+});
+
+server.on('checkContinue', (request, response) => {
+  if (request.url !== '/early') response.writeContinue();
+  server.emit('request', request, response);
 });
 
 server.on('upgrade', (request, socket) => {

@@ -53,6 +53,15 @@ impl App {
         Self::listening(&mut python, address, false)
     }
 
+    /// Python's, with a page for uploads.
+    pub(crate) fn python_upload() -> Self {
+        let [address] = own_addresses();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/proxying/app.py");
+        let mut python = Command::new(need("python3", "python3"));
+        python.args([script, &address.ip().to_string(), &address.port().to_string()]);
+        Self::listening(&mut python, address, false)
+    }
+
     fn listening(command: &mut Command, address: SocketAddr, is_php: bool) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
         wait_for("the application listens", || TcpStream::connect(address).is_ok());

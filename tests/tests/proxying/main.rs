@@ -7,8 +7,10 @@ mod backend;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
+mod http2_servers;
 mod sandbox;
 mod smuggling;
+mod streaming;
 mod upstreams;
 
 use std::fs;
@@ -289,8 +291,12 @@ fn what_is_wrong_is_said() {
     let folder = folder();
     let config = folder.path().join("flash.toml");
     for (rules, why) in [
-        ("proxy = 'localhost:3000'", "write http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
+        (
+            "proxy = 'localhost:3000'",
+            "write http://HOST:PORT, https://HOST:PORT, h2://HOST:PORT, h2c://HOST:PORT or unix:/PATH",
+        ),
         ("proxy = ['http://a:1/x', 'http://b:2/y']", "servers that answer the same have the same path"),
+        ("proxy = ['http://a:1', 'h2c://b:2']", "the same version of HTTP"),
         ("proxy = 'http://127.0.0.1:1'\nfallback = 'proxy'", "it needs its `root`"),
         ("proxy = 'http://127.0.0.1:1'\nno-programs = ['/etc']", "it needs its `root`"),
         (

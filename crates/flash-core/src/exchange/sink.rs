@@ -34,6 +34,9 @@ pub(crate) trait ResponseSink: BodySink {
     /// Begins a head. `age_s` is the value of `Age`, if the response needs one.
     fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Self::Head<'_>;
 
+    /// Gives the client leave to send its body, with a 100 response (RFC 9110 §15.2.1).
+    fn proceed(&mut self);
+
     /// An upstream writes the whole response in HTTP/1 itself. Returns whether the protocol can carry that.
     fn raw(&mut self) -> bool;
 
@@ -78,7 +81,12 @@ pub(crate) trait BodySink {
     fn push_resident(&mut self, file: &Arc<File>, range: Range<u64>);
 
     /// Ends a body of unknown length.
-    fn end(&mut self);
+    fn end(&mut self) {
+        self.end_with(b"");
+    }
+
+    /// The same, with lines of trailer fields (RFC 9110 §6.5), where the body's end can have them.
+    fn end_with(&mut self, trailers: &[u8]);
 
     /// Whether everything that was written has been sent.
     fn is_empty(&self) -> bool;

@@ -58,6 +58,8 @@ impl ResponseSink for Stream {
         Fields(&mut self.head)
     }
 
+    fn proceed(&mut self) {}
+
     fn raw(&mut self) -> bool {
         false
     }
@@ -111,7 +113,7 @@ impl BodySink for Stream {
         self.waiting.push_back(Part::Resident(Arc::clone(file), range));
     }
 
-    fn end(&mut self) {
+    fn end_with(&mut self, _: &[u8]) {
         self.ended = true;
     }
 
@@ -277,6 +279,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one exchange beside another, step by step")]
 fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let world = World::new(Settings::default(), Disk::new(0));
     let request = b"POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
@@ -300,7 +303,8 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);
         let request = Request::new(&head, request, &answer::Program { script: None, is_fallback: false });
-        let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known, None);
+        let mut upstream =
+            UpstreamExchange::new(id, request, RequestBodyLength::Known, world.server.hosts.unnamed());
         assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
         upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
@@ -308,16 +312,17 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
-        let (site, now) = (world.server.hosts.unnamed(), &world.now);
         let mut writer = Writer {
-            site,
-            now,
+            site: world.server.hosts.unnamed(),
+            now: &world.now,
             limits: &flash_cgi::response::Limits::default(),
             sink: stream,
             head_only: false,
             accepts: upstream.request.accepts,
             head: None,
             upgrades: false,
+            expects: false,
+            takes_trailers: false,
             persists: None,
             rate: None,
         };

@@ -18,6 +18,7 @@ mod request;
 mod response_state;
 mod slow_client;
 mod spool_queue;
+mod trailers;
 mod watermark;
 
 use std::net::SocketAddr;
@@ -62,6 +63,10 @@ pub(crate) struct UpstreamExchange {
     pub(crate) request: Request,
     stage: Stage,
     body: RequestBodyLength,
+    /// The request's body passes as it comes, and is not stored.
+    streams: bool,
+    /// Lines of trailer fields behind it.
+    trailers: Vec<u8>,
     /// The request's body has arrived to its end.
     body_has_ended: bool,
     /// The request's body, until the program has been given all of it. A small one may wait where it arrived.
@@ -149,25 +154,24 @@ pub(crate) enum Ended {
 }
 
 impl UpstreamExchange {
-    pub(crate) fn new(
-        id: ExchangeId,
-        request: Request,
-        body: RequestBodyLength,
-        routes: Option<Arc<Routes>>,
-    ) -> Self {
+    pub(crate) fn new(id: ExchangeId, request: Request, body: RequestBodyLength, site: &Site) -> Self {
+        let streams = body != RequestBodyLength::None && request.streams(site);
+        let spools = body != RequestBodyLength::None && !streams;
         Self {
             id,
             reply: ResponseState::new(),
             head_at: None,
             request,
-            stage: if body == RequestBodyLength::None { Stage::Pending } else { Stage::Spooling },
+            stage: if spools { Stage::Spooling } else { Stage::Pending },
             body,
+            streams,
+            trailers: Vec::new(),
             body_has_ended: body == RequestBodyLength::None,
             spooled: None,
             outgoing: Outgoing::default(),
             front: Watermark::default(),
             ahead: None,
-            routes,
+            routes: site.routes.clone(),
             deadline: ProgramDeadline::default(),
             clock: ProgramClock::default(),
             may_be_coded: false,
@@ -222,10 +226,13 @@ impl UpstreamExchange {
             Stage::Running(_) if !self.reads(waiting_bytes) && is_paced => Awaited::Nothing,
             Stage::Running(_) if !self.reads(waiting_bytes) => Awaited::Client,
             Stage::Running(_) if self.reply.is_tunnel() => Awaited::Either,
+            Stage::Running(_) if self.lacks_body() && self.request.is_duplex() => Awaited::Either,
+            Stage::Running(_) if self.awaits_body() => Awaited::Nothing,
             Stage::Opening | Stage::Running(_) => Awaited::Program,
         };
-        let Patience { first_byte_ms, idle_ms } = self.request.patience;
+        let Patience { first_byte_ms, idle_ms } = self.request.patience();
         let silence_ms = match &self.stage {
+            Stage::Running(_) if self.reply.is_tunnel() => Some(cx.server.settings.tunnel_idle_ms),
             Stage::Running(running) if running.heard => idle_ms,
             Stage::Running(_) => first_byte_ms,
             Stage::Spooling | Stage::Pending | Stage::Opening | Stage::Over => None,
@@ -274,6 +281,27 @@ impl UpstreamExchange {
         matches!(self.stage, Stage::Over) && self.ahead.is_none()
     }
 
+    /// Whether nothing goes on before more of the request's body has come.
+    pub(crate) fn awaits_body(&self) -> bool {
+        match &self.stage {
+            Stage::Spooling => true,
+            Stage::Running(_) => self.lacks_body() && !self.request.is_duplex(),
+            Stage::Over => self.is_redirected() && !self.body_has_ended,
+            Stage::Pending | Stage::Opening => false,
+        }
+    }
+
+    /// Whether the upstream has read all that has come of a body that passes as it comes.
+    fn lacks_body(&self) -> bool {
+        let is_read = self.outgoing.left() == 0 && self.outgoing.write_half != WriteHalf::Refused;
+        self.streams && !self.body_has_ended && is_read
+    }
+
+    /// Whether something else answers in the upstream's place.
+    pub(crate) fn is_redirected(&self) -> bool {
+        matches!(self.reply, ResponseState::Redirect { .. })
+    }
+
     /// Whether the request's body is stored until it is whole.
     pub(crate) fn spools(&self) -> bool {
         matches!(self.stage, Stage::Spooling)
@@ -300,7 +328,8 @@ impl UpstreamExchange {
         may_have_client: bool,
         cx: &mut Context<'_>,
     ) -> Result<Open, GatewayError> {
-        let stored_bytes = self.spooled.as_ref().map_or(0, |spooled| spooled.bytes());
+        let stored_bytes =
+            (!self.streams).then(|| self.spooled.as_ref().map_or(0, |spooled| spooled.bytes()));
         let of = (site, terms, timing);
         let begin =
             self.request.begin(of, transport, local, may_have_client, (self.body, stored_bytes), cx)?;
@@ -331,6 +360,7 @@ impl UpstreamExchange {
         }
         if upstream.protocol == UpstreamProtocol::Http {
             self.outgoing.put(&std::mem::take(&mut self.request.http_head), upstream.protocol);
+            self.outgoing.is_chunked = self.streams && self.body == RequestBodyLength::Unknown;
         }
         self.reply = match upstream.protocol {
             UpstreamProtocol::Http => ResponseState::of_server(),
@@ -338,7 +368,8 @@ impl UpstreamExchange {
             UpstreamProtocol::Cgi | UpstreamProtocol::FastCgi => ResponseState::new(),
         };
         if self.body_has_ended && self.spooled.is_none() {
-            self.outgoing.end_body(upstream.protocol);
+            let trailers = self.request.trailers(&std::mem::take(&mut self.trailers));
+            self.outgoing.end_body(upstream.protocol, &trailers);
         }
         // A program that has read nothing writes nothing, so the first read can wait for an event.
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);

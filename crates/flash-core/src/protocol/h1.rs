@@ -25,7 +25,6 @@ use crate::connection::want::{Direction, Want};
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
 use crate::exchange::id::ExchangeId;
-use crate::exchange::upstream::UpstreamExchange;
 use crate::job::{Job, Outcome};
 use crate::record::counters::Count;
 
@@ -37,7 +36,7 @@ impl Http1 {
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Want {
         if self.is_exchanging_with_upstream() {
             // Its program may have been given up when nothing was left to send.
-            if self.upstream().is_some_and(UpstreamExchange::is_over)
+            if self.upstream().is_some_and(|upstream| upstream.is_over() && !upstream.awaits_body())
                 && self.output.as_ref().is_none_or(|output| output.is_empty())
             {
                 self.leave_upstream(cx);

@@ -23,6 +23,10 @@ pub struct ProxyRules {
     /// Requests that are equal in this go to the same server.
     pub hash: Option<HashBy>,
     pub patience: Patience,
+    /// Bodies of requests pass as they come. Otherwise the server is asked once they are whole.
+    pub streams_requests: bool,
+    /// The server speaks HTTP/2: a stream may be silent in both directions for as long as a server before its response.
+    pub is_duplex: bool,
 }
 
 /// What tells requests apart that go to different servers.

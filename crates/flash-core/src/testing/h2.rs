@@ -21,6 +21,7 @@ use crate::upstream::{Open, Opened};
 pub(crate) struct Answer {
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
     pub(crate) has_ended: bool,
     /// The code of a reset.
     pub(crate) reset: Option<u32>,
@@ -117,6 +118,14 @@ impl H2Client {
 
     pub(crate) fn get(&mut self, world: &mut World, stream: u32, path: &str) -> Waits {
         self.send(world, &Self::request(stream, "GET", path, &[], flag::END_STREAM))
+    }
+
+    pub(crate) fn trailers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        fields
+            .iter()
+            .for_each(|(name, value)| encoder::indexed(&mut block, name.as_bytes(), value.as_bytes()));
+        raw(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, stream, &block)
     }
 
     pub(crate) fn data(stream: u32, bytes: &[u8], flags: u8) -> Vec<u8> {
@@ -421,9 +430,10 @@ impl H2Client {
                     self.decoder.decode(payload, &mut Vec::new(), take).expect("it is HPACK");
                     match fields[0].1.starts_with('1') {
                         true => answer.interim.push(fields[0].1.clone()),
+                        false if answer.fields.is_empty() => answer.fields = fields,
                         false => {
-                            assert!(answer.fields.is_empty(), "a second head on {}", header.stream);
-                            answer.fields = fields;
+                            assert!(header.has(flag::END_STREAM), "a second head on {}", header.stream);
+                            answer.trailers = fields;
                         }
                     }
                     answer.has_ended |= header.has(flag::END_STREAM);

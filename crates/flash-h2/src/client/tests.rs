@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Scratch;
+use crate::frame::HEADER_BYTES;
 use crate::request::HeadLimits;
 use crate::session::{Event, Limits, Session};
 
@@ -51,7 +52,7 @@ fn at_client(client: &mut Client, bytes: &[u8]) -> Vec<String> {
         let show = |_, name: &[u8], value: &[u8]| {
             fields += &format!("{}={} ", name.escape_ascii(), value.escape_ascii());
         };
-        match client.next(&mut input, show).unwrap() {
+        match client.next(&mut input, 0, show).unwrap() {
             Some(ClientEvent::Window) => {}
             Some(event) => said.push(format!("{fields}{event:?}")),
             None => return said,
@@ -174,17 +175,82 @@ fn a_ping_is_answered_and_what_breaks_rules_ends_the_connection() {
     let mut client = Client::default();
     client.take_control(&mut Vec::new());
     let mut ping = Vec::new();
+    frame::settings(&mut ping, &[]);
     frame::ping(&mut ping, b"12345678", false);
     at_client(&mut client, &ping);
     let mut answer = Vec::new();
     client.take_control(&mut answer);
-    assert_eq!(answer[3..5], [kind::PING, flag::ACK]);
+    let pong = answer.split_off(HEADER_BYTES);
+    assert_eq!((answer[3], &pong[3..5]), (kind::SETTINGS, &[kind::PING, flag::ACK][..]));
     for wrong in [
         &[0, 0, 0, kind::DATA, 0, 0, 0, 0, 9][..],
         &[0, 0, 4, kind::WINDOW_UPDATE, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0, 0, 4, kind::RST_STREAM, 0, 0, 0, 0, 2, 0, 0, 0, 0],
     ] {
-        let mut client = Client::default();
-        assert!(client.next(&mut &*wrong, |_, _, _| {}).is_err(), "{wrong:?}");
+        let (mut client, mut bytes) = (Client::default(), Vec::new());
+        frame::settings(&mut bytes, &[]);
+        bytes.extend_from_slice(wrong);
+        let mut input = &*bytes;
+        assert!(client.next(&mut input, 0, |_, _, _| {}).is_ok(), "its settings");
+        assert!(client.next(&mut input, 0, |_, _, _| {}).is_err(), "{wrong:?}");
+    }
+}
+
+const PROXYS: ClientLimits =
+    ClientLimits { window_bytes: Some(1_000), block_bytes_max: 2_000, idle_frames: (10, 1) };
+
+fn proxys_client() -> (Client, u32) {
+    let (mut client, mut out) = (Client::new(PROXYS), Vec::new());
+    let stream = client.open_alone(|block| encoder::indexed(block, b":method", b"GET"), true, &mut out);
+    let mut bytes = Vec::new();
+    frame::settings(&mut bytes, &[]);
+    assert_eq!(client.next(&mut &*bytes, 0, |_, _, _| {}), Ok(Some(ClientEvent::Window)));
+    (client, stream)
+}
+
+fn data(stream: u32, bytes: usize) -> Vec<u8> {
+    let header = FrameHeader { length: bytes as u32, kind: kind::DATA, flags: 0, stream };
+    [&header.to_bytes()[..], &vec![0; bytes]].concat()
+}
+
+#[test]
+fn a_stream_brings_no_more_than_its_user_has_room_for() {
+    let (mut client, stream) = proxys_client();
+    let (mut input, mut control) = (&*data(stream, 1_000), Vec::new());
+    while client.next(&mut input, 0, |_, _, _| {}).unwrap().is_some() {}
+    client.take_control(&mut control);
+    control.clear();
+    client.consumed(stream, 600);
+    client.take_control(&mut control);
+    assert_eq!(FrameHeader::of(control.first_chunk().unwrap()).stream, stream, "its window opens");
+    let mut input = &*data(stream, 600);
+    while client.next(&mut input, 0, |_, _, _| {}).unwrap().is_some() {}
+    let error = client.next(&mut &*data(stream, 1), 0, |_, _, _| {}).unwrap_err();
+    assert_eq!(error.code, ErrorCode::FLOW_CONTROL_ERROR);
+}
+
+#[test]
+fn floods_of_frames_without_use_end_the_connection() {
+    let mut frames: Vec<Vec<u8>> = vec![Vec::new(); 6];
+    frame::ping(&mut frames[0], &[0; 8], false);
+    frame::settings(&mut frames[1], &[]);
+    frame::rst_stream(&mut frames[2], 1, ErrorCode::CANCEL);
+    frame::window_update(&mut frames[3], 0, 1);
+    frames[4] = data(1, 0);
+    frames[5] = FrameHeader { length: 0, kind: 0x77, flags: 0, stream: 1 }.to_bytes().to_vec();
+    for bytes in frames {
+        let (mut client, _) = proxys_client();
+        let mut pass = |ms| {
+            let flood = bytes.repeat(20);
+            let mut input = &*flood;
+            loop {
+                match client.next(&mut input, ms, |_, _, _| {}) {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(_)) => {}
+                    Err(error) => return Err(error.code),
+                }
+            }
+        };
+        assert_eq!(pass(0), Err(ErrorCode::ENHANCE_YOUR_CALM), "{bytes:?}");
     }
 }

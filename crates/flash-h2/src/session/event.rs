@@ -12,7 +12,7 @@ pub enum Event<'i, T> {
     TooLarge { stream: u32, ends_stream: bool },
     /// A piece of a request's body, which may be empty. The user says when it is done with the bytes.
     Data { stream: u32, bytes: &'i [u8], ends_stream: bool },
-    /// The body has ended with trailer fields.
+    /// The body has ended with trailer fields, whose lines are in the scratch.
     End { stream: u32 },
     /// A stream is over, because the client has reset it, or has broken a rule.
     Reset(Box<Stream<T>>),

@@ -366,3 +366,29 @@ fn the_smallest_change_of_settings_can_overflow_a_window() {
     let settings = raw(kind::SETTINGS, 0, 0, &[0, 4, 0, 1, 0xff, 0xff]);
     assert_eq!(client.send(&settings), Err(ErrorCode::FLOW_CONTROL_ERROR));
 }
+
+/// A stream of gRPC may have any number of messages, each in a frame.
+#[test]
+fn small_messages_are_of_use_and_frames_without_bytes_are_not() {
+    for (bytes, is_of_use) in [(5, true), (0, false)] {
+        let mut server = Session::<()>::new(LIMITS);
+        let mut scratch = Scratch::default();
+        let mut out = PREFACE.to_vec();
+        frame::settings(&mut out, &[]);
+        out.extend(get(1, 0));
+        (0..10_000).for_each(|_| out.extend(raw(kind::DATA, 0, 1, &[0; 5][..bytes])));
+        let mut input = &*out;
+        let result = loop {
+            match server.next(&mut input, &mut scratch, 0) {
+                Ok(None) => break Ok(()),
+                Ok(Some(Event::Request { stream, priority, ends_stream })) => {
+                    server.open(stream, priority, ends_stream, ());
+                }
+                Ok(Some(Event::Data { stream, bytes, .. })) => server.consumed(stream, bytes.len()),
+                Ok(Some(_)) => {}
+                Err(error) => break Err(error.code),
+            }
+        };
+        assert_eq!(result.is_ok(), is_of_use, "{result:?}");
+    }
+}

@@ -28,7 +28,7 @@ impl Player<'_> {
                     pending.reply.field(name, value, asked);
                 }
             };
-            match http2.client.next(&mut input, show) {
+            match http2.client.next(&mut input, 0, show) {
                 Ok(Some(event)) => settled |= self.frame(place, event, here),
                 Ok(None) => break,
                 Err(_) => {

@@ -29,7 +29,13 @@ pub(crate) fn connector(servers: Vec<ServerConfig>) -> Connector {
 }
 
 fn server(address: Address, lookup: Option<&str>) -> ServerConfig {
-    ServerConfig { name: "a server".into(), address, lookup: lookup.map(str::to_owned), tls: None }
+    ServerConfig {
+        name: "a server".into(),
+        address,
+        lookup: lookup.map(str::to_owned),
+        tls: None,
+        is_http2: false,
+    }
 }
 
 fn reporter() -> Reporter {

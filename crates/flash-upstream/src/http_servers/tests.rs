@@ -27,7 +27,8 @@ impl World {
     fn new(check: Option<Check>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Inet(vec![listener.local_addr().unwrap()]);
-        let server = ServerConfig { name: "http://a".into(), address, lookup: None, tls: None };
+        let server =
+            ServerConfig { name: "http://a".into(), address, lookup: None, tls: None, is_http2: false };
         let said = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&said);
         let reporter = Arc::new(Reporter {
@@ -36,8 +37,13 @@ impl World {
         });
         let (background, settings) = (background(&reporter), settings(0, 10));
         let counter: Arc<dyn ProgramCounter> = Arc::new(());
-        let shared =
-            Shared { settings: &settings, background: &background, connector: None, reporter: &reporter };
+        let shared = Shared {
+            settings: &settings,
+            background: &background,
+            connector: None,
+            multiplexer: None,
+            reporter: &reporter,
+        };
         let terms = Terms { requests_max: 1, ..Terms::ALONE };
         let server = Arc::new(Server::new(UpstreamProtocol::Http, server, terms, &counter, &shared));
         let config = settings::HttpServers {

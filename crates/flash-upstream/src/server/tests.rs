@@ -20,12 +20,13 @@ impl World {
         let at = listener.local_addr().unwrap();
         let lookup = name.map(|name| format!("{name}:{}", at.port()));
         let address = Address::Inet(vec![at]);
-        let config = ServerConfig { name: "http://a".into(), address, lookup, tls: None };
+        let config = ServerConfig { name: "http://a".into(), address, lookup, tls: None, is_http2: false };
         let connector = Arc::new(connector(vec![config.clone()]));
         let reporter = Arc::new(Reporter { stderr_line: Box::new(|_, _| {}), log: Box::new(|_| {}) });
         let (background, settings) = (background(&reporter), settings(1, 1));
         let counter: Arc<dyn ProgramCounter> = Arc::new(());
         let shared = Shared {
+            multiplexer: None,
             settings: &settings,
             background: &background,
             connector: Some(&connector),

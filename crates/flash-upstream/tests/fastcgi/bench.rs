@@ -39,7 +39,8 @@ impl Bench {
 
     fn in_folder(folder: TempDir, address: Address, settings: Settings) -> Self {
         let (reporter, said) = reporter();
-        let config = ServerConfig { name: address.to_string(), address, lookup: None, tls: None };
+        let config =
+            ServerConfig { name: address.to_string(), address, lookup: None, tls: None, is_http2: false };
         let programs = RouteUpstreams::start(
             vec![(UpstreamConfig::FastCgi(config), vec![Arc::new(())])],
             None,

@@ -34,7 +34,8 @@ fn connector(servers: &[&ServerConfig]) -> Arc<Connector> {
 
 fn server(socket: &Path) -> (ServerConfig, UnixListener) {
     let address = address_of(socket);
-    let config = ServerConfig { name: address.to_string(), address, lookup: None, tls: None };
+    let config =
+        ServerConfig { name: address.to_string(), address, lookup: None, tls: None, is_http2: false };
     (config, UnixListener::bind(socket).unwrap())
 }
 

@@ -46,7 +46,7 @@ const IN_SITES: [&str; 12] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 51] = [
+const IN_PLACES: [&str; 52] = [
     ROOT,
     "security-headers",
     "fallback-root",
@@ -98,6 +98,7 @@ const IN_PLACES: [&str; 51] = [
     "proxy-host",
     "proxy-ca",
     "proxy-header",
+    "stream-requests",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.

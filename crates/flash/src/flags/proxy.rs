@@ -15,7 +15,7 @@ const HEADING: &str = "Proxy";
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Proxy {
-    /// Pass requests to the HTTP server at URL: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. A path behind it stands before that of each request. Of
+    /// Pass requests to the HTTP server at URL: http://HOST:PORT, https://HOST:PORT, or unix:/PATH; with HTTP/2, h2://HOST:PORT over TLS, or h2c://HOST:PORT. A path behind it stands before that of each request. Of
     /// several servers, each request goes to one. A name is that of an --upstream. With --fallback proxy, they get what no file answers; else
     /// they get all. May be given repeatedly
     #[arg(long, value_name = "URL", value_parser = parse, help_heading = HEADING)]
@@ -42,6 +42,11 @@ pub(crate) struct Proxy {
     /// Set a field of the requests that servers get. Without a value, they get none. May be given repeatedly
     #[arg(long, value_name = "NAME: VALUE", value_parser = parse_field, help_heading = HEADING)]
     pub proxy_header: Vec<ProxyField>,
+
+    /// Pass the body of a request on as it comes, to servers that can wait for a slow client. Without this flag, a server is asked once the body
+    /// is whole
+    #[arg(long, help_heading = HEADING)]
+    pub stream_requests: bool,
 
     /// How long neither side of a WebSocket may say anything. Then it is closed
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_positive, help_heading = HEADING)]

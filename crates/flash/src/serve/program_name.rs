@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(only(&route, &scripts, &folders), "cgi\t/bin\t/srv/bin");
         let route = RouteMatch::Suffix(b".php"[..].into());
         let (name, address) = ("php:9000".to_owned(), flash_upstream::Address::Inet(Vec::new()));
-        let server = ServerConfig { name, address, lookup: None, tls: None };
+        let server = ServerConfig { name, address, lookup: None, tls: None, is_http2: false };
         let server = UpstreamConfig::FastCgi(server);
         assert_eq!(only(&route, &server, &[]), "fastcgi\t.php\tphp:9000");
     }

@@ -165,7 +165,8 @@ impl Programs {
         let all = |(route, upstream): &(Route, UpstreamConfig)| match (&route.matches, upstream) {
             (RouteMatch::Prefix(_), UpstreamConfig::Http(all)) => {
                 // The only address with a scheme in the line is the server's own.
-                let names = shown_servers(all).replace("http://", "").replace("https://", "");
+                let schemes = ["https://", "http://", "h2c://", "h2://"];
+                let names = schemes.iter().fold(shown_servers(all), |all, scheme| all.replace(scheme, ""));
                 Some(format!("what {names} answers"))
             }
             _ => None,
@@ -368,8 +369,11 @@ impl Plan<'_> {
         };
         let upstream = upstream.unwrap_or_else(|| unnamed(http));
         let Some(first) = upstream.servers.first() else { return Ok(()) };
-        if upstream.servers.iter().any(|server| server.url.base != first.url.base) {
-            return Err(usage("servers that answer the same have the same path".into()));
+        let is_alike = |url: &ProxyUrl| (&url.base, url.is_http2) == (&first.url.base, first.url.is_http2);
+        if !upstream.servers.iter().all(|server| is_alike(&server.url)) {
+            return Err(usage(
+                "servers that answer the same have the same path and the same version of HTTP".into(),
+            ));
         }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
@@ -393,9 +397,9 @@ impl Plan<'_> {
             true => RouteMatch::Rest,
             false => RouteMatch::Prefix(b"/".as_slice().into()),
         };
-        let settings = settings(&flags.programs);
+        let (settings, base, is_http2) = (settings(&flags.programs), &first.url.base, first.url.is_http2);
         let check = upstream.check.as_ref().map(|(path, every)| Check {
-            path: format!("{}{path}", first.url.base),
+            path: format!("{base}{path}"),
             host: http.other_host().cloned(),
             every: *every,
         });
@@ -414,14 +418,14 @@ impl Plan<'_> {
         let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
         let rules = ProxyRules {
             host: http.other_host().map(|host| host.as_bytes().into()),
-            base: first.url.base.as_bytes().into(),
+            base: base.as_bytes().into(),
             fields: http.proxy_header.iter().map(field).collect(),
             hash,
             patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
+            streams_requests: http.stream_requests || is_http2,
+            is_duplex: is_http2,
         };
-        if let Some((route, _)) = self.list.last_mut() {
-            route.proxy = Some(rules.into());
-        }
+        self.list.last_mut().expect("it was added above").0.proxy = Some(rules.into());
         Ok(())
     }
 
@@ -490,13 +494,13 @@ fn http_server(
 ) -> Result<ServerConfig, Failure> {
     // It may be there later.
     let ServerConfig { name, address, lookup, .. } = server(&url.upstream, true)?;
-    let name = match (&url.upstream, &url.tls) {
-        (Upstream::Unix(_), _) => name,
-        (Upstream::Inet(_), None) => format!("http://{name}"),
-        (Upstream::Inet(_), Some(_)) => format!("https://{name}"),
+    let name = match &url.upstream {
+        Upstream::Unix(_) => name,
+        Upstream::Inet(_) => format!("{}://{name}", url.scheme()),
     };
-    let tls = url.tls.as_ref().map(|of_url| server_tls(host.unwrap_or(of_url), authorities)).transpose()?;
-    Ok(ServerConfig { name, address, lookup, tls })
+    let server_tls = |of_url| server_tls(host.unwrap_or(of_url), authorities, url.is_http2);
+    let tls = url.tls.as_ref().map(server_tls).transpose()?;
+    Ok(ServerConfig { name, address, lookup, tls, is_http2: url.is_http2 })
 }
 
 /// A folder as programs are told of it.
@@ -548,7 +552,7 @@ fn server(upstream: &Upstream, may_be_unknown: bool) -> Result<ServerConfig, Fai
         Err(_) if may_be_unknown && lookup.is_some() => Address::Inet(Vec::new()),
         address => address?,
     };
-    Ok(ServerConfig { name, address, lookup, tls: None })
+    Ok(ServerConfig { name, address, lookup, tls: None, is_http2: false })
 }
 
 fn address(upstream: &Upstream) -> Result<Address, Failure> {
@@ -571,9 +575,10 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
 }
 
 /// TLS with the server of this name, whose port stands behind it where a host is meant.
-fn server_tls(name: &str, authorities: Option<&Vec<u8>>) -> Result<ServerTls, Failure> {
+fn server_tls(name: &str, authorities: Option<&Vec<u8>>, is_http2: bool) -> Result<ServerTls, Failure> {
     let name = bare_host(name.as_bytes()).map_or(name, |host| name[..host.len()].trim_matches(['[', ']']));
-    let client = Client::new(name, authorities.map(Vec::as_slice)).map_err(Failure::Run)?;
+    let protocols: &[&[u8]] = if is_http2 { &[b"h2"] } else { &[] };
+    let client = Client::new(name, authorities.map(Vec::as_slice), protocols).map_err(Failure::Run)?;
     let made_of = (name.to_owned(), authorities.cloned().unwrap_or_default());
     Ok(ServerTls { made_of, client: Arc::new(client) })
 }

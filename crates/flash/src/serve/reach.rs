@@ -74,7 +74,7 @@ mod tests {
         let at = |path: &Path| Address::Unix(UnixAddress::new(path).unwrap());
         let server = |address: &Address| {
             let address = address.clone();
-            ServerConfig { name: format!("{address}"), address, lookup: None, tls: None }
+            ServerConfig { name: format!("{address}"), address, lookup: None, tls: None, is_http2: false }
         };
         let said = |address: &Address| refusal(".php", &server(address), None).unwrap_or_default();
         let socket = folder.path().join("socket");

@@ -35,6 +35,7 @@ mod slow_clients;
 mod splits;
 mod spooled;
 mod stored;
+mod streaming;
 mod ways_around;
 mod what_answers;
 mod windows;

@@ -32,7 +32,11 @@ impl UpstreamExchange {
                 spooled.make_room(&routes.answers, None);
                 spooled.room(&routes.answers)
             }
-            (Stage::Running(_), _) if self.reply.is_tunnel() => self.outgoing.room(),
+            // What it does not want to read, the client need not send before the answer.
+            (Stage::Running(_), _) if self.streams && self.outgoing.write_half == WriteHalf::Refused => 0,
+            (Stage::Running(_), _) if self.streams || self.reply.is_tunnel() => self.outgoing.room(),
+            // The upstream has answered before it had all of it. The rest is dropped.
+            (Stage::Over, _) => BODY_BYTES,
             // A small body, which waited where it arrived.
             (Stage::Running(_), _) if self.spooled.is_none() => BODY_BYTES,
             _ => 0,
@@ -52,11 +56,21 @@ impl UpstreamExchange {
         }
     }
 
+    /// Takes lines of trailer fields, in pieces, which are for the server.
+    pub(crate) fn put_trailers(&mut self, lines: &[u8]) {
+        if self.streams {
+            self.trailers.extend_from_slice(lines);
+        }
+    }
+
     /// The request's body is complete.
     pub(crate) fn end_body(&mut self) {
         self.body_has_ended = true;
         match &self.stage {
-            Stage::Running(running) => self.outgoing.end_body(running.upstream.protocol),
+            Stage::Running(running) => {
+                let trailers = self.request.trailers(&std::mem::take(&mut self.trailers));
+                self.outgoing.end_body(running.upstream.protocol, &trailers);
+            }
             Stage::Spooling => self.stage = Stage::Pending,
             Stage::Pending | Stage::Opening | Stage::Over => {}
         }
@@ -73,7 +87,7 @@ impl UpstreamExchange {
         }
         if has_refused || spooled.is_empty() {
             self.spooled = None;
-            outgoing.end_body(protocol);
+            outgoing.end_body(protocol, b"");
         }
     }
 

@@ -32,8 +32,18 @@ pub(super) struct Told<'a> {
     pub(super) trace: trace::Told,
     /// The client asks for WebSocket.
     pub(super) upgrades: bool,
-    /// The length of the body, if there is one.
-    pub(super) body_bytes: Option<u64>,
+    /// The client waits for leave to send the body.
+    pub(super) expects: bool,
+    pub(super) body: ToldBody,
+}
+
+/// How a body's end is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldBody {
+    /// There is no body.
+    None,
+    Length(u64),
+    Chunks,
 }
 
 /// Fields of one connection (RFC 9110 §7.6.1), and those that are written anew.
@@ -75,6 +85,21 @@ pub(super) fn is_websocket(value: &[u8]) -> bool {
     value.split(|&byte| byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
+/// Whether the client takes trailers (RFC 9110 §10.1.4).
+pub(super) fn asks_for_trailers(head: &RequestHead<'_>) -> bool {
+    let words = values(head, "te").flat_map(|value| value.split(|&byte| byte == b','));
+    words.map(<[u8]>::trim_ascii).any(|word| word.eq_ignore_ascii_case(b"trailers"))
+}
+
+/// Whether a field of this name may be the client's.
+pub(super) fn may_pass(name: &[u8]) -> bool {
+    let is_replaced = REPLACED.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let start = name.get(..FORWARDED.len());
+    let is_forwarded = start.is_some_and(|start| start.eq_ignore_ascii_case(FORWARDED.as_bytes()));
+    // Most servers cannot tell an underscore from a dash.
+    !is_replaced && !is_forwarded && !name.contains(&b'_')
+}
+
 /// Writes the head, with its empty line.
 pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
     let rules = told.rules;
@@ -88,17 +113,14 @@ pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
     let options: Vec<&[u8]> = options(head).collect();
     let is_passed = |name: &[u8]| {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-        let is_replaced = REPLACED.iter().any(|other| is(other.as_bytes()))
+        let is_announced = told.body == ToldBody::Chunks && is(b"trailer");
+        let is_replaced = !(may_pass(name) || is_announced)
             || options.iter().any(|option| is(option))
-            || name
-                .get(..FORWARDED.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(FORWARDED.as_bytes()))
             || is(b"forwarded") && told.believed != Some(ForwardedField::Forwarded)
             || is(b"early-data") && told.client.is_early()
             || is(b"traceparent") && (told.trace.own.is_some() || !told.trace.is_valid)
             || is(b"tracestate") && !told.trace.is_valid;
-        // Most servers cannot tell an underscore from a dash.
-        !is_replaced && !name.contains(&b'_') && !rules.names(name)
+        !is_replaced && !rules.names(name)
     };
     for (name, value) in head.fields.filter(|(name, _)| is_passed(name)) {
         field(&mut out, name, value);
@@ -106,6 +128,10 @@ pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
     write_own(head, told, &mut out);
     for (name, value) in rules.fields.iter().filter(|(_, value)| !value.is_empty()) {
         field(&mut out, name, value);
+    }
+    if asks_for_trailers(head) {
+        // RFC 9110 §10.1.4
+        out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
     }
     if told.upgrades {
         out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\n");
@@ -149,13 +175,17 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         // RFC 8470 §5.1
         own("Early-Data", b"1");
     }
-    match told.body_bytes {
-        Some(bytes) => field(out, b"Content-Length", bytes.to_string().as_bytes()),
+    if told.expects {
+        field(out, b"Expect", b"100-continue");
+    }
+    match told.body {
+        ToldBody::Length(bytes) => field(out, b"Content-Length", bytes.to_string().as_bytes()),
+        ToldBody::Chunks => field(out, b"Transfer-Encoding", b"chunked"),
         // RFC 9110 §8.6
-        None if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => {
+        ToldBody::None if matches!(head.method_name, b"POST" | b"PUT" | b"PATCH") => {
             field(out, b"Content-Length", b"0")
         }
-        None => {}
+        ToldBody::None => {}
     }
 }
 

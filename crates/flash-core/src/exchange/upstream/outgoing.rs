@@ -18,6 +18,8 @@ pub(super) struct Outgoing {
     pub(super) tls: Option<Box<dyn UpstreamSession>>,
     /// Bytes that wait for the end of its handshake.
     held_bytes: usize,
+    /// The rest is in chunks (RFC 9112 §7.1).
+    pub(super) is_chunked: bool,
     pub(super) write_half: WriteHalf,
 }
 
@@ -88,25 +90,40 @@ impl Outgoing {
             (WriteHalf::Refused, _) => {}
             (_, UpstreamProtocol::FastCgi) => Encoder.body(data, &mut self.bytes),
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
-            (_, UpstreamProtocol::Http) => match &mut self.tls {
-                Some(tls) => {
-                    self.held_bytes += data.len();
-                    tls.seal(data, &mut self.bytes);
-                }
-                None => self.bytes.extend_from_slice(data),
-            },
+            // A chunk without bytes would be the last.
+            (_, UpstreamProtocol::Http) if self.is_chunked && !data.is_empty() => {
+                self.seal(format!("{:x}\r\n", data.len()).as_bytes());
+                self.seal(data);
+                self.seal(b"\r\n");
+            }
+            (_, UpstreamProtocol::Http) => self.seal(data),
         }
     }
 
-    pub(super) fn end_body(&mut self, protocol: UpstreamProtocol) {
+    fn seal(&mut self, data: &[u8]) {
+        match &mut self.tls {
+            Some(tls) => {
+                self.held_bytes += data.len();
+                tls.seal(data, &mut self.bytes);
+            }
+            None => self.bytes.extend_from_slice(data),
+        }
+    }
+
+    /// Lines of trailer fields follow a body in chunks.
+    pub(super) fn end_body(&mut self, protocol: UpstreamProtocol, trailers: &[u8]) {
         match (self.write_half, protocol) {
             (WriteHalf::Refused, _) => {}
             (_, UpstreamProtocol::FastCgi) => {
                 Encoder.end_body(&mut self.bytes);
                 self.write_half = WriteHalf::Shut;
             }
-            // Its length was in the head.
-            (_, UpstreamProtocol::Http) => self.write_half = WriteHalf::Shut,
+            (_, UpstreamProtocol::Http) => {
+                if std::mem::take(&mut self.is_chunked) {
+                    self.seal(&[b"0\r\n", trailers, b"\r\n"].concat());
+                }
+                self.write_half = WriteHalf::Shut;
+            }
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.write_half = WriteHalf::ShutdownDue,
         }
     }

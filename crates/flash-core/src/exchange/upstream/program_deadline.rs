@@ -20,7 +20,7 @@ pub(crate) enum Awaited {
     Program,
     /// The client: it is so far behind that its program cannot go on.
     Client,
-    /// The client or the upstream, through a tunnel.
+    /// The client or the upstream, whose bytes go in both directions at a time.
     Either,
 }
 
@@ -50,8 +50,9 @@ impl ProgramDeadline {
             (self.awaited, self.since_ms) = (awaited, now_ms);
             self.until_ms = match awaited {
                 Awaited::Nothing => u64::MAX,
-                Awaited::Program => now_ms.saturating_add(silence_ms.unwrap_or(settings.program_silence_ms)),
-                Awaited::Either => now_ms.saturating_add(settings.tunnel_idle_ms),
+                Awaited::Program | Awaited::Either => {
+                    now_ms.saturating_add(silence_ms.unwrap_or(settings.program_silence_ms))
+                }
                 Awaited::Client => now_ms.saturating_add(self.credit.left_ms(settings.program_send_ms)),
             };
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
 use flash_cgi::{Server, Variables};
-use flash_http::head::{self, Body, Head, Limits, Parsed, Target, Version};
+use flash_http::head::{self, Body, Expect, Head, Limits, Parsed, Target, Version};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
@@ -24,12 +24,13 @@ use crate::record::request_id;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::site::Site;
 use crate::site::fallback::Fallback;
-use crate::site::proxy_rules::Patience;
+use crate::site::proxy_rules::{Patience, ProxyRules};
 use crate::site::routes::{Route, RouteMatch, Routed, Routes};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
-use super::http_request::{self, Told};
+use super::http_request::{self, Told, ToldBody};
+use super::trailers;
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
@@ -46,13 +47,13 @@ pub(crate) enum RequestBodyLength {
 }
 
 impl RequestBodyLength {
-    /// How long the body is, if there is one. So many bytes of it are stored.
-    fn bytes(self, head: &Head<'_>, stored_bytes: u64) -> Option<u64> {
+    /// What an HTTP server is told of the body. If it is stored, `stored_bytes` are all of it.
+    fn told(self, head: &Head<'_>, stored_bytes: Option<u64>) -> ToldBody {
         // A head of HTTP/2 need not say that there is a body, and the one that a head announces may have been dropped.
         match (self, head.body) {
-            (Self::None, _) => None,
-            (Self::Known, Body::Length(bytes)) => Some(bytes),
-            (Self::Known | Self::Unknown, _) => Some(stored_bytes),
+            (Self::None, _) => ToldBody::None,
+            (Self::Known, Body::Length(bytes)) => ToldBody::Length(bytes),
+            (Self::Known | Self::Unknown, _) => stored_bytes.map_or(ToldBody::Chunks, ToldBody::Length),
         }
     }
 }
@@ -70,14 +71,18 @@ pub(crate) struct Request {
     pub(super) http_head: Vec<u8>,
     /// The client and the server may go on with WebSocket.
     pub(super) upgrades: bool,
+    /// The client waits for leave to send its body, and the server gives it (RFC 9110 §10.1.1).
+    pub(crate) expects: bool,
+    /// The client takes trailers.
+    pub(super) takes_trailers: bool,
+    /// Of its route, if that leads to HTTP servers.
+    rules: Option<Arc<ProxyRules>>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
     again: bool,
     /// The server that has not answered it.
     failed: Option<usize>,
-    /// How long the servers of its route may be silent.
-    pub(super) patience: Patience,
     /// The codings that the client takes.
     pub(crate) accepts: Accepts,
     /// The program may write to the client itself.
@@ -92,19 +97,23 @@ impl Request {
             Resource::Script(name) => Some(name.clone()),
             _ => None,
         });
+        let version = head.framing.version;
         Self {
             head: head_bytes.into(),
-            version: head.framing.version,
+            version,
             script,
             is_fallback: program.is_fallback,
             variables: Arc::default(),
             http_head: Vec::new(),
             upgrades: false,
+            expects: false,
+            // HTTP/2 has a place for them, and its clients drop what they do not want.
+            takes_trailers: version == Version::Http2 || http_request::asks_for_trailers(head),
+            rules: None,
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
             failed: None,
-            patience: Patience::default(),
             accepts: Accepts::of(head.accept_encoding),
             is_direct: false,
             // RFC 9110 §9.2.1.
@@ -149,14 +158,38 @@ impl Request {
         (self.again, self.failed) = (true, failed);
     }
 
-    /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored.
+    /// Whether its body passes as it comes.
+    pub(super) fn streams(&self, site: &Site) -> bool {
+        let Some(routes) = &site.routes else { return false };
+        let path = self.path(&self.parse(), site);
+        let routed = path.as_ref().and_then(|path| self.routed(path, routes));
+        routed.and_then(|routed| routed.route.proxy.as_ref()).is_some_and(|rules| rules.streams_requests)
+    }
+
+    pub(super) fn is_duplex(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.is_duplex)
+    }
+
+    /// How long the servers of its route may be silent.
+    pub(super) fn patience(&self) -> Patience {
+        self.rules.as_ref().map(|rules| rules.patience).unwrap_or_default()
+    }
+
+    /// The lines of trailer fields that its server gets.
+    pub(super) fn trailers(&self, lines: &[u8]) -> Vec<u8> {
+        let named = |name: &[u8]| self.rules.as_ref().is_some_and(|rules| rules.names(name));
+        trailers::passed_on(lines, |name| http_request::may_pass(name) && !named(name))
+    }
+
+    /// What to open for the request; `None` if no route of its site leads there. `stored_bytes` of its body are stored, if it does not
+    /// pass as it comes.
     pub(crate) fn begin(
         &mut self,
         (site, terms, timing): (&Site, Terms, Timing),
         (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         may_have_client: bool,
-        (body, stored_bytes): (RequestBodyLength, u64),
+        (body, stored_bytes): (RequestBodyLength, Option<u64>),
         cx: &mut Context<'_>,
     ) -> Result<Open, GatewayError> {
         let no_route = || GatewayError::of_program("stands where no route leads");
@@ -169,6 +202,8 @@ impl Request {
         }
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
+        let expects =
+            stored_bytes.is_none() && head.expect == Expect::Continue && body != RequestBodyLength::None;
         let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
         match &route.proxy {
             Some(rules) => {
@@ -185,7 +220,8 @@ impl Request {
                     version: self.version,
                     request_id: id.as_ref().map(PassedId::as_bytes),
                     trace: cx.server.settings.trace_context.told(&head, timing.id),
-                    body_bytes: body.bytes(&head, stored_bytes),
+                    expects,
+                    body: body.told(&head, stored_bytes),
                 };
                 http_head = http_request::write(&head, &told);
             }
@@ -194,7 +230,7 @@ impl Request {
                 variables = variables_of(&head, &place.server, (transport, certificate), local, cx);
                 tell(&mut variables, &head, id.as_ref(), (terms, timing), cx);
                 if body == RequestBodyLength::Unknown {
-                    variables.add_content_length(stored_bytes);
+                    variables.add_content_length(stored_bytes.unwrap_or_default());
                 }
                 tell_route(&mut variables, (routes, route), &split);
             }
@@ -221,11 +257,10 @@ impl Request {
             direct,
             upstreams: routes.upstreams.clone(),
         };
-        let patience = route.proxy.as_ref().map(|rules| rules.patience).unwrap_or_default();
+        let rules = route.proxy.clone();
         self.id = id.map(|id| id.as_bytes().into());
-        self.patience = patience;
         self.is_direct = begin.direct.is_some();
-        self.upgrades = upgrades;
+        (self.upgrades, self.expects, self.rules) = (upgrades, expects, rules);
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }

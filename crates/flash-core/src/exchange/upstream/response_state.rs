@@ -1,7 +1,7 @@
 //! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
 use flash_cgi::response::{self, Kind, Limits, Parsed};
-use flash_http::chunked::Chunked;
+use flash_http::chunked::{Chunked, Part};
 use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
 
@@ -9,6 +9,7 @@ use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
 use super::http_request;
 use super::request::Request;
+use super::trailers;
 use crate::clients::pace::{self, SaidRate};
 use crate::clock::Now;
 use crate::connection::context::Context;
@@ -32,6 +33,9 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) accepts: Accepts,
     /// The client and the upstream may go on with WebSocket.
     pub(crate) upgrades: bool,
+    /// The client waits for leave to send its body.
+    pub(crate) expects: bool,
+    pub(crate) takes_trailers: bool,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
@@ -50,9 +54,23 @@ impl<'a, S> Writer<'a, S> {
         cx: &Context<'c>,
     ) -> Self {
         let Server { settings, .. } = cx.server;
-        let (limits, accepts, upgrades) = (&settings.program_head, request.accepts, request.upgrades);
+        let (limits, accepts) = (&settings.program_head, request.accepts);
+        let Request { upgrades, expects, takes_trailers, .. } = *request;
         let (now, head, rate, persists) = (cx.now, None, None, None);
-        Self { site, now, limits, sink, head_only, accepts, upgrades, head, rate, persists }
+        Self {
+            site,
+            now,
+            limits,
+            sink,
+            head_only,
+            accepts,
+            upgrades,
+            expects,
+            takes_trailers,
+            head,
+            rate,
+            persists,
+        }
     }
 }
 
@@ -69,7 +87,7 @@ pub(crate) enum ResponseState {
         /// What compresses it, if that is done.
         coded: Option<Box<CodedBody>>,
         /// It comes in chunks.
-        chunks: Option<Chunked>,
+        chunks: Option<Chunks>,
     },
     /// Whatever comes is the client's.
     Tunnel,
@@ -86,6 +104,13 @@ pub(crate) enum ResponseState {
     /// The program writes its head itself, and has written nothing yet.
     Raw,
     Complete,
+}
+
+/// A body in chunks, and the trailer fields that have come.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    decoder: Chunked,
+    trailers: Vec<u8>,
 }
 
 /// How a program writes its head.
@@ -241,18 +266,24 @@ impl ResponseState {
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<usize, GatewayError> {
-        let Self::Body { coded, chunks: Some(decoder), .. } = self else { return Ok(0) };
+        let Self::Body { coded, chunks: Some(Chunks { decoder, trailers }), .. } = self else { return Ok(0) };
         let mut written = Ok(());
-        let progress = decoder.read(bytes, |data| match coded {
+        let progress = decoder.read(bytes, |part| match (part, &mut *coded) {
             _ if written.is_err() => {}
-            Some(coded) => written = coded.write(data, writer.sink),
-            None => writer.sink.write(data),
+            (Part::Trailers(lines), _) => trailers.extend_from_slice(lines),
+            (Part::Data(data), Some(coded)) => written = coded.write(data, writer.sink),
+            (Part::Data(data), None) => writer.sink.write(data),
         });
         let progress = progress.map_err(|reject| GatewayError::of_program(reject.reason))?;
         written?;
         if progress.complete {
             match coded.take() {
+                // They may be about the bytes before these were compressed.
                 Some(coded) => coded.finish(writer.sink)?,
+                None if writer.takes_trailers => {
+                    let site = writer.site;
+                    writer.sink.end_with(&trailers::passed_on(trailers, |name| lets_pass(site, name)));
+                }
                 None => writer.sink.end(),
             }
             *self = Self::Complete;
@@ -283,7 +314,12 @@ impl ResponseState {
                     head.hand_off.filter(|_| writer.site.hands_files_on && !head.status.is_bodiless());
                 *self = match (hand_off, head.kind) {
                     _ if head.status.0 == SWITCHING_PROTOCOLS => writer.tunnel(&head)?,
-                    _ if head.status.0 < 200 => Self::after_interim(form)?,
+                    _ if head.status.0 < 200 => {
+                        if head.status == Status::CONTINUE && std::mem::take(&mut writer.expects) {
+                            writer.sink.proceed();
+                        }
+                        Self::after_interim(form)?
+                    }
                     (Some(to), _) => writer.hand_off(&head, to)?,
                     (None, Kind::LocalRedirect(target)) => {
                         Self::Redirect { target: target.to_vec(), hand_off: None, left: DISCARD_BYTES_MAX }
@@ -307,7 +343,8 @@ impl ResponseState {
         }
     }
 
-    /// What comes after an interim response. The client gets none: it may not know them, and what they say is said again.
+    /// What comes after an interim response. The client gets none but the one that it waits for: it may not know others, and what they
+    /// say is said again.
     fn after_interim(form: HeadForm) -> Result<Self, GatewayError> {
         match form {
             HeadForm::Http { interim } if interim < INTERIM_MAX => {
@@ -362,7 +399,7 @@ impl<S: ResponseSink> Writer<'_, S> {
             _ if bodiless || self.head_only => BodyLength::None,
             _ => BodyLength::Unknown,
         };
-        let chunks = head.of_connection.is_chunked.then(Chunked::default);
+        let chunks = head.of_connection.is_chunked.then(Chunks::default);
         let reply = match left {
             Some(0) if !self.head_only => ResponseState::Complete,
             _ if bodiless || self.head_only => ResponseState::Discard { left: DISCARD_BYTES_MAX },

@@ -6,7 +6,7 @@ use flash_http::status::Status;
 
 use super::client::ClientSide;
 use super::drop_body::DropBody;
-use super::framing::{BodyFraming, Framing, Sink};
+use super::framing::{BodyFraming, Framing, Sink, write_continue};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
@@ -116,9 +116,7 @@ impl Http1 {
 
     /// Sends a 100 response (RFC 9110 §10.1.1).
     pub(super) fn tell_to_continue(&mut self, cx: &mut Context<'_>) {
-        let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
-        output.push_interim_end();
+        write_continue(self.output.get_or_insert_with(|| cx.buffers.output()));
     }
 
     fn run_program(
@@ -131,8 +129,7 @@ impl Http1 {
         cx: &mut Context<'_>,
     ) {
         let (id, request) = (self.exchange_id(), Request::new(head, head_bytes, program));
-        let (length, routes) = (self.unread_body(head).length(), decision.site.routes.clone());
-        let upstream = UpstreamExchange::new(id, request, length, routes);
+        let upstream = UpstreamExchange::new(id, request, self.unread_body(head).length(), decision.site);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && head.expect == Expect::Continue;
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, decision, framing, cx);

@@ -57,7 +57,7 @@ impl Http1 {
         match self.upstream().and_then(|upstream| upstream.expired(cx)) {
             None | Some(Awaited::Nothing) => {}
             Some(Awaited::Program) => return self.program_is_late(cx),
-            Some(Awaited::Either) => return self.abort(cx),
+            Some(Awaited::Either) => return self.give_up(GatewayError::with(Status::REQUEST_TIMEOUT), cx),
             Some(Awaited::Client) => {
                 cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.cut_off(cx);

@@ -1,5 +1,6 @@
 //! The request's body on its way from the input to the program.
 
+use flash_http::chunked::Part;
 use flash_http::status::Status;
 
 use super::request_body::RequestBody;
@@ -30,7 +31,11 @@ impl Http1 {
                 break;
             }
             let piece = &self.input[used..self.input.len().min(used + room)];
-            match body.read(piece, body_bytes_max, |data| upstream.put_body(data)) {
+            let put = |part: Part<'_>| match part {
+                Part::Data(data) => upstream.put_body(data),
+                Part::Trailers(lines) => upstream.put_trailers(lines),
+            };
+            match body.read(piece, body_bytes_max, put) {
                 Ok(taken) => used += taken,
                 Err(reject) => {
                     if reject.status == Status::CONTENT_TOO_LARGE

@@ -58,6 +58,12 @@ impl Framing {
     }
 }
 
+/// Writes a 100 response (RFC 9110 §15.2.1).
+pub(super) fn write_continue(output: &mut Output) {
+    output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+    output.push_interim_end();
+}
+
 impl ResponseSink for Sink<'_> {
     type Head<'h>
         = Head<'h>
@@ -67,6 +73,10 @@ impl ResponseSink for Sink<'_> {
     fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Head<'_> {
         let start = self.output.open(|out| header::begin(out, status, reason, &now.date));
         Head { output: self.output, framing: self.framing, start, age_s, request_id: self.request_id }
+    }
+
+    fn proceed(&mut self) {
+        write_continue(self.output);
     }
 
     fn raw(&mut self) -> bool {
@@ -166,9 +176,11 @@ impl BodySink for Sink<'_> {
         self.output.push_resident(file, range);
     }
 
-    fn end(&mut self) {
+    fn end_with(&mut self, trailers: &[u8]) {
         if self.framing.body == BodyFraming::Chunks {
-            self.output.write(|out| out.extend_from_slice(b"0\r\n\r\n"));
+            self.output.write(|out| {
+                [b"0\r\n", trailers, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part))
+            });
         }
     }
 

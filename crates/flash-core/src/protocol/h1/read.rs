@@ -63,13 +63,13 @@ impl Http1 {
         match &mut self.phase {
             Phase::Exchange(current) => {
                 let Current { exchange, body, client, .. } = &mut **current;
-                if exchange.upstream().is_none() {
-                    return;
-                }
+                let Some(upstream) = exchange.upstream() else { return };
                 // The client may still read: only sending tells. But no program may take a part of a request for the whole.
                 client.has_ended = true;
                 match body {
                     RequestBody::Tunnel => self.feed(cx),
+                    // It has answered without the rest.
+                    _ if upstream.reply.is_written() => {}
                     body if !body.ends_within(&self.input) => self.abort(cx),
                     _ => {}
                 }

@@ -2,7 +2,7 @@
 //!
 //! This module keeps no data. The caller decides what to do with the data, and closes the connection if the body is broken.
 
-use flash_http::chunked::Chunked;
+use flash_http::chunked::{Chunked, Part};
 use flash_http::head::{self, Head, Reject};
 use flash_http::status::Status;
 
@@ -36,6 +36,11 @@ impl RequestBody {
         matches!(self, Self::Complete)
     }
 
+    /// Whether a part of it has not come.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Length { .. } | Self::Chunks { .. })
+    }
+
     /// What the exchange has to know about the body's length.
     pub(crate) fn length(&self) -> RequestBodyLength {
         match self {
@@ -66,7 +71,7 @@ impl RequestBody {
         }
     }
 
-    /// Takes the body's bytes from the front of `input`, and returns how many they are. The data go to `sink` in pieces.
+    /// Takes the body's bytes from the front of `input`, and returns how many they are. Its parts go to `sink` in pieces.
     ///
     /// # Errors
     ///
@@ -75,18 +80,18 @@ impl RequestBody {
         &mut self,
         input: &[u8],
         bytes_max: u64,
-        mut sink: impl FnMut(&[u8]),
+        mut sink: impl FnMut(Part<'_>),
     ) -> Result<usize, Reject> {
         let (used, complete) = match self {
             Self::Complete => return Ok(0),
             Self::Tunnel => {
-                sink(input);
+                sink(Part::Data(input));
                 (input.len(), false)
             }
             Self::Length { left } => {
                 let used = (*left).min(input.len() as u64);
                 *left -= used;
-                sink(&input[..used as usize]);
+                sink(Part::Data(&input[..used as usize]));
                 (used as usize, *left == 0)
             }
             Self::Chunks { decoder, bytes } => {

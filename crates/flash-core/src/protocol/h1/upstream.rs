@@ -1,6 +1,7 @@
 //! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
 use super::framing::Sink;
+use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::clients::deadline::Waiting;
@@ -52,7 +53,7 @@ impl Http1 {
                 Want::WaitJob
             }
             None => {
-                let awaits_body = upstream.spools() && receives && !body.is_complete();
+                let awaits_body = upstream.awaits_body() && receives && !body.is_complete();
                 let waiting = match (sends, awaits_body) {
                     _ if upstream.awaits_job() => Waiting::Completion,
                     (true, _) => Waiting::Send,
@@ -93,6 +94,10 @@ impl Http1 {
             return;
         }
         let mut new_framing = *framing;
+        if body.is_awaited() {
+            // Where the next request begins is not known, or not soon.
+            new_framing.persistence = Persistence::Closes;
+        }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let id = upstream.request.id.clone();
         let begins_at = output.mark();
@@ -101,10 +106,11 @@ impl Http1 {
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then(|| writer.sink.output.written_bytes());
         let ended = upstream.upstream_event(event, &mut writer);
-        let (written, rate) = (writer.head, writer.rate);
+        let (written, rate, expects) = (writer.head, writer.rate, writer.expects);
+        let has_proceeded = std::mem::replace(&mut upstream.request.expects, expects) && !expects;
         if let Some(written) = written {
             *framing = new_framing;
-            upstream.head_at = Some((begins_at, output.mark()));
+            upstream.head_at = (!has_proceeded).then(|| (begins_at, output.mark()));
             let said = rate.or(passed.rate());
             self.pace = decide::pace(site, said, &upstream.request.parse(), &self.transport, cx);
             cx.tally.responses += 1;
@@ -162,8 +168,8 @@ impl Http1 {
             return self.send_stored(&[], cx);
         }
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, framing, .. } = &mut **current;
-        let (redirects, terms) = (exchange.redirects + 1, exchange.terms);
+        let Current { exchange, framing, body, .. } = &mut **current;
+        let (is_read, redirects, terms) = (!body.is_awaited(), exchange.redirects + 1, exchange.terms);
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.make_room(0);
         if !upstream.is_over() {
@@ -172,6 +178,10 @@ impl Http1 {
             {
                 cx.buffers.give_back_output(output);
             }
+            return;
+        }
+        // The request for the other path stands behind the body.
+        if upstream.is_redirected() && !is_read {
             return;
         }
         if let Some(output) = self.output.take() {
@@ -189,8 +199,10 @@ impl Http1 {
                 let passed = current.exchange.passed.redirected(hand_off);
                 self.phase = Phase::Redirected(Box::new(Exchange { passed, redirects, ..current.exchange }));
             }
-        } else {
+        } else if is_read {
             self.phase = Phase::after(framing.persistence);
+        } else {
+            self.phase = Phase::Closing { linger: true };
         }
         self.resume(cx);
     }

@@ -157,8 +157,7 @@ impl Http2 {
                 (false, Body::Length(bytes)) => (RequestBodyLength::Known, Some(bytes)),
                 (false, _) => (RequestBodyLength::Unknown, None),
             };
-            let body =
-                RequestBody { length, left, received: 0, has_ended: arrived.has_ended, waiting: Vec::new() };
+            let body = RequestBody { length, left, has_ended: arrived.has_ended, ..RequestBody::new() };
             let state = StreamState::new(Box::default(), body);
             self.session.open(id, arrived.priority, arrived.has_ended, state);
         }
@@ -182,8 +181,8 @@ impl Http2 {
     ) {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
-        let (length, routes) = (self.state(arrived).body.length, decision.site.routes.clone());
-        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length, routes);
+        let length = self.state(arrived).body.length;
+        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length, decision.site);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
         self.begin_exchange(arrived, ExchangeState::Upstream(Box::new(upstream)), decision);
@@ -216,13 +215,7 @@ impl Http2 {
         let record = Some(decide::refuse(reject, text, self.transport.peer, sink, cx));
         cx.tally.counts.add(Count::Begun, 1);
         pieces.is_complete = true;
-        let body = RequestBody {
-            length: RequestBodyLength::Unknown,
-            left: None,
-            received: 0,
-            has_ended,
-            waiting: Vec::new(),
-        };
+        let body = RequestBody { has_ended, ..RequestBody::new() };
         let state = StreamState { pieces, record, ..StreamState::new(Box::default(), body) };
         self.session.open(id, Priority::default(), has_ended, state);
     }

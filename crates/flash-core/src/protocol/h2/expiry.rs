@@ -103,7 +103,7 @@ impl Http2 {
                 _ if waits_for_window => Waiting::Send,
                 Some(exchange) if exchange.awaits_job() => Waiting::Completion,
                 Some(Exchange { state: ExchangeState::Upstream(upstream), .. })
-                    if upstream.spools() && !has_ended =>
+                    if upstream.awaits_body() && !has_ended =>
                 {
                     of_body
                 }
@@ -167,8 +167,10 @@ impl Http2 {
             Some(Awaited::Program) => {
                 return self.give_up(id, GatewayError::of_silence(self.client.has_ended), cx);
             }
-            // Nothing of HTTP/2 becomes a tunnel.
-            Some(Awaited::Client | Awaited::Either) => {
+            Some(Awaited::Either) => {
+                return self.give_up(id, GatewayError::with(Status::REQUEST_TIMEOUT), cx);
+            }
+            Some(Awaited::Client) => {
                 cx.tally.counts.add(Count::ProgramsHeld, 1);
                 return self.reset(id, ErrorCode::CANCEL, cx);
             }

@@ -44,6 +44,7 @@ impl Http2 {
         if body.waiting.is_empty() {
             body.waiting = Vec::new();
             if body.has_ended && !upstream.body_has_ended() {
+                upstream.put_trailers(&body.trailers);
                 upstream.end_body();
             }
         }

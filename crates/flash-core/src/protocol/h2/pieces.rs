@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use flash_h2::frame::{FrameHeader, PAYLOAD_BYTES_MAX, flag, kind};
+use flash_h2::frame::{self, FrameHeader, PAYLOAD_BYTES_MAX, flag, kind};
+use flash_http::Fields;
 
 use crate::connection::output::Output;
-use crate::file::{Content, File};
+use crate::file::{Content, File, header};
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
@@ -16,6 +17,8 @@ pub(super) struct Pieces {
     bytes: u64,
     /// No piece follows.
     pub(super) is_complete: bool,
+    /// The header block that follows the last piece.
+    trailers: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -77,6 +80,18 @@ impl Pieces {
         taken
     }
 
+    /// The body is complete, and these lines of trailer fields follow.
+    pub(super) fn end_with(&mut self, lines: &[u8]) {
+        self.is_complete = true;
+        for (name, value) in Fields::of_checked(lines) {
+            header::compressed_field(&mut self.trailers, name, value);
+        }
+    }
+
+    pub(super) fn has_trailers(&self) -> bool {
+        !self.trailers.is_empty()
+    }
+
     fn push(&mut self, piece: Piece) {
         self.bytes += piece.bytes();
         self.all.push_back(piece);
@@ -100,13 +115,15 @@ impl Pieces {
     }
 
     /// Writes one DATA frame with at most `bytes_max` bytes. Returns how many it has. The frame ends the stream if it has the
-    /// body's last byte.
+    /// body's last byte, or the trailers do that.
     pub(super) fn write_frame(&mut self, stream: u32, bytes_max: usize, output: &mut Output) -> usize {
         let length = self.bytes.min(bytes_max.min(PAYLOAD_BYTES_MAX) as u64);
         let ends = self.is_complete && length == self.bytes;
-        let flags = if ends { flag::END_STREAM } else { 0 };
+        let flags = if ends && !self.has_trailers() { flag::END_STREAM } else { 0 };
         let header = FrameHeader { length: length as u32, kind: kind::DATA, flags, stream };
-        output.write(|out| out.extend_from_slice(&header.to_bytes()));
+        if length > 0 || flags > 0 {
+            output.write(|out| out.extend_from_slice(&header.to_bytes()));
+        }
         let mut left = length;
         while left > 0 {
             let Some(piece) = self.all.front_mut() else { break };
@@ -145,6 +162,10 @@ impl Pieces {
             left -= taken;
         }
         self.bytes -= length;
+        if ends && self.has_trailers() {
+            let block = std::mem::take(&mut self.trailers);
+            output.write(|out| frame::trailers(out, stream, &block));
+        }
         length as usize
     }
 }

@@ -86,7 +86,12 @@ impl Http2 {
                 self.refuse(stream, ends_stream, reject, b"", cx);
             }
             Event::Data { stream, bytes, ends_stream } => self.data(stream, bytes, ends_stream, cx),
-            Event::End { stream } => self.data(stream, b"", true, cx),
+            Event::End { stream } => {
+                if let Some(stream) = self.session.streams_mut().get_mut(stream) {
+                    stream.user.body.trailers = text.into();
+                }
+                self.data(stream, b"", true, cx);
+            }
             Event::Reset(stream) => self.over(stream, cx),
             Event::Window => {}
             Event::Pong => {

@@ -90,6 +90,11 @@ impl<'a> Sink<'a> {
         self.output.mark()
     }
 
+    /// Whether trailers follow the body.
+    pub(super) fn has_trailers(&self) -> bool {
+        self.pieces.has_trailers()
+    }
+
     /// The response has no body after all: its head ends the stream. Called before anything else is written.
     pub(super) fn end_with_head(&mut self) {
         if let Some(start) = self.head_at {
@@ -108,6 +113,10 @@ impl ResponseSink for Sink<'_> {
     fn head(&mut self, status: Status, _: &[u8], now: &Now, age_s: Option<u64>) -> Head<'_> {
         let start = self.begin(|out| header::begin_compressed(out, status, &now.date));
         Head { output: self.output, start, age_s, request_id: self.request_id }
+    }
+
+    fn proceed(&mut self) {
+        self.interim(Status::CONTINUE);
     }
 
     fn raw(&mut self) -> bool {
@@ -192,8 +201,8 @@ impl BodySink for Sink<'_> {
         self.pieces.push_resident(file, range);
     }
 
-    fn end(&mut self) {
-        self.pieces.is_complete = true;
+    fn end_with(&mut self, trailers: &[u8]) {
+        self.pieces.end_with(trailers);
     }
 
     fn is_empty(&self) -> bool {

@@ -117,6 +117,16 @@ pub(super) struct RequestBody {
     pub(super) has_ended: bool,
     /// Bytes that the exchange has not taken.
     pub(super) waiting: Vec<u8>,
+    /// Lines of trailer fields.
+    pub(super) trailers: Box<[u8]>,
+}
+
+impl RequestBody {
+    /// Of a length that only its end says.
+    pub(super) fn new() -> Self {
+        let (length, left, received, has_ended) = (RequestBodyLength::Unknown, None, 0, false);
+        Self { length, left, received, has_ended, waiting: Vec::new(), trailers: Box::default() }
+    }
 }
 
 /// RFC 9113 §6.5.2 recommends at least 100.

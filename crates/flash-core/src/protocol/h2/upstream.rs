@@ -77,12 +77,17 @@ impl Http2 {
         // What follows a stored part is stored behind it.
         let kept_from = upstream.stores_response().then_some(waiting_bytes);
         let ended = upstream.upstream_event(event, &mut writer);
-        let (written, rate) = (writer.head, writer.rate);
+        let (written, rate, expects) = (writer.head, writer.rate, writer.expects);
+        let has_proceeded = std::mem::replace(&mut upstream.request.expects, expects) && !expects;
         let is_written = upstream.reply.is_written();
+        if is_written {
+            // The rest of the request is of no use. Some clients end it then, before its length.
+            state.body.left = None;
+        }
         if let Some(written) = written {
             cx.tally.responses += 1;
             // A response that empties the client's table stays, because later ones build on that.
-            upstream.head_at = (!empties_table).then(|| (begins_at, sink.mark()));
+            upstream.head_at = (!empties_table && !has_proceeded).then(|| (begins_at, sink.mark()));
             let of = (&***site, *terms, *timing);
             state.record = Some(upstream.request.record(of, &self.transport, written, cx));
             let said = rate.or(passed.rate());
@@ -92,7 +97,7 @@ impl Http2 {
         if let Some(record) = &mut state.record {
             record.of_program(upstream.clock.times());
         }
-        let ends_with_head = is_written && written.is_some() && sink.is_empty();
+        let ends_with_head = is_written && written.is_some() && sink.is_empty() && !sink.has_trailers();
         if ends_with_head {
             sink.end_with_head();
             state.is_sent = true;

@@ -22,7 +22,8 @@ fn told(rules: &ProxyRules) -> Told<'_> {
         version: Version::Http11,
         request_id: None,
         trace: trace::Told { is_valid: false, own: None },
-        body_bytes: None,
+        expects: false,
+        body: ToldBody::None,
     }
 }
 
@@ -49,9 +50,10 @@ fn a_request_is_written_anew() {
                    X-Forwarded-Ssl: on\r\nX-Forwarded-Prefix: /x\r\nX-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\nX_Forwarded_For: z\r\nX-Request-Id: forged\r\ntracestate: a=b\r\nCookie: a=1\r\nCookie: b=2\r\nAccept: */*\r\n\r\n";
     let rules = ProxyRules::default();
     assert_eq!(
-        written(request, &Told { body_bytes: Some(3), ..told(&rules) }),
+        written(request, &Told { body: ToldBody::Length(3), ..told(&rules) }),
         "POST /a?b=%20 HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nCookie: a=1; b=2\r\nX-Forwarded-For: 192.0.2.1\r\n\
-         X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\r\n"
+         X-Real-IP: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nVia: 1.1 flash\r\nContent-Length: 3\r\n\
+         Connection: TE\r\nTE: trailers\r\n\r\n"
     );
 }
 
@@ -153,7 +155,7 @@ fn websocket_is_asked_for_anew() {
 fn a_body_has_its_length_and_a_trace_its_parent() {
     let rules = ProxyRules::default();
     let chunked = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let head = written(chunked, &Told { body_bytes: Some(7), ..told(&rules) });
+    let head = written(chunked, &Told { body: ToldBody::Length(7), ..told(&rules) });
     assert!(head.contains("Content-Length: 7\r\n") && !head.contains("Transfer-Encoding"), "{head}");
     let empty = written("POST / HTTP/1.1\r\nHost: a\r\n\r\n", &told(&rules));
     assert!(empty.contains("Content-Length: 0\r\n"), "{empty}");

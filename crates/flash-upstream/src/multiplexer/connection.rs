@@ -1,0 +1,155 @@
+//! A connection to a server of HTTP/2: its socket, its TLS, its frames, and which exchange has which stream.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use flash_core::upstream::UpstreamSession;
+use flash_h2::{Client, ClientLimits, ErrorCode};
+use flash_os::poller::Interest;
+use flash_os::socket::NO_SIGNAL;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::origin::{Made, Origin};
+
+pub(super) struct Connection {
+    pub(super) origin: Arc<dyn Origin>,
+    pub(super) stream: OwnedFd,
+    tls: Option<Box<dyn UpstreamSession>>,
+    pub(super) client: Client,
+    /// Bytes for the server, sealed, of which so many are sent.
+    out: Vec<u8>,
+    sent: usize,
+    pub(super) interest: Interest,
+    /// The exchanges, by their streams.
+    pub(super) streams: HashMap<u32, u64>,
+    pub(super) idle_since: Instant,
+    /// It takes no more requests.
+    pub(super) is_retired: bool,
+    /// How often something has come.
+    pub(super) received: u64,
+}
+
+/// What a server may have sent of a response that its reader has not taken.
+const WINDOW_BYTES: u32 = 256 << 10;
+/// More requests than this share no connection, whatever the server allows.
+const STREAMS_MAX: usize = 128;
+/// Requests' bodies wait while this much is on its way.
+const BACKLOG_BYTES: usize = 256 << 10;
+/// Frames without use: at once, and each second.
+const IDLE_FRAMES: (u32, u32) = (2_000, 200);
+
+impl Connection {
+    pub(super) fn new(origin: Arc<dyn Origin>, (stream, tls): Made) -> Self {
+        let limits = ClientLimits {
+            window_bytes: Some(WINDOW_BYTES),
+            block_bytes_max: WINDOW_BYTES as usize / 4,
+            idle_frames: IDLE_FRAMES,
+        };
+        Self {
+            origin,
+            stream,
+            tls,
+            client: Client::new(limits),
+            out: Vec::new(),
+            sent: 0,
+            interest: Interest::INPUT,
+            streams: HashMap::new(),
+            idle_since: Instant::now(),
+            is_retired: false,
+            received: 0,
+        }
+    }
+
+    /// Whether one more request may leave. How many may, the server has to say first: a request that it refuses has lost its body.
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_retired && self.has_settings() && self.streams.len() < STREAMS_MAX && self.client.can_open()
+    }
+
+    /// Whether nothing more comes of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.streams.is_empty() && (self.is_retired || self.client.is_draining())
+    }
+
+    pub(super) fn has_settings(&self) -> bool {
+        self.client.has_settings()
+    }
+
+    /// Whether so much waits for the server that bodies have to wait.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.out.len() - self.sent >= BACKLOG_BYTES
+    }
+
+    /// Has these frames sent.
+    pub(super) fn put(&mut self, frames: &[u8]) {
+        match &mut self.tls {
+            Some(tls) => tls.seal(frames, &mut self.out),
+            None => self.out.extend_from_slice(frames),
+        }
+    }
+
+    /// Sends what it can. Returns what to wait for, or `None` if the connection is broken.
+    pub(super) fn flush(&mut self) -> Option<Interest> {
+        let mut control = Vec::new();
+        self.client.take_control(&mut control);
+        if !control.is_empty() {
+            self.put(&control);
+        }
+        while self.sent < self.out.len() {
+            match rustix::net::send(&self.stream, &self.out[self.sent..], NO_SIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => self.sent += count,
+                Err(Errno::INTR) => {}
+                // A server that does not read is not read either: what it says is answered.
+                Err(Errno::AGAIN) if self.has_backlog() => return Some(Interest::ROOM),
+                Err(Errno::AGAIN) => return Some(Interest::BOTH),
+                Err(_) => return None,
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Some(Interest::INPUT)
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// The connection has ended; with a reason, if its TLS says so.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Vec<u8>, Option<String>> {
+        let count = match rustix::net::recv(&self.stream, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return Err(None),
+            Ok((_, count)) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Vec::new()),
+            Err(_) => return Err(None),
+        };
+        self.received += 1;
+        let bytes = &buffer[..count];
+        let Some(tls) = &mut self.tls else { return Ok(bytes.to_vec()) };
+        let mut plain = Vec::new();
+        // The end of its TLS is followed by that of its connection.
+        tls.open(bytes, &mut plain, &mut self.out).map_err(|why| Some(why.to_owned()))?;
+        Ok(plain)
+    }
+
+    /// A response is complete. What the request still has is of no use.
+    pub(super) fn finish(&mut self, stream: u32, is_sent: bool) {
+        self.leave(stream);
+        if !is_sent {
+            self.client.reset(stream, ErrorCode::CANCEL);
+        }
+    }
+
+    /// Its request was given up. If the server has said nothing since the request came, it may be gone.
+    pub(super) fn cancel(&mut self, stream: u32, received_before: u64) {
+        self.is_retired |= self.received == received_before;
+        self.finish(stream, false);
+    }
+
+    fn leave(&mut self, stream: u32) {
+        self.streams.remove(&stream);
+        if self.streams.is_empty() {
+            self.idle_since = Instant::now();
+        }
+    }
+}

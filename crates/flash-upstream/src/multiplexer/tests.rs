@@ -1,0 +1,356 @@
+//! Many requests on a connection, and servers that refuse, leave, lie and flood.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use flash_h2::frame::{self, FLAGS_AT, FrameHeader, flag, kind};
+use flash_h2::hpack::encoder;
+use flash_h2::request::HeadLimits;
+use flash_h2::session::Limits;
+use flash_h2::{Event, Scratch, Session};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Server {
+    multiplexer: OnceLock<Arc<Multiplexer>>,
+    made: Mutex<Sender<UnixStream>>,
+    /// Connections that it refuses.
+    refused: AtomicUsize,
+    open: AtomicUsize,
+    faults: Mutex<Vec<String>>,
+}
+
+impl Origin for Server {
+    fn scheme(&self) -> &'static str {
+        "http"
+    }
+
+    fn connect(self: Arc<Self>) {
+        let refuse = |left: usize| left.checked_sub(1);
+        let is_refused = self.refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, refuse).is_ok();
+        let made = (!is_refused).then(|| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            theirs.set_read_timeout(Some(PATIENCE)).unwrap();
+            self.made.lock().unwrap().send(theirs).unwrap();
+            (ours.into(), None)
+        });
+        let origin: Arc<Self> = Arc::clone(&self);
+        self.multiplexer.get().unwrap().connected(origin, made);
+    }
+
+    fn set_open(&self, connections: usize) {
+        self.open.store(connections, Ordering::SeqCst);
+    }
+
+    fn report(&self, why: &str) {
+        self.faults.lock().unwrap().push(why.into());
+    }
+}
+
+struct World {
+    server: Arc<Server>,
+    made: Receiver<UnixStream>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (sender, made) = channel();
+        let server = Server {
+            multiplexer: OnceLock::new(),
+            made: Mutex::new(sender),
+            refused: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            faults: Mutex::default(),
+        };
+        server.multiplexer.set(Arc::new(Multiplexer::start().unwrap())).unwrap();
+        Self { server: Arc::new(server), made }
+    }
+
+    /// What the request path sends.
+    fn ask(&self, text: &str) -> UnixStream {
+        let origin: Arc<Server> = Arc::clone(&self.server);
+        let mut stream = UnixStream::from(self.server.multiplexer.get().unwrap().open(origin).unwrap());
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
+    fn get(&self, path: &str) -> UnixStream {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+    }
+
+    /// The server's end of a connection that was made, which allows so many streams.
+    fn peer(&self, streams_max: u32) -> Peer {
+        let stream = self.made.recv_timeout(PATIENCE).unwrap();
+        let head = HeadLimits { bytes_max: 8_000, fields_max: 40 };
+        let limits = Limits { streams_max, head, resets: (100, 1), idle_frames: (1_000, 1) };
+        let (session, scratch, input) = (Session::new(limits), Scratch::default(), Vec::new());
+        let mut peer = Peer { stream, session, scratch, input };
+        // Its settings.
+        peer.send(&[]);
+        peer
+    }
+
+    fn faults(&self) -> Vec<String> {
+        self.server.faults.lock().unwrap().clone()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.server.multiplexer.get().unwrap().close();
+    }
+}
+
+struct Peer {
+    stream: UnixStream,
+    session: Session<()>,
+    scratch: Scratch,
+    input: Vec<u8>,
+}
+
+impl Peer {
+    fn send(&mut self, bytes: &[u8]) {
+        let mut all = Vec::new();
+        self.session.take_control(&mut all);
+        all.extend_from_slice(bytes);
+        self.stream.write_all(&all).unwrap();
+    }
+
+    /// What comes next: a request's stream and path, a piece of its body, or a reset.
+    fn next(&mut self) -> (u32, String) {
+        loop {
+            let (mut input, mut said) = (&*self.input, None);
+            while said.is_none()
+                && let Some(event) = self.session.next(&mut input, &mut self.scratch, 0).unwrap()
+            {
+                said = match event {
+                    Event::Request { stream, priority, ends_stream } => {
+                        self.session.open(stream, priority, ends_stream, ());
+                        let text = String::from_utf8_lossy(&self.scratch.text);
+                        Some((stream, text.split(' ').nth(1).unwrap().to_owned()))
+                    }
+                    Event::Data { stream, bytes, .. } => {
+                        self.session.consumed(stream, bytes.len());
+                        Some((stream, String::from_utf8_lossy(bytes).into_owned()))
+                    }
+                    Event::Reset(stream) => Some((stream.id, "reset".into())),
+                    _ => None,
+                };
+            }
+            let used = self.input.len() - input.len();
+            self.input.drain(..used);
+            self.send(&[]);
+            if let Some(said) = said {
+                return said;
+            }
+            let mut buffer = [0; 4096];
+            let count = self.stream.read(&mut buffer).unwrap();
+            assert!(count > 0, "the connection ends");
+            self.input.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    fn answer(&mut self, stream: u32, fields: &[(&str, &str)], body: &[u8], ends: bool) {
+        let mut out = Vec::new();
+        let start = frame::begin_headers(&mut out, stream);
+        encoder::status(&mut out, 200);
+        fields.iter().for_each(|(name, value)| encoder::field(&mut out, name.as_bytes(), value.as_bytes()));
+        frame::end_headers(&mut out, start);
+        assert_eq!(out[start + FLAGS_AT], flag::END_HEADERS);
+        out.extend(data(stream, body, ends));
+        self.send(&out);
+        if ends {
+            self.session.finish(stream, true);
+        }
+    }
+}
+
+fn data(stream: u32, body: &[u8], ends: bool) -> Vec<u8> {
+    let flags = if ends { flag::END_STREAM } else { 0 };
+    let header = FrameHeader { length: body.len() as u32, kind: kind::DATA, flags, stream };
+    [&header.to_bytes()[..], body].concat()
+}
+
+/// Everything until its end.
+fn said(mut stream: &UnixStream) -> String {
+    let mut all = String::new();
+    // One that was not read to its end is reset.
+    let _ = stream.read_to_string(&mut all);
+    all
+}
+
+const OK: &str = "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n";
+
+#[test]
+fn requests_share_a_connection_and_are_answered_in_any_order() {
+    let world = World::new();
+    let asked: Vec<UnixStream> = (0..20).map(|number| world.get(&format!("/{number}"))).collect();
+    let mut peer = world.peer(100);
+    let mut requests: Vec<(u32, String)> = asked.iter().map(|_| peer.next()).collect();
+    requests.reverse();
+    for (stream, path) in &requests {
+        peer.answer(*stream, &[], path.as_bytes(), true);
+    }
+    for (number, stream) in asked.iter().enumerate() {
+        let path = format!("/{number}");
+        assert_eq!(said(stream), format!("{OK}{:x}\r\n{path}\r\n0\r\n\r\n", path.len()));
+    }
+    assert!(world.made.try_recv().is_err(), "one connection is enough");
+    assert_eq!(world.server.open.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_request_waits_until_the_server_has_room() {
+    let world = World::new();
+    let first = world.get("/first");
+    let mut peer = world.peer(1);
+    let (stream, _) = peer.next();
+    // There will be no other connection.
+    world.server.refused.store(1, Ordering::SeqCst);
+    let second = world.get("/second");
+    while world.server.refused.load(Ordering::SeqCst) > 0 {
+        thread::yield_now();
+    }
+    peer.answer(stream, &[], b"", true);
+    assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
+    let (stream, path) = peer.next();
+    assert_eq!(path, "/second");
+    peer.answer(stream, &[], b"", true);
+    assert_eq!(said(&second), format!("{OK}0\r\n\r\n"));
+}
+
+#[test]
+fn what_a_server_has_not_looked_at_goes_over_another_connection() {
+    let world = World::new();
+    let (first, second) = (world.get("/first"), world.get("/second"));
+    let mut peer = world.peer(100);
+    let (one, other) = (peer.next().0, peer.next().0);
+    let mut goaway = Vec::new();
+    frame::goaway(&mut goaway, one.min(other), ErrorCode::NO_ERROR, "");
+    peer.send(&goaway);
+    let mut next = world.peer(100);
+    let (stream, _) = next.next();
+    // Refused, and then answered.
+    let mut refusal = Vec::new();
+    frame::rst_stream(&mut refusal, stream, ErrorCode::REFUSED_STREAM);
+    next.send(&refusal);
+    let (stream, _) = next.next();
+    next.answer(stream, &[], b"", true);
+    peer.answer(one.min(other), &[], b"", true);
+    assert_eq!([said(&first), said(&second)], [format!("{OK}0\r\n\r\n"), format!("{OK}0\r\n\r\n")]);
+    let mut end = [0];
+    assert!(matches!(peer.stream.read(&mut end), Ok(0 | 1)), "it ends, as it was asked to");
+}
+
+#[test]
+fn a_request_that_is_given_up_ends_its_stream() {
+    let world = World::new();
+    let first = world.get("/first");
+    let mut peer = world.peer(100);
+    let (stream, _) = peer.next();
+    peer.answer(stream, &[], b"", true);
+    assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
+    let request = world.ask("POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    assert_eq!((peer.next().1, peer.next().1), ("/up".to_owned(), "abc".to_owned()));
+    drop(request);
+    assert_eq!(peer.next().1, "reset");
+    // It had said nothing since: another connection has the next request.
+    let _next = world.get("/");
+    let mut another = world.peer(100);
+    assert_eq!(another.next().1, "/");
+}
+
+#[test]
+fn a_reader_that_takes_nothing_holds_no_other_back() {
+    let world = World::new();
+    let (slow, other) = (world.get("/slow"), world.get("/other"));
+    let mut peer = world.peer(100);
+    let requests = [peer.next(), peer.next()];
+    let of = |path: &str| requests.iter().find(|(_, of)| of == path).unwrap().0;
+    // All that the window takes.
+    peer.answer(of("/slow"), &[], b"", false);
+    (0..16).for_each(|_| peer.send(&data(of("/slow"), &[b'x'; 16_384], false)));
+    peer.answer(of("/other"), &[], b"here", true);
+    assert_eq!(said(&other), format!("{OK}4\r\nhere\r\n0\r\n\r\n"));
+    peer.send(&data(of("/slow"), b"", true));
+    assert_eq!(said(&slow).matches('x').count(), 16 * 16_384);
+}
+
+/// The last byte of a response may be taken long after the server has sent it.
+#[test]
+fn a_connection_that_the_server_ends_is_there_until_the_last_reader_has_all() {
+    let world = World::new();
+    let slow = world.get("/slow");
+    let mut peer = world.peer(100);
+    let (stream, _) = peer.next();
+    let mut goaway = Vec::new();
+    frame::goaway(&mut goaway, stream, ErrorCode::NO_ERROR, "");
+    peer.send(&goaway);
+    peer.answer(stream, &[], b"", false);
+    // More than the reader's socket takes.
+    (0..15).for_each(|_| peer.send(&data(stream, &[b'x'; 16_384], false)));
+    let mut end = data(stream, b"", true);
+    frame::ping(&mut end, b"all read", false);
+    peer.send(&end);
+    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+    while !got.windows(8).any(|bytes| bytes == b"all read") {
+        let count = peer.stream.read(&mut buffer).expect("it is answered");
+        got.extend_from_slice(&buffer[..count]);
+    }
+    assert_eq!(said(&slow).matches('x').count(), 15 * 16_384);
+    while peer.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+}
+
+type Fault<'f> = &'f dyn Fn(&mut Peer, u32);
+
+#[test]
+fn a_server_that_lies_or_floods_is_reported() {
+    let pings = |peer: &mut Peer, _| {
+        let mut ping = Vec::new();
+        frame::ping(&mut ping, &[0; 8], false);
+        // The connection may end meanwhile.
+        let _ = peer.stream.write_all(&ping.repeat(10_000));
+    };
+    let long = |peer: &mut Peer, stream| peer.answer(stream, &[("content-length", "3")], b"more", false);
+    let split = |peer: &mut Peer, stream| peer.answer(stream, &[("a", "b\r\nc: d")], b"", true);
+    let beyond = |peer: &mut Peer, stream| {
+        peer.answer(stream, &[], b"", false);
+        (0..100).for_each(|_| _ = peer.stream.write_all(&data(stream, &[b'x'; 16_384], false)));
+    };
+    let endless = |peer: &mut Peer, stream| {
+        let header = FrameHeader { length: 16_384, kind: kind::HEADERS, flags: 0, stream };
+        let _ = peer.stream.write_all(&[&header.to_bytes()[..], &[0; 16_384]].concat());
+        for _ in 0..20 {
+            let header = FrameHeader { kind: kind::CONTINUATION, ..header };
+            let _ = peer.stream.write_all(&[&header.to_bytes()[..], &[0; 16_384]].concat());
+        }
+    };
+    let no_http2 = |peer: &mut Peer, _| peer.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    let faults: [(Fault<'_>, &str); 6] = [
+        (&pings, "too many frames without use"),
+        (&long, "more than the length that it had promised"),
+        (&split, "a malformed field"),
+        (&beyond, "more data than the window"),
+        (&endless, ""),
+        (&no_http2, ""),
+    ];
+    for (fault, reason) in faults {
+        let world = World::new();
+        let request = world.get("/");
+        let mut peer = world.peer(100);
+        let (stream, _) = peer.next();
+        peer.send(&[]);
+        fault(&mut peer, stream);
+        let got = said(&request);
+        assert!(!got.contains("\r\n0\r\n\r\n"), "it is not whole: {got}");
+        let faults = world.faults();
+        assert!(faults.len() == 1 && faults[0].contains(reason), "{reason}: {faults:?}");
+    }
+}
