@@ -22,7 +22,9 @@ pub(crate) fn links_at(
 ) -> Result<Option<SignedLinks>, Failure> {
     let rules = rules_at(flags, host, path);
     let signed = rules.map_or(&[][..], |flags| &flags.rules.signed);
-    access::links(signed, &named_files::open)
+    let links = access::links(signed)?;
+    links.iter().try_for_each(|links| links.read(named_files::open)).map_err(Failure::Run)?;
+    Ok(links)
 }
 
 /// The rules of the path's place. `None` if no site has this host.

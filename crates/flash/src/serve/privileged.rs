@@ -12,7 +12,7 @@ use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
-/// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end. The logs are open.
+/// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end.
 pub(super) fn start(
     plan: &Plan,
     reader: Reader,
