@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuuz8dLDKHdaIkqWTeEJl8dWScfl4UwcG";
 const PAGE_BYTES: u64 = 4096;
-const LINK_KEY: &str = "a key that nobody has but the server of this test";
+const STICKY_KEY: &str = "another key that nobody has but the server of this test";
+const LINK_KEY: &str = "one key that nobody has but the server of this test";
 
 /// Files of secrets that the server's user may read: nothing but the order of things keeps its other processes from having them.
 fn folder() -> (TempDir, Vec<(&'static str, Vec<u8>)>) {
@@ -33,6 +34,7 @@ fn folder() -> (TempDir, Vec<(&'static str, Vec<u8>)>) {
     write("key", &key.serialize_pem());
     write("users", &format!("bob:{HASH}\n"));
     write("links", LINK_KEY);
+    write("sticky", STICKY_KEY);
     // RFC 5915: the number that is secret stands behind the version and the curve.
     let number = key.serialize_der()[36..68].to_vec();
     let text = key.serialize_pem().lines().nth(2).expect("a line").as_bytes().to_vec();
@@ -44,16 +46,26 @@ fn folder() -> (TempDir, Vec<(&'static str, Vec<u8>)>) {
         ("the file of the certificate's key", text),
         ("a password's hash", HASH.into()),
         ("the key of links", LINK_KEY.into()),
+        ("the key of sessions", STICKY_KEY.into()),
     ];
     (folder, secrets.into())
 }
 
 fn write_config(folder: &Path, arch: &str, round: u32) {
     let path = |name: &str| folder.join(name).display().to_string();
-    let proxy = if is_confined(arch) { "'/app' = { proxy = 'http://127.0.0.1:9' }\n" } else { "" };
+    let (proxy, upstream) = match is_confined(arch) {
+        true => (
+            "'/app' = { proxy = 'app' }\n",
+            format!(
+                "[upstream.app]\nservers = 'http://127.0.0.1:9'\nsticky = {{ cookie = 'a', key = {{ file = '{}' }} }}\n",
+                path("sticky")
+            ),
+        ),
+        false => ("", String::new()),
+    };
     let text = format!(
         "listen = ['127.0.0.1:0', 'https://127.0.0.1:0']\nuser = 'nobody'\ncgi = {{ '/cgi' = '{cgi}' }}\n{arch}\
-         tls = {{ certificate = '{certificate}', key = '{key}' }}\nheader = {{ X-Round = '{round}' }}\n\
+         tls = {{ certificate = '{certificate}', key = '{key}' }}\nheader = {{ X-Round = '{round}' }}\n{upstream}\
          [site.'*']\nroot = '{root}'\n'/a' = {{ auth = '{users}' }}\n'/b' = {{ signed = {{ key = {{ file = '{links}' }} }} }}\n{proxy}",
         cgi = folder.display(),
         arch = arch_settings(arch),
@@ -120,6 +132,7 @@ fn no_process_but_those_that_serve_has_keys_and_passwords() {
             for needed in ["a password's hash", "the key of links", "the key as numbers of this processor"] {
                 assert!(own.contains(needed), "{arch}: the search finds {own:?} in the server itself");
             }
+            assert_eq!(own.contains("the key of sessions"), is_confined(arch), "{arch}: {own:?}");
             let serves =
                 |process: &Process| process.pid == server.pid() || process.name().starts_with("worker-");
             let others: Vec<_> = family::of(&server).into_iter().filter(|process| !serves(process)).collect();

@@ -53,12 +53,12 @@ pub enum Form {
 }
 
 /// What links are signed with.
-type Key = Zeroizing<Vec<u8>>;
+pub(crate) type Key = Zeroizing<Vec<u8>>;
 
 /// How many bytes a key's file may have.
 const KEY_BYTES_MAX: u64 = 4096;
 /// RFC 2104 §3 wants as many as the hash has. Half of that cannot be guessed either.
-const KEY_BYTES_MIN: usize = 16;
+pub(crate) const KEY_BYTES_MIN: usize = 16;
 
 const EXPIRES: &str = "expires";
 const CLIENT: &str = "client";
@@ -117,7 +117,11 @@ impl Links for SignedLinks {
     }
 }
 
-fn read_key(path: &Path, open: impl Fn(&Path) -> io::Result<File>, bytes_min: usize) -> Result<Key, String> {
+pub(crate) fn read_key(
+    path: &Path,
+    open: impl Fn(&Path) -> io::Result<File>,
+    bytes_min: usize,
+) -> Result<Key, String> {
     let shown = path.display();
     let failed = |error| format!("cannot read {shown}: {error}");
     // All of it at once, so that no copy stays behind in memory.
@@ -198,7 +202,7 @@ fn sign(key: &Key, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> String {
     query + &format!("&{SIGNATURE}={signature}")
 }
 
-fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
+pub(crate) fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key may have any length");
     mac.update(text);
     mac

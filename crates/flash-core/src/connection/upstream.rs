@@ -55,7 +55,7 @@ impl Connection {
             Opened::Running((), upstream) => upstream.queued,
             Opened::Detached | Opened::Failed(_) => Duration::ZERO,
         };
-        let begun = upstream.begun(begun);
+        let begun = upstream.begun(begun, cx.now.unix_seconds() as u64);
         if let Some(exchange) = self.protocol.exchange_mut(id) {
             exchange.timing.spent.queue_ns += queued.as_nanos() as u64;
         }

@@ -293,6 +293,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             again: false,
             may_be_repeated: true,
             failed: None,
+            sticky: None,
             hash: None,
             direct: None,
             upstreams: None,
@@ -304,7 +305,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
         upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
-        upstream.begun(Opened::Running((), backend)).expect("it runs");
+        upstream.begun(Opened::Running((), backend), 0).expect("it runs");
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
@@ -317,6 +318,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             head_only: false,
             accepts: upstream.request.accepts,
             head: None,
+            changes: Arc::default(),
             upgrades: false,
             persists: None,
             rate: None,

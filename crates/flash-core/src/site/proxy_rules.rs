@@ -1,18 +1,20 @@
 //! What an HTTP server behind this one is told in place of what the client has said, which one is asked, and how long it may take.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use flash_http::head::Head;
 
 use crate::clients;
 use crate::path::SitePath;
 use crate::record::Peer;
+use crate::site::sticky::{StickyRequest, StickySessions};
 
 /// A field's name and its value.
 pub type ProxyField = (Box<[u8]>, Box<[u8]>);
 
 /// The rules of a route to HTTP servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ProxyRules {
     /// The `Host` that is asked. `None`: the client's.
     pub host: Option<Box<[u8]>>,
@@ -22,6 +24,8 @@ pub struct ProxyRules {
     pub fields: Vec<ProxyField>,
     /// Requests that are equal in this go to the same server.
     pub hash: Option<HashBy>,
+    /// Sessions that stay with their servers.
+    pub sticky: Option<Arc<dyn StickySessions>>,
     pub patience: Patience,
 }
 
@@ -51,6 +55,13 @@ impl ProxyRules {
     pub(crate) fn names(&self, name: &[u8]) -> bool {
         self.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
+
+    /// The session of a request, if those of the route stay with their servers.
+    pub(crate) fn sticky(&self, head: &Head<'_>, is_tls: bool, now_s: u64) -> Option<StickyRequest> {
+        let sessions = Arc::clone(self.sticky.as_ref()?);
+        let asked = cookies(head, sessions.name()).find_map(|value| sessions.session(value, now_s));
+        Some(StickyRequest { sessions, asked, is_tls })
+    }
 }
 
 impl HashBy {
@@ -66,16 +77,18 @@ impl HashBy {
             Self::Client if peer == Peer::Unix => return None,
             Self::Client => clients::network(peer).hash(&mut hasher),
             Self::Field(name) => field(name)?.hash(&mut hasher),
-            Self::Cookie(name) => cookie(field(b"cookie")?, name)?.hash(&mut hasher),
+            Self::Cookie(name) => cookies(head, name).next()?.hash(&mut hasher),
         }
         Some(hasher.finish())
     }
 }
 
-/// The value of a cookie among all of a request (RFC 6265 §4.2.1).
-fn cookie<'c>(all: &'c [u8], wanted: &[u8]) -> Option<&'c [u8]> {
-    let pairs = all.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    pairs.filter_map(|pair| pair.strip_prefix(wanted)).find_map(|rest| rest.strip_prefix(b"="))
+/// The values of a cookie (RFC 6265 §4.2.1). HTTP/2 may bring the field in pieces (RFC 9113 §8.2.3), and a browser has a cookie for each
+/// path.
+fn cookies<'h>(head: &Head<'h>, wanted: &[u8]) -> impl Iterator<Item = &'h [u8]> {
+    let fields = head.fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
+    let pairs = fields.flat_map(|(_, value)| value.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    pairs.filter_map(move |pair| pair.strip_prefix(wanted)?.strip_prefix(b"="))
 }
 
 #[cfg(test)]
@@ -111,6 +124,7 @@ mod tests {
         let of_cookie = |cookies: &str| hash(&cookie, "/a", &format!("Cookie: {cookies}\r\n"), here);
         assert_eq!(of_cookie("a=1; sid=7;b=2"), of_cookie("sid=7"));
         assert_ne!(of_cookie("sid=7"), of_cookie("sid=8"));
+        assert_eq!(of_cookie("a=1\r\nCookie: sid=7"), of_cookie("sid=7"), "in pieces");
         assert_eq!((of_cookie("xsid=7; sidx=7; b=sid=7"), hash(&cookie, "/a", "", here)), (None, None));
     }
 }

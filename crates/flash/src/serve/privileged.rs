@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::reader::Reader;
 use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
-use crate::flags;
+use crate::flags::{self, NamedUpstream};
 
 /// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end.
 pub(super) fn start(
@@ -42,13 +42,21 @@ pub(super) fn start(
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
 }
 
-/// The certificates, keys, authorities, password files, keys of links, tables of redirections and lists of words that the flags name.
+/// The certificates, keys, authorities, password files, keys of links and sessions, tables of redirections and lists of words that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
     let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
         let others = [&flags.programs.http.proxy_ca, &flags.rules.redirects].into_iter().flatten();
+        let sticky = flags.programs.http.upstream.iter().filter_map(NamedUpstream::key);
         let lists = flags.rules.field_rules.iter().map(|of| &*of.file);
-        flags.rules.files().chain(others.map(PathBuf::as_path)).chain(lists).map(Path::to_owned).collect()
+        flags
+            .rules
+            .files()
+            .chain(others.map(PathBuf::as_path))
+            .chain(sticky)
+            .chain(lists)
+            .map(Path::to_owned)
+            .collect()
     };
     certificates::named(flags)
         .into_iter()

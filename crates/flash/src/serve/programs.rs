@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use flash_auth::StickyCookies;
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
@@ -67,6 +68,8 @@ pub(super) struct Programs {
     except: PathRules,
     /// What FastCGI servers and applications are told.
     params: Arc<[Param]>,
+    /// The sessions of HTTP servers, if they stay with them.
+    sticky: Option<Arc<StickyCookies>>,
 }
 
 impl Programs {
@@ -79,7 +82,7 @@ impl Programs {
         (open, looks_up): (&OpenNamed<'_>, bool),
     ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
-        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up };
+        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up, sticky: None };
         for (key, mounts, direct) in
             [("cgi", &programs.cgi, false), ("cgi-direct", &programs.cgi_direct, true)]
         {
@@ -94,13 +97,13 @@ impl Programs {
         for mount in &programs.app {
             plan.add_application(mount, programs).map_err(|wrong| ("app", wrong))?;
         }
-        let Plan { list, runnable, .. } = plan;
+        let Plan { list, runnable, sticky, .. } = plan;
         let except = programs.no_programs.iter().cloned().collect();
         let folders = runnable.folders();
         let params = programs.fastcgi_param.iter();
         let params =
             params.map(|param| (param.name.as_bytes().into(), param.value.as_bytes().into())).collect();
-        Ok(Self { list, first: routes, settings: settings(programs), folders, except, params })
+        Ok(Self { list, first: routes, settings: settings(programs), folders, except, params, sticky })
     }
 
     /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
@@ -108,6 +111,11 @@ impl Programs {
         for mount in flags.cgi.iter().chain(&flags.cgi_direct) {
             let _ = script_folder(mount, runnable).and_then(|folder| runnable.folder(folder));
         }
+    }
+
+    /// Reads the key of sessions.
+    pub(super) fn read_secrets(&self, open: &OpenNamed<'_>) -> Result<(), Failure> {
+        self.sticky.as_ref().map_or(Ok(()), |sticky| sticky.read(open)).map_err(Failure::Run)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -336,6 +344,7 @@ struct Plan<'r> {
     runnable: &'r mut Runnable,
     /// Whether this process can look names up.
     looks_up: bool,
+    sticky: Option<Arc<StickyCookies>>,
 }
 
 impl Plan<'_> {
@@ -366,11 +375,8 @@ impl Plan<'_> {
             }
             _ => None,
         };
-        let upstream = upstream.unwrap_or_else(|| unnamed(http));
+        let upstream = upstream.map_or_else(|| unnamed(http).map_err(usage), Ok)?;
         let Some(first) = upstream.servers.first() else { return Ok(()) };
-        if upstream.servers.iter().any(|server| server.url.base != first.url.base) {
-            return Err(usage("servers that answer the same have the same path".into()));
-        }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
         let member = |one: &UpstreamServer| {
@@ -383,7 +389,11 @@ impl Plan<'_> {
                 requests_max: requests_max.unwrap_or(usize::MAX),
             })
         };
-        let servers = upstream.servers.iter().map(member).collect::<Result<_, _>>()?;
+        let servers = upstream.servers.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        self.sticky = upstream.sticky.clone().map(|terms| {
+            let names = servers.iter().map(|member| member.server.name.clone());
+            Arc::new(StickyCookies::new(terms, names.collect()))
+        });
         let (balance, hash) = match &upstream.balance {
             UpstreamBalance::LeastRequests => (Balance::LeastRequests, None),
             UpstreamBalance::RoundRobin => (Balance::RoundRobin, None),
@@ -417,6 +427,7 @@ impl Plan<'_> {
             base: first.url.base.as_bytes().into(),
             fields: http.proxy_header.iter().map(field).collect(),
             hash,
+            sticky: self.sticky.clone().map(|sticky| sticky as _),
             patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
         };
         if let Some((route, _)) = self.list.last_mut() {
@@ -471,7 +482,7 @@ fn named<'u>(name: &str, all: &'u [NamedUpstream]) -> Result<&'u NamedUpstream, 
 }
 
 /// Servers that `proxy` names one by one.
-fn unnamed(http: &flags::Proxy) -> NamedUpstream {
+fn unnamed(http: &flags::Proxy) -> Result<NamedUpstream, String> {
     let url = |one: &ProxyTo| match one {
         ProxyTo::Url(url) => Some(url.clone()),
         ProxyTo::Named(_) => None,

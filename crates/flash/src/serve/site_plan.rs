@@ -371,6 +371,9 @@ impl<'s> Planner<'s> {
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
         let programs =
             Arc::new(Programs::prepare(flags, routes, &mut self.runnable, (self.named.0, self.reads_files))?);
+        self.secrets()
+            .map_or(Ok(()), |open| programs.read_secrets(open))
+            .map_err(|wrong| ("upstream", wrong))?;
         self.programs.push((known, Arc::clone(&programs)));
         Ok(programs)
     }
@@ -482,7 +485,10 @@ impl SitePlans {
     /// Reads the password files and keys that were left.
     pub(super) fn read_secrets(&self, open: &OpenNamed<'_>) -> Result<(), Failure> {
         let of_users = self.users.values().try_for_each(|users| users.read(open));
-        of_users.and_then(|()| self.links.iter().try_for_each(|links| links.read(open))).map_err(Failure::Run)
+        of_users
+            .and_then(|()| self.links.iter().try_for_each(|links| links.read(open)))
+            .map_err(Failure::Run)?;
+        self.programs().try_for_each(|programs| programs.read_secrets(open))
     }
 
     /// Whether some site or place has users who log in.

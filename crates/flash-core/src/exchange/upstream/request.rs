@@ -30,6 +30,7 @@ use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
 use super::http_request::{self, Told};
+use super::response_changes::ResponseChanges;
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
 const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
@@ -70,6 +71,8 @@ pub(crate) struct Request {
     pub(super) http_head: Vec<u8>,
     /// The client and the server may go on with WebSocket.
     pub(super) upgrades: bool,
+    /// What becomes of the fields of an HTTP server's response.
+    pub(super) changes: Arc<ResponseChanges>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
@@ -100,6 +103,7 @@ impl Request {
             variables: Arc::default(),
             http_head: Vec::new(),
             upgrades: false,
+            changes: Arc::default(),
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
@@ -170,10 +174,12 @@ impl Request {
         let id = PassedId::of(site, transport, &head, timing.id, cx.server);
         let upgrades = route.proxy.is_some() && http_request::asks_for_websocket(&head, self.version);
         let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
+        let mut changes = ResponseChanges::default();
         match &route.proxy {
             Some(rules) => {
                 let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
                 hash = rules.hash.as_ref().and_then(|by| by.of(&path, &head, client.peer));
+                changes = ResponseChanges::new(rules, &head, &client, cx.now);
                 let told = Told {
                     rules,
                     path: &path,
@@ -218,14 +224,14 @@ impl Request {
             may_be_repeated: self.may_be_repeated,
             failed: self.failed,
             hash,
+            sticky: changes.server(),
             direct,
             upstreams: routes.upstreams.clone(),
         };
         let patience = route.proxy.as_ref().map(|rules| rules.patience).unwrap_or_default();
         self.id = id.map(|id| id.as_bytes().into());
-        self.patience = patience;
         self.is_direct = begin.direct.is_some();
-        self.upgrades = upgrades;
+        (self.upgrades, self.patience, self.changes) = (upgrades, patience, changes.into());
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }
