@@ -7,6 +7,7 @@ mod backend;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
+mod rewriting;
 mod sandbox;
 mod smuggling;
 mod upstreams;

@@ -276,6 +276,22 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
     });
 }
 
+fn writer<'a>(world: &'a World, upstream: &UpstreamExchange, sink: &'a mut Stream) -> Writer<'a, Stream> {
+    Writer {
+        site: world.server.hosts.unnamed(),
+        now: &world.now,
+        limits: &world.server.settings.program_head,
+        sink,
+        head_only: false,
+        accepts: upstream.request.accepts,
+        head: None,
+        upgrades: false,
+        changes: Arc::default(),
+        persists: None,
+        rate: None,
+    }
+}
+
 #[test]
 fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let world = World::new(Settings::default(), Disk::new(0));
@@ -309,20 +325,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
-        let (site, now) = (world.server.hosts.unnamed(), &world.now);
-        let mut writer = Writer {
-            site,
-            now,
-            limits: &flash_cgi::response::Limits::default(),
-            sink: stream,
-            head_only: false,
-            accepts: upstream.request.accepts,
-            head: None,
-            changes: Arc::default(),
-            upgrades: false,
-            persists: None,
-            rate: None,
-        };
+        let mut writer = writer(&world, upstream, stream);
         match bytes {
             b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),
             _ => assert!(upstream.upstream_received(bytes, &mut writer).is_ok()),

@@ -24,9 +24,26 @@ pub struct ProxyRules {
     pub fields: Vec<ProxyField>,
     /// Requests that are equal in this go to the same server.
     pub hash: Option<HashBy>,
+    /// Whether a server is told of the client by `Forwarded` (RFC 7239), and not by `X-Forwarded-…`.
+    pub forwarded: bool,
+    /// What becomes of the fields of responses.
+    pub response: ResponseRules,
     /// Sessions that stay with their servers.
     pub sticky: Option<Arc<dyn StickySessions>>,
     pub patience: Patience,
+}
+
+/// What becomes of the fields of responses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseRules {
+    /// Addresses of the application in `Location` and `Refresh` become the client's.
+    pub redirects: bool,
+    /// The same for the paths and domains of cookies.
+    pub cookies: bool,
+    /// Fields that are set, or with an empty value left out.
+    pub fields: Vec<ProxyField>,
+    /// The servers, each with its port, by which an application may know itself.
+    pub servers: Vec<Box<[u8]>>,
 }
 
 /// What tells requests apart that go to different servers.
@@ -48,6 +65,12 @@ pub struct Patience {
     pub first_byte_ms: Option<u64>,
     /// After it.
     pub idle_ms: Option<u64>,
+}
+
+impl ResponseRules {
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.redirects && !self.cookies && self.fields.is_empty()
+    }
 }
 
 impl ProxyRules {

@@ -47,7 +47,7 @@ const IN_SITES: [&str; 12] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 51] = [
+const IN_PLACES: [&str; 55] = [
     ROOT,
     "security-headers",
     "fallback-root",
@@ -99,6 +99,10 @@ const IN_PLACES: [&str; 51] = [
     "proxy-host",
     "proxy-ca",
     "proxy-header",
+    "proxy-forwarded",
+    "proxy-redirect",
+    "proxy-cookies",
+    "proxy-response-header",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.

@@ -16,6 +16,16 @@ pub(crate) struct ProxyUrl {
     pub base: String,
 }
 
+impl ProxyUrl {
+    /// Its host and port, if it has them.
+    pub(crate) fn authority(&self) -> Option<Box<[u8]>> {
+        match &self.upstream {
+            Upstream::Inet(authority) => Some(authority.as_bytes().into()),
+            Upstream::Unix(_) => None,
+        }
+    }
+}
+
 pub(super) fn parse(text: &str) -> Result<ProxyUrl, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         let path = PathBuf::from(path);

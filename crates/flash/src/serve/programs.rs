@@ -20,7 +20,7 @@ use flash_auth::StickyCookies;
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
-use flash_core::site::proxy_rules::{Patience, ProxyRules};
+use flash_core::site::proxy_rules::{Patience, ProxyRules, ResponseRules};
 use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
@@ -40,8 +40,8 @@ use super::reach;
 use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
 use crate::flags::{
-    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Upstream, UpstreamBalance, UpstreamServer,
-    Words,
+    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Switch, Upstream, UpstreamBalance,
+    UpstreamServer, Words,
 };
 use crate::start_folder::absolute;
 
@@ -394,10 +394,10 @@ impl Plan<'_> {
             let names = servers.iter().map(|member| member.server.name.clone());
             Arc::new(StickyCookies::new(terms, names.collect()))
         });
-        let (balance, hash) = match &upstream.balance {
-            UpstreamBalance::LeastRequests => (Balance::LeastRequests, None),
-            UpstreamBalance::RoundRobin => (Balance::RoundRobin, None),
-            UpstreamBalance::Hash(by) => (Balance::Hash, Some(by.clone())),
+        let balance = match &upstream.balance {
+            UpstreamBalance::LeastRequests => Balance::LeastRequests,
+            UpstreamBalance::RoundRobin => Balance::RoundRobin,
+            UpstreamBalance::Hash(_) => Balance::Hash,
         };
         let place = match flags.falls_back_to_proxy() {
             true => RouteMatch::Rest,
@@ -420,16 +420,7 @@ impl Plan<'_> {
             queue_wait: upstream.queue_wait.unwrap_or(settings.queue_wait),
         };
         self.add(&place, UpstreamProtocol::Http, false, UpstreamConfig::Http(servers))?;
-        let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
-        let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
-        let rules = ProxyRules {
-            host: http.other_host().map(|host| host.as_bytes().into()),
-            base: first.url.base.as_bytes().into(),
-            fields: http.proxy_header.iter().map(field).collect(),
-            hash,
-            sticky: self.sticky.clone().map(|sticky| sticky as _),
-            patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
-        };
+        let rules = proxy_rules(http, &upstream, self.sticky.clone());
         if let Some((route, _)) = self.list.last_mut() {
             route.proxy = Some(rules.into());
         }
@@ -492,6 +483,34 @@ fn unnamed(http: &flags::Proxy) -> Result<NamedUpstream, String> {
         flags::Balance::RoundRobin => UpstreamBalance::RoundRobin,
     };
     NamedUpstream::of_servers(http.proxy.iter().filter_map(url), balance)
+}
+
+/// What the servers of an upstream are told, and what becomes of their responses.
+fn proxy_rules(
+    http: &flags::Proxy,
+    upstream: &NamedUpstream,
+    sticky: Option<Arc<StickyCookies>>,
+) -> ProxyRules {
+    let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
+    let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
+    ProxyRules {
+        host: http.other_host().map(|host| host.as_bytes().into()),
+        base: upstream.servers.first().map(|server| server.url.base.as_bytes().into()).unwrap_or_default(),
+        fields: http.proxy_header.iter().map(field).collect(),
+        hash: match &upstream.balance {
+            UpstreamBalance::Hash(by) => Some(by.clone()),
+            UpstreamBalance::LeastRequests | UpstreamBalance::RoundRobin => None,
+        },
+        forwarded: http.proxy_forwarded == Switch::On,
+        response: ResponseRules {
+            redirects: http.proxy_redirect == Switch::On,
+            cookies: http.proxy_cookies == Switch::On,
+            fields: http.proxy_response_header.iter().map(field).collect(),
+            servers: upstream.servers.iter().filter_map(|server| server.url.authority()).collect(),
+        },
+        sticky: sticky.map(|sticky| sticky as _),
+        patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
+    }
 }
 
 fn http_server(

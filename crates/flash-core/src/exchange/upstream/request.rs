@@ -179,7 +179,7 @@ impl Request {
             Some(rules) => {
                 let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
                 hash = rules.hash.as_ref().and_then(|by| by.of(&path, &head, client.peer));
-                changes = ResponseChanges::new(rules, &head, &client, cx.now);
+                changes = ResponseChanges::new(rules, routes.strip_prefix(), &head, &client, cx.now);
                 let told = Told {
                     rules,
                     path: &path,
