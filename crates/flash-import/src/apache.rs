@@ -238,7 +238,7 @@ fn flash(
     let main = Scope { levels: vec![tree], context, hosts: Vec::new() };
     let server = server::settings(&main, &blocks, &scopes);
     let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
-    let mut flash = Flash { server, sites };
+    let mut flash = Flash { server, upstreams: context.upstreams(), sites };
     finish(&mut flash, &strong, &MERGED, context);
     flash
 }

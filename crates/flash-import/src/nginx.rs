@@ -16,6 +16,7 @@ mod scripts;
 mod server;
 mod site;
 mod types;
+mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -90,7 +91,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
         .collect();
     let server = server::settings(&scope(tree, &[]), &scope(http, &[]), &blocks);
     let (sites, strong): (_, Vec<_>) = hosts::sites(&blocks, &drafts).into_iter().unzip();
-    let mut flash = Flash { server, sites };
+    let mut flash = Flash { server, upstreams: context.upstreams(), sites };
     finish(&mut flash, &strong, &[], context);
     flash
 }
