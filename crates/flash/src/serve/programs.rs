@@ -595,7 +595,7 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
             if all.is_empty() {
                 return Err(failure(&"it has no address"));
             }
-            Ok(Address::Inet(all))
+            Ok(Address::of_name(all))
         }
     }
 }
