@@ -164,6 +164,7 @@ fn requests_wait_for_a_server_that_may_have_so_many() {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..6).map(|_| scope.spawn(|| site.status())).collect();
         wait_for("four wait", || site.counted(&backend, "flash_program_queue") == 4.0);
+        wait_for("two are asked", || backend.asked() == 2);
         assert_eq!((site.status(), backend.asked()), (503, 2), "as many wait as may");
         backend.set(Manner::Answers);
         assert!(clients.into_iter().all(|client| client.join().expect("it ends") == 200));
