@@ -16,8 +16,8 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -40,8 +40,9 @@ pub(crate) mod secure_link;
 /// The links of a site or a place.
 pub struct SignedLinks {
     form: Form,
-    /// The first one signs. Links by the others are right, too.
-    keys: Box<[Key]>,
+    files: Box<[PathBuf]>,
+    /// What the files hold, once they are read. The first one signs. Links by the others are right, too.
+    keys: OnceLock<Box<[Key]>>,
 }
 
 /// What links look like.
@@ -52,12 +53,12 @@ pub enum Form {
 }
 
 /// What links are signed with.
-type Key = Zeroizing<Vec<u8>>;
+pub(crate) type Key = Zeroizing<Vec<u8>>;
 
 /// How many bytes a key's file may have.
 const KEY_BYTES_MAX: u64 = 4096;
 /// RFC 2104 §3 wants as many as the hash has. Half of that cannot be guessed either.
-const KEY_BYTES_MIN: usize = 16;
+pub(crate) const KEY_BYTES_MIN: usize = 16;
 
 const EXPIRES: &str = "expires";
 const CLIENT: &str = "client";
@@ -67,22 +68,31 @@ const PATH: &str = "path";
 const SIGNATURE: &str = "signature";
 
 impl SignedLinks {
-    /// Reads the files of keys, which `open` opens. What it opens may be no file, where another process reads the keys.
+    /// Links that are signed with the keys in these files. No link is right before they are read.
+    #[must_use]
+    pub fn new(form: Form, files: &[&Path]) -> Self {
+        let files = files.iter().map(|&path| path.into()).collect();
+        Self { form, files, keys: OnceLock::new() }
+    }
+
+    /// Reads the files of keys, which `open` opens.
     ///
     /// # Errors
     /// A file cannot be read, or has no key.
-    pub fn read(
-        form: Form,
-        files: &[&Path],
-        open: impl Fn(&Path) -> io::Result<File>,
-    ) -> Result<Self, String> {
-        let bytes_min = match form {
+    pub fn read(&self, open: impl Fn(&Path) -> io::Result<File>) -> Result<(), String> {
+        let bytes_min = match self.form {
             Form::Flash => KEY_BYTES_MIN,
             // It is as long as it was with nginx.
             Form::Nginx(_) => 1,
         };
-        let keys = files.iter().filter_map(|path| read_key(path, &open, bytes_min).transpose());
-        Ok(Self { form, keys: keys.collect::<Result<_, _>>()? })
+        let keys = self.files.iter().map(|path| read_key(path, &open, bytes_min));
+        let keys = keys.collect::<Result<_, _>>()?;
+        self.keys.get_or_init(|| keys);
+        Ok(())
+    }
+
+    fn keys(&self) -> &[Key] {
+        self.keys.get().map_or(&[], |keys| keys)
     }
 
     /// The arguments of a link to this path, as a query has them.
@@ -90,7 +100,7 @@ impl SignedLinks {
     /// # Errors
     /// Such links cannot say that.
     pub fn sign(&self, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> Result<String, String> {
-        let key = self.keys.first().ok_or("there is no key")?;
+        let key = self.keys().first().ok_or("there is no key")?;
         match &self.form {
             Form::Flash => Ok(sign(key, path, terms)),
             Form::Nginx(form) => form.sign(key, path, terms),
@@ -101,27 +111,24 @@ impl SignedLinks {
 impl Links for SignedLinks {
     fn check(&self, link: &Link<'_>) -> Result<Option<ByteRate>, BadLink> {
         match &self.form {
-            Form::Flash => check(&self.keys, link),
-            Form::Nginx(form) => form.check(self.keys.iter().map(|key| &key[..]), link).map(|()| None),
+            Form::Flash => check(self.keys(), link),
+            Form::Nginx(form) => form.check(self.keys().iter().map(|key| &key[..]), link).map(|()| None),
         }
     }
 }
 
-fn read_key(
+pub(crate) fn read_key(
     path: &Path,
     open: impl Fn(&Path) -> io::Result<File>,
     bytes_min: usize,
-) -> Result<Option<Key>, String> {
+) -> Result<Key, String> {
     let shown = path.display();
     let failed = |error| format!("cannot read {shown}: {error}");
     // All of it at once, so that no copy stays behind in memory.
     let mut key = Key::new(Vec::with_capacity(KEY_BYTES_MAX as usize + 2));
     let file = open(path).map_err(failed)?;
-    match file.metadata().map_err(failed)?.file_type() {
-        kind if kind.is_file() => {}
-        // What is opened in place of files that another process reads.
-        kind if kind.is_char_device() => return Ok(None),
-        _ => return Err(format!("{shown} is not a file")),
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(format!("{shown} is not a file"));
     }
     file.take(KEY_BYTES_MAX + 1).read_to_end(&mut key).map_err(failed)?;
     while key.pop_if(|byte| matches!(byte, b'\n' | b'\r')).is_some() {}
@@ -134,7 +141,7 @@ fn read_key(
         length if length as u64 > KEY_BYTES_MAX => {
             Err(format!("the key in {shown} has more than {KEY_BYTES_MAX} bytes"))
         }
-        _ => Ok(Some(key)),
+        _ => Ok(key),
     }
 }
 
@@ -195,7 +202,7 @@ fn sign(key: &Key, path: &SitePath<'_>, terms: &LinkTerms<'_>) -> String {
     query + &format!("&{SIGNATURE}={signature}")
 }
 
-fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
+pub(crate) fn hmac(key: &Key, text: &[u8]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key may have any length");
     mac.update(text);
     mac
@@ -211,7 +218,7 @@ fn text([expires, client, rate]: [Option<&[u8]>; 3], over: (&str, &[u8])) -> Vec
 /// Without its keys.
 impl fmt::Debug for SignedLinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignedLinks").field("keys", &self.keys.len()).finish_non_exhaustive()
+        f.debug_struct("SignedLinks").field("files", &self.files).finish_non_exhaustive()
     }
 }
 

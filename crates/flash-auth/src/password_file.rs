@@ -1,12 +1,12 @@
-//! A password file as htpasswd writes it: a user and a hash on each line.
+//! A password file as htpasswd writes it: a user and a hash on each line. It is read after it is known, and nobody logs in before.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::hash::BuildHasher;
 use std::io::{self, Read};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use flash_core::clients::login::{Check, CheckKey, Known, Users};
 use flash_http::basic::Credentials;
@@ -16,11 +16,16 @@ use crate::hash::Hash;
 use crate::successes::Successes;
 
 pub struct PasswordFile {
+    path: PathBuf,
     challenge: Box<[u8]>,
+    entries: OnceLock<Entries>,
+    successes: Successes,
+}
+
+struct Entries {
     /// Positions of hashes.
     users: HashMap<Box<[u8]>, usize>,
     hashes: Vec<Arc<Hash>>,
-    successes: Successes,
 }
 
 /// A line that is wrong.
@@ -36,30 +41,35 @@ const REALM: &str = "restricted";
 const BYTES_MAX: u64 = 16 << 20;
 
 impl PasswordFile {
-    /// Reads a file, which `open` opens. `successes` remembers the log-ins of all files.
+    /// A file that is not read yet. `successes` remembers the log-ins of all files.
+    #[must_use]
+    pub fn new(path: &Path, successes: Successes) -> Self {
+        Self { path: path.into(), challenge: challenge(path), entries: OnceLock::new(), successes }
+    }
+
+    /// Reads the file, which `open` opens.
     ///
     /// # Errors
     /// The file cannot be read, or lines are wrong: each with its place, and what to write instead.
-    pub fn read(
-        path: &Path,
-        open: impl FnOnce(&Path) -> io::Result<File>,
-        successes: Successes,
-    ) -> Result<Self, String> {
-        let shown = path.display();
+    pub fn read(&self, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<(), String> {
+        let shown = self.path.display();
         let mut text = Vec::new();
-        let read = open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut text));
+        let read = open(&self.path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut text));
         read.map_err(|error| format!("cannot read {shown}: {error}"))?;
         if text.len() as u64 > BYTES_MAX {
             return Err(format!("cannot read {shown}: it is larger than {BYTES_MAX} bytes"));
         }
-        Self::parse(&text, path, successes).map_err(|wrong| {
+        let entries = Entries::parse(&text, &self.path).map_err(|wrong| {
             let lines = wrong.iter().map(|Wrong { line, what }| format!("{shown}:{line}: {what}"));
             lines.collect::<Vec<_>>().join("; ")
-        })
+        })?;
+        self.entries.get_or_init(|| entries);
+        Ok(())
     }
+}
 
-    fn parse(text: &[u8], path: &Path, successes: Successes) -> Result<Self, Vec<Wrong>> {
-        let challenge = challenge(path);
+impl Entries {
+    fn parse(text: &[u8], path: &Path) -> Result<Self, Vec<Wrong>> {
         let (mut users, mut hashes, mut wrong) = (HashMap::new(), Vec::new(), Vec::new());
         // Some editors begin a text with a mark of its byte order.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
@@ -80,10 +90,15 @@ impl PasswordFile {
                 Err(what) => wrong.push(Wrong { line: number + 1, what }),
             }
         }
-        match wrong.is_empty() {
-            true => Ok(Self { challenge, users, hashes, successes }),
-            false => Err(wrong),
-        }
+        if wrong.is_empty() { Ok(Self { users, hashes }) } else { Err(wrong) }
+    }
+
+    /// The position of a user's hash, if there is such a user, and the hash to check. The check of an unknown user costs what that of a
+    /// known one does.
+    fn find(&self, user: &[u8]) -> (Option<usize>, Option<Arc<Hash>>) {
+        let number = self.users.get(user).copied();
+        let decoy = || self.users.hasher().hash_one(user) as usize % self.hashes.len().max(1);
+        (number, self.hashes.get(number.unwrap_or_else(decoy)).cloned())
     }
 }
 
@@ -115,10 +130,7 @@ impl Users for PasswordFile {
 
     fn ask(&self, credentials: &Credentials, now_ms: u64) -> Known {
         let (user, password) = (credentials.user(), credentials.password());
-        let number = self.users.get(user);
-        // The check of an unknown user costs what that of a known one does.
-        let decoy = || self.users.hasher().hash_one(user) as usize % self.hashes.len().max(1);
-        let hash = self.hashes.get(number.copied().unwrap_or_else(decoy)).cloned();
+        let (number, hash) = self.entries.get().map_or((None, None), |entries| entries.find(user));
         let text = hash.as_ref().filter(|_| number.is_some()).map_or("", |hash| &hash.text);
         let key = self.successes.key_of([user, text.as_bytes(), password]);
         if number.is_some() && self.successes.remember(&key, now_ms) {
@@ -133,7 +145,7 @@ impl Users for PasswordFile {
 /// Without what it holds.
 impl fmt::Debug for PasswordFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordFile").field("users", &self.users.len()).finish_non_exhaustive()
+        f.debug_struct("PasswordFile").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

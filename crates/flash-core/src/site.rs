@@ -21,6 +21,7 @@ pub mod redirect;
 pub mod redirect_table;
 pub mod root;
 pub mod routes;
+pub mod sticky;
 
 use std::sync::Arc;
 

@@ -69,6 +69,8 @@ pub struct Open {
     pub failed: Option<usize>,
     /// Equal requests of a route that hashes go to the same server.
     pub hash: Option<u64>,
+    /// The server that the request's session stays with, if it is well.
+    pub sticky: Option<usize>,
     pub direct: Option<Box<Direct>>,
     /// What opens it. `None` where the server has no upstreams.
     pub upstreams: Option<Arc<dyn Upstreams>>,
@@ -78,11 +80,11 @@ impl Open {
     /// The same for another attempt, which writes to no client itself.
     #[must_use]
     pub fn again(&self) -> Self {
-        let Self { route, again, may_be_repeated, failed, hash, .. } = *self;
+        let Self { route, again, may_be_repeated, failed, hash, sticky, .. } = *self;
         let (path, variables, name) =
             (self.path.clone(), Arc::clone(&self.variables), Arc::clone(&self.name));
         let (direct, upstreams) = (None, None);
-        Self { route, path, variables, name, again, may_be_repeated, failed, hash, direct, upstreams }
+        Self { route, path, variables, name, again, may_be_repeated, failed, hash, sticky, direct, upstreams }
     }
 }
 

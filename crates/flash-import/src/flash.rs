@@ -10,10 +10,12 @@ use std::net::IpAddr;
 use crate::directive::Directive;
 use crate::note::Source;
 
-/// The settings of the server, and its sites.
+/// The settings of the server, its upstreams and its sites.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flash {
     pub(crate) server: Settings,
+    /// By their names.
+    pub(crate) upstreams: BTreeMap<String, Settings>,
     pub(crate) sites: Vec<Site>,
 }
 
@@ -60,6 +62,8 @@ pub(crate) enum Value {
     /// A table of values on one line, as of `tls`.
     Named(Vec<(&'static str, Value)>),
     Many(Vec<Value>),
+    /// A table of such tables.
+    Tables(Vec<(String, Vec<(&'static str, Value)>)>),
 }
 
 /// All clients, but for those at Unix sockets.

@@ -193,7 +193,7 @@ pub(crate) fn flash(
     context: &Context,
 ) -> Flash {
     let (sites, strong): (_, Vec<_>) = sites(blocks, drafts).into_iter().unzip();
-    let mut flash = Flash { server, sites };
+    let mut flash = Flash { server, upstreams: context.upstreams(), sites };
     finish(&mut flash, &strong, merged, context);
     flash
 }

@@ -16,6 +16,7 @@ mod scripts;
 mod server;
 mod site;
 mod types;
+mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! Which directives hold somewhere: those of the innermost block that has any of a name.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::directive::Directive;
+use crate::flash::Settings;
 use crate::note::{Concerns, Note, Of, Paths, Source};
 
 /// What an import has found so far.
@@ -11,6 +12,7 @@ use crate::note::{Concerns, Note, Of, Paths, Source};
 pub(crate) struct Context {
     notes: RefCell<Vec<Note>>,
     seen: RefCell<HashSet<*const Directive>>,
+    upstreams: RefCell<BTreeMap<String, Settings>>,
 }
 
 /// The blocks that a server's locations are in: `http` and `server`.
@@ -41,6 +43,24 @@ impl Context {
             context.note(Note { source: None, is_left: false, text: text.into(), concerns });
         }
         context
+    }
+
+    /// The name of an upstream with these settings: this one, as Flash may have it, or with a number behind it.
+    pub(crate) fn upstream(&self, name: &str, settings: Settings) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let name: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let mut all = self.upstreams.borrow_mut();
+        let values = |of: &Settings| of.iter().map(|(key, of)| (*key, of.value.clone())).collect::<Vec<_>>();
+        let others = (2..).map(|number| format!("{name}-{number}"));
+        let fits = |name: &String| all.get(name).is_none_or(|other| values(other) == values(&settings));
+        let name = [name.clone()].into_iter().chain(others).find(fits).unwrap_or_default();
+        all.insert(name.clone(), settings);
+        name
+    }
+
+    /// All upstreams that places name.
+    pub(crate) fn upstreams(&self) -> BTreeMap<String, Settings> {
+        self.upstreams.take()
     }
 
     /// A directive with a meaning that was looked for.

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, ipproto, sockopt};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Unix(UnixAddress),
-    /// All that its name stands for: the next is tried where one cannot be reached.
+    /// All that its name stands for: the next is tried where one cannot be reached, or does not answer for a moment.
     Inet(Vec<SocketAddr>),
 }
 
@@ -49,6 +49,17 @@ impl UnixAddress {
 }
 
 impl Address {
+    /// That of a name with these addresses, in the system's order (RFC 6724). IPv6 and IPv4 take turns (RFC 8305 §4).
+    #[must_use]
+    pub fn of_name(all: Vec<SocketAddr>) -> Self {
+        let is_v6_first = all.first().is_some_and(SocketAddr::is_ipv6);
+        let (first, second): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|address| address.is_ipv6() == is_v6_first);
+        let count = first.len().max(second.len());
+        let pairs = (0..count).flat_map(|at| [first.get(at), second.get(at)]);
+        Self::Inet(pairs.flatten().copied().collect())
+    }
+
     /// How many there are to try.
     pub(crate) fn count(&self) -> usize {
         match self {
@@ -162,6 +173,17 @@ mod tests {
 
     fn unix(path: &Path) -> Address {
         Address::Unix(UnixAddress::new(path).unwrap())
+    }
+
+    #[test]
+    fn families_take_turns() {
+        let of = |all: &[&str]| Address::of_name(all.iter().map(|text| text.parse().unwrap()).collect());
+        let listed = |all: &[&str]| Address::Inet(all.iter().map(|text| text.parse().unwrap()).collect());
+        let (one, two, three, four) = ("[::1]:1", "[::2]:1", "10.0.0.3:1", "10.0.0.4:1");
+        assert_eq!(of(&[one, two, three, four]), listed(&[one, three, two, four]));
+        assert_eq!(of(&[three, one, two]), listed(&[three, one, two]));
+        assert_eq!(of(&[three, four]), listed(&[three, four]));
+        assert!(of(&[]).is_unknown());
     }
 
     #[test]

@@ -111,6 +111,13 @@ impl CommandChannel {
         self.channel.send(command);
     }
 
+    /// What the thread would wait for.
+    #[cfg(test)]
+    pub(crate) fn pending(&self) -> Vec<Box<dyn PendingIo>> {
+        let pending = |command| if let Command::Wait(pending) = command { Some(pending) } else { None };
+        self.channel.drain().filter_map(pending).collect()
+    }
+
     /// Something is kept that has to be looked at periodically.
     pub(crate) fn tick(&self) {
         // Looking first keeps the cache line with all who look.
@@ -224,7 +231,8 @@ impl BackgroundThread {
     fn expire(&mut self, now: Instant) {
         let late = self.pending.extract_if(|_, pending| now >= pending.give_up_at());
         for (_, pending) in late {
-            self.poller.disarm(pending.stream());
+            // It may be waited for again.
+            let _ = self.poller.delete(pending.stream());
             pending.give_up();
         }
     }

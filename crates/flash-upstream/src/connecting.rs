@@ -1,11 +1,13 @@
-//! A connection to a server that may take time: each of its addresses is tried in turn, with its share of the time.
+//! A connection to a server that may take time. If an address of its name does not answer for a moment, the next one is tried beside it, and
+//! the first connection serves (RFC 8305).
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flash_os::poller::Interest;
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 
 use crate::address::{Address, Dialed, connect_result};
 use crate::background::{Command, CommandChannel, PendingIo};
@@ -32,16 +34,30 @@ pub(crate) struct InProgress {
     stream: OwnedFd,
 }
 
-/// One that the background thread waits for.
-struct Connecting {
-    begun: InProgress,
+/// Connections to the addresses of one name, of which one is wanted.
+struct Race {
+    address: Arc<Address>,
     background: Arc<CommandChannel>,
-    give_up_at: Instant,
-    /// For this and the addresses that follow.
     until: Instant,
+    state: Mutex<RaceState>,
+}
+
+struct RaceState {
+    /// The address that is tried next.
+    next: usize,
+    under_way: Vec<Arc<OwnedFd>>,
+    /// `None` once it has been called.
+    then: Option<OnConnected>,
+}
+
+/// One of them, which the background thread waits for.
+struct Connecting {
+    race: Arc<Race>,
+    stream: Arc<OwnedFd>,
+    /// Until then no other address is tried, and after that it is given up.
+    give_up_at: Instant,
     /// Once it is known.
     result: Option<Result<(), Errno>>,
-    then: OnConnected,
 }
 
 /// A reply that has not come yet.
@@ -54,6 +70,8 @@ struct Asked {
 
 /// How finely deadlines of connections are kept.
 const CONNECT_SLACK: Duration = Duration::from_millis(100);
+/// How long an address has no other beside it (RFC 8305 §5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 impl Attempt {
     /// Tries the addresses from that one on.
@@ -96,26 +114,84 @@ impl Attempt {
             Self::Done(result) => return then(result),
             Self::Full => return then(Err(Errno::AGAIN)),
             Self::Asked(reply) => Box::new(Asked::new(reply, until + connector::LATENESS_MAX, then)),
-            Self::InProgress(begun) => {
-                let left = begun.address.count().saturating_sub(begun.which).max(1) as u32;
-                let now = Instant::now();
-                let give_up_at = now + until.saturating_duration_since(now) / left;
+            Self::InProgress(InProgress { address, which, stream }) => {
+                let state = RaceState { next: which + 1, under_way: Vec::new(), then: Some(then) };
                 let background = Arc::clone(background);
-                Box::new(Connecting { begun, background, give_up_at, until, result: None, then })
+                let race = Arc::new(Race { address, background, until, state: state.into() });
+                return race.wait_for(stream);
             }
         };
         background.send(Command::Wait(pending));
     }
 }
 
-impl Connecting {
-    /// The connection was made or refused: then the next address is tried.
-    fn end(self, result: Result<(), Errno>) {
-        let Self { begun: InProgress { address, which, stream }, background, until, then, .. } = self;
+impl Race {
+    fn state(&self) -> MutexGuard<'_, RaceState> {
+        // Every change leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(self: &Arc<Self>, stream: OwnedFd) {
+        let (race, stream) = (Arc::clone(self), Arc::new(stream));
+        let mut state = self.state();
+        state.under_way.push(Arc::clone(&stream));
+        let give_up_at = match state.next < self.address.count() {
+            true => self.until.min(Instant::now() + ATTEMPT_DELAY),
+            false => self.until,
+        };
+        drop(state);
+        self.background.send(Command::Wait(Box::new(Connecting { race, stream, give_up_at, result: None })));
+    }
+
+    /// Tries the next address. `last` is why the last one has failed, if it has.
+    fn go_on(self: &Arc<Self>, last: Errno) {
+        let mut state = self.state();
+        if state.then.is_none() {
+            return;
+        }
+        let from = std::mem::replace(&mut state.next, self.address.count());
+        let attempt = match from < self.address.count() {
+            true => Attempt::begin(&self.address, from),
+            false => Attempt::Done(Err(last)),
+        };
+        match attempt {
+            Attempt::InProgress(InProgress { which, stream, .. }) => {
+                state.next = which + 1;
+                drop(state);
+                self.wait_for(stream);
+            }
+            attempt => {
+                let result = attempt.done();
+                if result.is_ok() || state.under_way.is_empty() {
+                    Self::end(state, result);
+                }
+            }
+        }
+    }
+
+    /// This connection was made, or will not be.
+    fn ended(self: &Arc<Self>, stream: Arc<OwnedFd>, result: Result<(), Errno>) {
+        let mut state = self.state();
+        state.under_way.retain(|other| !Arc::ptr_eq(other, &stream));
         match result {
-            Ok(()) => then(Ok(stream)),
-            Err(error) if which + 1 >= address.count() => then(Err(error)),
-            Err(_) => Attempt::begin(&address, which + 1).wait(until, &background, then),
+            Ok(()) => Self::end(state, Arc::try_unwrap(stream).map_err(|_| Errno::IO)),
+            Err(error) => {
+                drop(state);
+                self.go_on(error);
+            }
+        }
+    }
+
+    /// What comes of it is known.
+    fn end(mut state: MutexGuard<'_, RaceState>, result: Result<OwnedFd, Errno>) {
+        let (then, others) = (state.then.take(), std::mem::take(&mut state.under_way));
+        drop(state);
+        for other in others {
+            // The kernel ends an attempt so, and the background thread learns of it by an event.
+            let _ = rustix::net::shutdown(&other, Shutdown::Both);
+        }
+        if let Some(then) = then {
+            then(result);
         }
     }
 }
@@ -165,7 +241,7 @@ impl PendingIo for Asked {
 
 impl PendingIo for Connecting {
     fn stream(&self) -> &OwnedFd {
-        &self.begun.stream
+        &self.stream
     }
 
     fn interest(&self) -> Interest {
@@ -181,20 +257,108 @@ impl PendingIo for Connecting {
     }
 
     fn advance(&mut self) -> bool {
-        self.result = connect_result(&self.begun.stream);
+        self.result = connect_result(&self.stream);
         self.result.is_some()
     }
 
-    fn finish(mut self: Box<Self>) {
-        let result = self.result.take().unwrap_or(Err(Errno::INPROGRESS));
-        self.end(result);
+    fn finish(self: Box<Self>) {
+        let Self { race, stream, result, .. } = *self;
+        race.ended(stream, result.unwrap_or(Err(Errno::INPROGRESS)));
     }
 
-    fn give_up(self: Box<Self>) {
-        self.end(Err(Errno::TIMEDOUT));
+    fn give_up(mut self: Box<Self>) {
+        let race = Arc::clone(&self.race);
+        if self.give_up_at < race.until {
+            self.give_up_at = race.until;
+            race.background.send(Command::Wait(self));
+            race.go_on(Errno::TIMEDOUT);
+        } else {
+            let Self { race, stream, .. } = *self;
+            race.ended(stream, Err(Errno::TIMEDOUT));
+        }
     }
 
     fn close(self: Box<Self>) {
-        (self.then)(Err(Errno::CANCELED));
+        Race::end(self.race.state(), Err(Errno::CANCELED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+    use std::os::fd::AsFd;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use rustix::net::{AddressFamily, SocketType, bind, getpeername, getsockname, listen, socket};
+
+    use super::*;
+
+    /// One that answers nobody any more: its listen queue is full.
+    fn silent() -> (OwnedFd, SocketAddr, Vec<OwnedFd>) {
+        let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        listen(&listener, 0).unwrap();
+        let address: SocketAddr = getsockname(&listener).unwrap().try_into().unwrap();
+        let mut queued = Vec::new();
+        loop {
+            match Address::Inet(vec![address]).dial(0).unwrap() {
+                Dialed::Connected(stream) => queued.push(stream),
+                Dialed::InProgress(stream) => match connect_result(&stream) {
+                    Some(Ok(())) => queued.push(stream),
+                    _ => return (listener, address, queued),
+                },
+                Dialed::Full => unreachable!("it is no Unix socket"),
+            }
+        }
+    }
+
+    fn begin(
+        all: Vec<SocketAddr>,
+        until: Instant,
+    ) -> (Arc<CommandChannel>, Receiver<Result<OwnedFd, Errno>>) {
+        let background = Arc::new(CommandChannel::new().unwrap());
+        let (sender, receiver) = channel();
+        let then: OnConnected = Box::new(move |result| sender.send(result).unwrap());
+        Attempt::begin(&Arc::new(Address::Inet(all)), 0).wait(until, &background, then);
+        (background, receiver)
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_has_the_next_one_beside_it() {
+        let (_listener, silent, _queued) = silent();
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        let until = Instant::now() + Duration::from_secs(3600);
+        let (background, connected) = begin(vec![silent, there.local_addr().unwrap()], until);
+        let first = background.pending().pop().expect("it is waited for");
+        assert!(first.give_up_at() <= Instant::now() + ATTEMPT_DELAY && connected.try_recv().is_err());
+        first.give_up();
+        let stream = connected.try_recv().expect("there is a result").expect("the other one is there");
+        let peer: SocketAddr = getpeername(stream.as_fd()).unwrap().unwrap().try_into().unwrap();
+        assert_eq!(peer, there.local_addr().unwrap());
+        // The first attempt is over by then.
+        let mut first = background.pending().pop().expect("it is waited for again");
+        assert!(first.give_up_at() == until && first.advance());
+        first.finish();
+        assert!(background.pending().is_empty() && connected.try_recv().is_err());
+    }
+
+    #[test]
+    fn one_that_answers_late_serves_if_no_other_does() {
+        let (listener, silent, queued) = silent();
+        let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let until = Instant::now() + Duration::from_secs(3600);
+        let (background, connected) = begin(vec![silent, refused], until);
+        background.pending().pop().expect("it is waited for").give_up();
+        assert!(connected.try_recv().is_err(), "the other one is not there, and the first one may be");
+        drop((listener, queued));
+        let mut first = background.pending().pop().expect("it is waited for again");
+        assert_eq!(first.give_up_at(), until);
+        // Its listener is gone: the kernel says so, or its time ends.
+        if first.advance() {
+            first.finish()
+        } else {
+            first.give_up()
+        }
+        assert!(connected.try_recv().expect("there is a result").is_err());
     }
 }

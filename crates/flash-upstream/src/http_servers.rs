@@ -114,15 +114,21 @@ impl HttpServers {
         Search { servers, request, tried, queued: Duration::ZERO, reply }.go_on(OpenError::Broken)
     }
 
-    /// The server for a request that has reached none of those that were `tried`. Backups are asked if no other is well, and one that
+    /// The server for a request that has reached none of those that were `tried`: that of its session, if it is well and has room. Backups are asked if no other is well, and one that
     /// is not well is the last choice.
-    fn choose(&self, tried: &[usize], hash: Option<u64>, now: Instant) -> Choice {
+    fn choose(&self, tried: &[usize], request: &Open, now: Instant) -> Choice {
         // A request that is tried again takes no other's turn.
         let turn = match tried {
             [] => self.turn.fetch_add(1, Ordering::Relaxed),
             _ => self.turn.load(Ordering::Relaxed),
         };
         let is_left = |number: usize| !tried.contains(&number);
+        if let Some(number) = request.sticky.filter(|number| is_left(*number))
+            && let Some(server) = self.servers.get(number).filter(|server| server.is_well(now))
+            && let Some(in_flight) = InFlight::within_limit(server, number)
+        {
+            return Choice::Server(number, in_flight);
+        }
         let of = |wanted: fn(&Server, bool) -> bool| -> Vec<Candidate> {
             let servers = self.servers.iter().enumerate().filter(|(number, _)| is_left(*number));
             let wanted = servers.filter(|(_, server)| wanted(server, server.is_well(now)));
@@ -137,7 +143,7 @@ impl HttpServers {
             let mut candidates = of(tier);
             let are_there = !candidates.is_empty();
             candidates.retain(|candidate| self.servers[candidate.number].has_room());
-            while let Some(number) = balance::choose(self.config.balance, &candidates, turn, hash) {
+            while let Some(number) = balance::choose(self.config.balance, &candidates, turn, request.hash) {
                 match InFlight::within_limit(&self.servers[number], number) {
                     Some(in_flight) => return Choice::Server(number, in_flight),
                     // Another request was faster.
@@ -156,7 +162,7 @@ impl HttpServers {
         loop {
             let mut queue = self.waiting();
             let Some(first) = queue.front() else { return };
-            let choice = self.choose(&first.search.tried, first.search.request.hash, Instant::now());
+            let choice = self.choose(&first.search.tried, &first.search.request, Instant::now());
             if matches!(choice, Choice::Full) {
                 return;
             }
@@ -256,7 +262,7 @@ impl Search {
         if self.tried.len() >= TRIED_MAX {
             return Some(Opened::Failed(last));
         }
-        let choice = self.servers.choose(&self.tried, self.request.hash, Instant::now());
+        let choice = self.servers.choose(&self.tried, &self.request, Instant::now());
         self.ask(choice, last)
     }
 

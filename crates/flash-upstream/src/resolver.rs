@@ -74,5 +74,5 @@ fn look_up(added: &Receiver<Weak<dyn Named>>) {
 fn refresh(server: &dyn Named) {
     let found = server.lookup().and_then(|name| name.to_socket_addrs().ok());
     let all: Vec<_> = found.into_iter().flatten().collect();
-    server.looked_up((!all.is_empty()).then_some(Address::Inet(all)));
+    server.looked_up((!all.is_empty()).then(|| Address::of_name(all)));
 }

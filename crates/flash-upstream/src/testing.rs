@@ -42,6 +42,7 @@ pub(crate) fn request() -> Open {
         again: false,
         may_be_repeated: true,
         failed: None,
+        sticky: None,
         hash: None,
         direct: None,
         upstreams: None,

@@ -17,13 +17,15 @@ use flash_process::{Child, Predecessor, ServiceManager, SupervisorProcess, Upgra
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
-use crate::serve::certificates::Watch;
+use crate::serve::acme_process::AcmeProcess;
+use crate::serve::certificates::{TlsSites, Watch};
 use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
 use crate::serve::inherited::{Inherited, Legacy};
 use crate::serve::listeners::Listeners;
 use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
+use crate::serve::named_files::Secrets;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
 use crate::serve::programs::{DetachedLogs, Programs};
@@ -132,18 +134,16 @@ fn serve(
     check_flags(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let mut plan = Plan::new(flags, &dir)?;
-    // Before this process gives its rights up.
-    plan.certificates = certificates::read(&plan.flags)?.into();
+    let mut plan = Plan::new(flags, &dir, Secrets::Left)?;
+    let (tls_sites, wanted) = (TlsSites::new(&plan.flags), certificates::wanted(&plan.flags)?);
     let of_rules: Vec<String> = check::warnings(&plan.flags).map(|fault| fault.failure.to_string()).collect();
     plan.forget_sites();
     allocator::collect();
     let flags = Arc::clone(&plan.flags);
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits(0)).file_bytes_max();
-    let open = |root| plan.disk(0, &dir, root, file_bytes_max);
     dir.open()
-        .and_then(open)
+        .and_then(|root| plan.disk(0, &dir, root, file_bytes_max))
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let upgrader = Upgrader::start(&environment::of_next_server(&flags))
         .map_err(|error| cannot(format_args!("start the upgrader"), &error))?;
@@ -159,16 +159,21 @@ fn serve(
     // Before any process is forked that counts there.
     let metrics_memory = plan.arch.metrics_memory().map(Arc::new);
     let metrics_memory = metrics_memory.map_err(|error| cannot(format_args!("serve"), &error))?;
-    let (acme, until_replaced) = acme_process::process(&plan.certificates, &flags, &metrics_memory)?.unzip();
+    let (acme, until_replaced) = acme_process::process(&wanted, &flags, &metrics_memory)?.unzip();
+    let board = acme.as_ref().map(AcmeProcess::board);
     let supervisor::Started { process: supervisor, of_programs, fork_helper } =
         supervisor::start(&helper_sites, setup.as_ref(), acme)?;
+    let privileged_opener = privileged::start(&plan, reader, &sockets)?;
+    let sleep_recorder = sleeps::recorder(flags.arch, !privileges::are_given_up(&flags));
+    // After the processes that must not have them, and before this one gives its rights up.
+    plan.read_secrets(&tls_sites, board)?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
     let places = listeners.shown();
     let admin = admin::open(&flags, &mut inherited, upgrader.socket())?;
     inherited.check_all_taken()?;
     let logs = Logs::open(&plan)?;
-    let logs = logs.opened_again_by(privileged::start(&plan, reader, &sockets)?);
+    let logs = logs.opened_again_by(privileged_opener);
     let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
         child::log(format_args!("cannot reach the service manager (NOTIFY_SOCKET): {error}"));
         ServiceManager::default()
@@ -177,13 +182,14 @@ fn serve(
     if flags.open && predecessor.is_none() {
         browser::open(&listeners.all());
     }
+    let open = |root| plan.disk(0, &dir, root, file_bytes_max);
     let (spool, digests) = (|| plan.spool(), || plan.digest_store());
     let site = privileges::Site { dir: &dir, open: &open, spool: &spool, digests: &digests };
     let memory = Arc::new(MemoryFiles::open(Path::new("/")));
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(plan.table.limit.min(DESCRIPTORS_READY));
-    let privileges = Privileges::give_up(&flags, &site, supervisor.as_ref())?;
+    let privileges = Privileges::give_up(&flags, &site, supervisor.as_ref(), sleep_recorder)?;
     let connector = privileges
         .connector(plan.sites.are_connected_to(), &privileges.helper_kind().first_openers())
         .map_err(|error| cannot(format_args!("start the connector"), &error))?;
@@ -280,7 +286,7 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     shares::check_counts(flags)?;
     let failed = |error: io::Error| cannot(format_args!("serve {}", flags.dir.display()), &error);
     let dir = Dir::new(&flags.dir).map_err(failed)?;
-    let plan = Plan::new(Arc::clone(flags), &dir)?;
+    let plan = Plan::new(Arc::clone(flags), &dir, Secrets::Read)?;
     // Files are found with the rights that a server has then.
     if rustix::process::geteuid().is_root() {
         flags.user.as_deref().map_or(Ok(()), become_user)?;

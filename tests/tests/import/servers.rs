@@ -177,7 +177,7 @@ impl Php {
 
 /// An HTTP server that tells what it was asked.
 pub(crate) fn echo() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = listener.local_addr().expect("it is bound").port();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -247,9 +247,9 @@ impl Both {
         // What a snippet of Debian includes.
         fs::copy("/etc/nginx/fastcgi.conf", work.join("fastcgi.conf")).expect("the file is Debian's");
         write_certificate(work);
-        let conf = adapted(text, work, &php.socket, [plain, tls])
-            .replace("127.0.0.1:9/", &format!("127.0.0.1:{}/", echo()))
-            .replace("127.0.0.1:9\n", &format!("127.0.0.1:{}\n", echo()));
+        let conf = adapted(text, work, &php.socket, [plain, tls]);
+        let servers = regex::Regex::new(r"(127\.0\.0\.[12]):9(?-u:\b)").expect("an expression");
+        let conf = servers.replace_all(&conf, format!("$1:{}", echo())).into_owned();
         let path = work.join("foreign.conf");
         fs::write(&path, foreign.whole(&conf, work)).expect("the configuration");
         let imported = foreign.import(&path).unwrap_or_else(|why| panic!("{name}: {why}"));

@@ -38,6 +38,10 @@ const server = (cert ? https : http).createServer(options, (request, response) =
     });
   } else if (path === '/finished') {
     response.end(String(finished));
+  } else if (path === '/v2/moved') {
+    const own = 'http://127.0.0.1:' + server.address().port;
+    response.writeHead(302, { Location: own + '/v2/login?x', 'Set-Cookie': 'a=b; Path=/v2', 'X-Powered-By': 'node' });
+    response.end();
   } else {
     const pieces = [];
     request.on('data', (piece) => pieces.push(piece));

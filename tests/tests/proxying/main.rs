@@ -8,6 +8,7 @@ mod backend;
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
 mod http2_servers;
+mod rewriting;
 mod sandbox;
 mod smuggling;
 mod streaming;

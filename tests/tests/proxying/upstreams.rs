@@ -39,9 +39,15 @@ impl Site {
 
     /// The port that answers.
     fn port(&self, path: &str, fields: &str) -> u16 {
+        self.answer(path, fields).0
+    }
+
+    /// The same with the cookie that is set.
+    fn answer(&self, path: &str, fields: &str) -> (u16, Option<String>) {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n");
         let reply = flash_tests::reply::only(&self.server.raw(request.as_bytes()));
-        String::from_utf8(reply.body).expect("text").parse().expect("a port")
+        let cookie = reply.field("Set-Cookie").map(str::to_owned);
+        (String::from_utf8(reply.body).expect("text").parse().expect("a port"), cookie)
     }
 
     /// What is counted of a server.
@@ -116,6 +122,40 @@ fn equal_cookies_lead_to_the_same_server() {
     }
 }
 
+/// Two servers, one after the other, share a key, and name their servers in another order.
+#[test]
+fn a_session_stays_with_its_server_as_long_as_that_is_there() {
+    let keys = tempfile::tempdir().expect("a folder");
+    let key = keys.path().join("sticky.key");
+    fs::write(&key, "0123456789abcdef\n").expect("a key");
+    let rules = format!("sticky = {{ cookie = 'srv', key = {{ file = '{}' }}, life = '8h' }}", key.display());
+    for arch in ["amped", "uring", "sped", PROCESSES] {
+        let servers = [Backend::start(), Backend::start(), Backend::start()];
+        let [one, two, three] = servers.each_ref().map(|server| (server, ""));
+        let site = Site::start(arch, &table(&[one, two, three]), &rules);
+        let (port, set) = site.answer("/a", "Cookie: srv=0.0.0\r\n");
+        let set = set.expect("a cookie, as a forged one is none");
+        assert!(set.ends_with("; Path=/; Max-Age=28800; HttpOnly; SameSite=Lax"), "{set}");
+        let cookie = format!("Cookie: a=b; {}\r\n", set.split(';').next().expect("a value"));
+        for site in [site, Site::start(arch, &table(&[three, one, two]), &rules)] {
+            for _ in 0..10 {
+                assert_eq!(site.answer("/a", &cookie), (port, None), "{arch}");
+            }
+            site.server.stop();
+        }
+        let site = Site::start(arch, &table(&[two, three, one]), &rules);
+        let (gone, _left): (Vec<_>, Vec<_>) =
+            servers.into_iter().partition(|server| server.address().port() == port);
+        gone.into_iter().for_each(|server| _ = server.stop());
+        let (next, set) = site.answer("/a", &cookie);
+        let set = set.expect("another cookie");
+        assert_ne!(next, port, "{arch}");
+        let cookie = format!("Cookie: {}\r\n", set.split(';').next().expect("a value"));
+        assert!((0..10).all(|_| site.answer("/a", &cookie) == (next, None)), "{arch}");
+        site.server.stop();
+    }
+}
+
 #[test]
 fn requests_wait_for_a_server_that_may_have_so_many() {
     let backend = Backend::start();
@@ -124,6 +164,7 @@ fn requests_wait_for_a_server_that_may_have_so_many() {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..6).map(|_| scope.spawn(|| site.status())).collect();
         wait_for("four wait", || site.counted(&backend, "flash_program_queue{") == 4.0);
+        wait_for("two are asked", || backend.asked() == 2);
         assert_eq!((site.status(), backend.asked()), (503, 2), "as many wait as may");
         backend.set(Manner::Answers);
         assert!(clients.into_iter().all(|client| client.join().expect("it ends") == 200));

@@ -119,6 +119,17 @@ fn requests_come_in_pieces_and_slow_clients_are_given_up() {
     assert_eq!((admin.clients.len(), silent.read(&mut [0]).unwrap()), (0, 0));
 }
 
+/// As a worker of mp has the socket that was forked meanwhile.
+#[test]
+fn a_connection_is_over_in_both_directions_if_another_process_has_it_too() {
+    let (mut admin, mut server, start) = (admin(), Counting::default(), Instant::now());
+    let mut silent = client(&mut admin, "", start);
+    let _inherited = rustix::io::dup(&admin.clients[0]).unwrap();
+    admin.turn(&mut server, start + Duration::from_secs(6));
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    assert_eq!(silent.write(b"GET").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
 #[test]
 fn a_crowd_of_silent_clients_is_bounded() {
     let (mut admin, mut server, now) = (admin(), Counting::default(), Instant::now());

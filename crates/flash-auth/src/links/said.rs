@@ -4,7 +4,7 @@ use flash_core::clients::link::BadLink;
 use flash_http::percent;
 
 /// What a new link says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LinkTerms<'t> {
     /// The last second in which it is right, since the Unix epoch.
     pub expires_s: u64,

@@ -13,7 +13,8 @@ const NOW_S: u64 = 1_767_225_600;
 const KEY: &str = "0123456789abcdef";
 
 fn links(form: Form, keys: &[&str]) -> SignedLinks {
-    SignedLinks { form, keys: keys.iter().map(|key| Zeroizing::new(key.as_bytes().to_vec())).collect() }
+    let keys: Box<[Key]> = keys.iter().map(|key| Zeroizing::new(key.as_bytes().to_vec())).collect();
+    SignedLinks { keys: keys.into(), ..SignedLinks::new(form, &[]) }
 }
 
 fn flash() -> SignedLinks {
@@ -256,7 +257,8 @@ fn files_of_keys() {
     let secret: Expression = "$secure_link_expires$secret".parse().unwrap();
     let read = |form, text: &str| {
         fs::write(&key, text).unwrap();
-        SignedLinks::read(form, &[&key], |path| File::open(path)).map(|links| links.keys[0].to_vec())
+        let links = SignedLinks::new(form, &[&key]);
+        links.read(|path| File::open(path)).map(|()| links.keys()[0].to_vec())
     };
     let of_nginx = || Form::Nginx(SecureLink::new(Arguments::default(), secret.clone()).unwrap());
     assert_eq!(read(Form::Flash, &format!("{KEY}\r\n\n")).as_deref(), Ok(KEY.as_bytes()));
@@ -271,11 +273,22 @@ fn files_of_keys() {
         let said = read(form, text).err().unwrap_or_default();
         assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{said}");
     }
-    assert!(SignedLinks::read(Form::Flash, &[&folder.path().join("none")], |path| File::open(path)).is_err());
-    let no_file = SignedLinks::read(Form::Flash, &[folder.path()], |path| File::open(path)).err();
-    assert!(no_file.is_some_and(|why| why.contains("is not a file")));
-    let elsewhere = SignedLinks::read(Form::Flash, &[&key], |_| File::open("/dev/null")).unwrap();
-    assert_eq!(check(&elsewhere, "/a", "expires=9&signature="), Err(BadLink::Wrong));
+    let of_file = |path: &Path| SignedLinks::new(Form::Flash, &[path]).read(|path| File::open(path));
+    assert!(of_file(&folder.path().join("none")).is_err());
+    assert!(of_file(folder.path()).is_err_and(|why| why.contains("is not a file")));
+}
+
+#[test]
+fn no_link_is_right_before_the_keys_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("links.key");
+    fs::write(&key, KEY).unwrap();
+    let links = SignedLinks::new(Form::Flash, &[&key]);
+    let terms = LinkTerms { expires_s: NOW_S, ..LinkTerms::default() };
+    let link = flash().sign(&path("/a"), &terms).unwrap();
+    assert_eq!(check(&links, "/a", &link), Err(BadLink::Wrong));
+    links.read(|path| File::open(path)).unwrap();
+    assert_eq!(check(&links, "/a", &link), Ok(()));
 }
 
 proptest! {

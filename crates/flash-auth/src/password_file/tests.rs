@@ -15,7 +15,13 @@ const SHA512: &str = "$6$rounds=1000$saltstring$An/0zH4nmrm.YXFn0aFinLBLPMhyGXp1
 const ARGON2ID: &str = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
 
 fn parse(text: &str) -> Result<PasswordFile, Vec<Wrong>> {
-    PasswordFile::parse(text.as_bytes(), Path::new("/etc/flash/staff.htpasswd"), of_sets(4))
+    parse_at("/etc/flash/staff.htpasswd", text, of_sets(4))
+}
+
+fn parse_at(path: &str, text: &str, successes: Successes) -> Result<PasswordFile, Vec<Wrong>> {
+    let file = PasswordFile::new(Path::new(path), successes);
+    Entries::parse(text.as_bytes(), &file.path)
+        .map(|entries| PasswordFile { entries: entries.into(), ..file })
 }
 
 fn credentials(user: &str, password: &str) -> Credentials {
@@ -110,9 +116,7 @@ fn a_success_is_remembered_until_the_password_changes() {
     }
     assert!(check(&file, "bob", "bee", now_ms + 60_000).is_some(), "for a minute");
     // The same memory serves after a reload.
-    let again = |text: &str| {
-        PasswordFile::parse(text.as_bytes(), Path::new("/other"), file.successes.clone()).unwrap()
-    };
+    let again = |text: &str| parse_at("/other", text, file.successes.clone()).unwrap();
     assert!(check(&again(&format!("bob:{BCRYPT}")), "bob", "bee", now_ms).is_none());
     assert!(check(&again(&format!("bob:{SHA256}")), "bob", "bee", now_ms).is_some(), "another hash");
     assert!(check(&again(""), "bob", "bee", now_ms).is_some(), "he has left");
@@ -159,10 +163,21 @@ fn the_realm_is_the_files_name() {
 }
 
 #[test]
+fn nobody_logs_in_before_the_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users");
+    fs::write(&path, format!("bob:{BCRYPT}\n")).unwrap();
+    let file = PasswordFile::new(&path, of_sets(1));
+    assert!(!is_right(&file, "bob", "bee"));
+    file.read(|path| File::open(path)).unwrap();
+    assert!(is_right(&file, "bob", "bee"));
+}
+
+#[test]
 fn a_file_that_is_wrong_is_named_with_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");
-    let read = || PasswordFile::read(&path, |path| File::open(path), of_sets(1)).map(drop).unwrap_err();
+    let read = || PasswordFile::new(&path, of_sets(1)).read(|path| File::open(path)).unwrap_err();
     assert!(read().starts_with(&format!("cannot read {}: No such file", path.display())));
     fs::write(&path, "a:b\nc\n").unwrap();
     let shown = path.display();

@@ -55,7 +55,7 @@ impl Connection {
             Opened::Detached | Opened::Failed(_) => Duration::ZERO,
         };
         upstream.clock.opens(queued, cx.now);
-        match upstream.begun(begun) {
+        match upstream.begun(begun, cx.now.unix_seconds() as u64) {
             Ok(true) => self.protocol.feed(id, cx),
             Ok(false) => self.protocol.detach(cx),
             Err(fault) => self.protocol.give_up(id, fault, cx),

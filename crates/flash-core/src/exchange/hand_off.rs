@@ -3,6 +3,8 @@
 //! The program's status and fields are the response's, but for those that describe its content: these are the file's. Only what
 //! lies in an [internal](crate::site::SiteSettings::internal) place may be handed on.
 
+use std::borrow::Cow;
+
 use flash_cgi::response;
 use flash_http::Fields;
 use flash_http::percent;
@@ -39,11 +41,11 @@ impl HandOff {
     pub(crate) fn new<'f>(
         status: Status,
         rate: Option<SaidRate>,
-        said: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        said: impl Iterator<Item = (&'f [u8], Cow<'f, [u8]>)>,
     ) -> Option<Self> {
         let mut fields = Vec::new();
         for (name, value) in said.filter(|(name, _)| !is_of_content(name)) {
-            header::field(&mut fields, name, value);
+            header::field(&mut fields, name, &value);
         }
         let (request_line, has_user, is_private) = (Box::default(), false, false);
         (fields.len() <= FIELDS_BYTES_MAX).then_some(Self {

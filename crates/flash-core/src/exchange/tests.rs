@@ -278,6 +278,24 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
     });
 }
 
+fn writer<'a>(world: &'a World, upstream: &UpstreamExchange, sink: &'a mut Stream) -> Writer<'a, Stream> {
+    Writer {
+        site: world.server.hosts.unnamed(),
+        now: &world.now,
+        limits: &world.server.settings.program_head,
+        sink,
+        head_only: false,
+        accepts: upstream.request.accepts,
+        head: None,
+        upgrades: false,
+        expects: false,
+        takes_trailers: false,
+        changes: Arc::default(),
+        persists: None,
+        rate: None,
+    }
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one exchange beside another, step by step")]
 fn two_programs_answer_at_a_time_and_neither_is_framed() {
@@ -296,6 +314,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             again: false,
             may_be_repeated: true,
             failed: None,
+            sticky: None,
             hash: None,
             direct: None,
             upstreams: None,
@@ -308,24 +327,11 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
         upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
-        upstream.begun(Opened::Running((), backend)).expect("it runs");
+        upstream.begun(Opened::Running((), backend), 0).expect("it runs");
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
-        let mut writer = Writer {
-            site: world.server.hosts.unnamed(),
-            now: &world.now,
-            limits: &flash_cgi::response::Limits::default(),
-            sink: stream,
-            head_only: false,
-            accepts: upstream.request.accepts,
-            head: None,
-            upgrades: false,
-            expects: false,
-            takes_trailers: false,
-            persists: None,
-            rate: None,
-        };
+        let mut writer = writer(&world, upstream, stream);
         match bytes {
             b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),
             _ => assert!(upstream.upstream_received(bytes, &mut writer).is_ok()),

@@ -15,6 +15,7 @@ mod job_done;
 mod outgoing;
 mod program_deadline;
 mod request;
+mod response_changes;
 mod response_state;
 mod slow_client;
 mod spool_queue;
@@ -345,7 +346,7 @@ impl UpstreamExchange {
     }
 
     /// `Ok` if the program runs. Returns whether its request is on the way; if not, it has the client's socket.
-    pub(crate) fn begun(&mut self, begun: Opened<()>) -> Result<bool, GatewayError> {
+    pub(crate) fn begun(&mut self, begun: Opened<()>, now_s: u64) -> Result<bool, GatewayError> {
         let mut upstream = match begun {
             Opened::Running((), upstream) => upstream,
             Opened::Failed(refusal) => return Err(refusal.into()),
@@ -359,6 +360,7 @@ impl UpstreamExchange {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
         if upstream.protocol == UpstreamProtocol::Http {
+            Arc::make_mut(&mut self.request.changes).answered_by(upstream.server, now_s);
             self.outgoing.put(&std::mem::take(&mut self.request.http_head), upstream.protocol);
             self.outgoing.is_chunked = self.streams && self.body == RequestBodyLength::Unknown;
         }

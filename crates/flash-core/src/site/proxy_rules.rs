@@ -1,18 +1,20 @@
 //! What an HTTP server behind this one is told in place of what the client has said, which one is asked, and how long it may take.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use flash_http::head::Head;
 
 use crate::clients;
 use crate::path::SitePath;
 use crate::record::Peer;
+use crate::site::sticky::{StickyRequest, StickySessions};
 
 /// A field's name and its value.
 pub type ProxyField = (Box<[u8]>, Box<[u8]>);
 
 /// The rules of a route to HTTP servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ProxyRules {
     /// The `Host` that is asked. `None`: the client's.
     pub host: Option<Box<[u8]>>,
@@ -22,11 +24,30 @@ pub struct ProxyRules {
     pub fields: Vec<ProxyField>,
     /// Requests that are equal in this go to the same server.
     pub hash: Option<HashBy>,
+    /// Whether a server is told of the client by `Forwarded` (RFC 7239), and not by `X-Forwarded-…`.
+    pub forwarded: bool,
+    /// What becomes of the fields of responses.
+    pub response: ResponseRules,
+    /// Sessions that stay with their servers.
+    pub sticky: Option<Arc<dyn StickySessions>>,
     pub patience: Patience,
     /// Bodies of requests pass as they come. Otherwise the server is asked once they are whole.
     pub streams_requests: bool,
     /// The server speaks HTTP/2: a stream may be silent in both directions for as long as a server before its response.
     pub is_duplex: bool,
+}
+
+/// What becomes of the fields of responses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseRules {
+    /// Addresses of the application in `Location` and `Refresh` become the client's.
+    pub redirects: bool,
+    /// The same for the paths and domains of cookies.
+    pub cookies: bool,
+    /// Fields that are set, or with an empty value left out.
+    pub fields: Vec<ProxyField>,
+    /// The servers, each with its port, by which an application may know itself.
+    pub servers: Vec<Box<[u8]>>,
 }
 
 /// What tells requests apart that go to different servers.
@@ -50,10 +71,23 @@ pub struct Patience {
     pub idle_ms: Option<u64>,
 }
 
+impl ResponseRules {
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.redirects && !self.cookies && self.fields.is_empty()
+    }
+}
+
 impl ProxyRules {
     /// Whether a rule says what becomes of the field.
     pub(crate) fn names(&self, name: &[u8]) -> bool {
         self.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
+
+    /// The session of a request, if those of the route stay with their servers.
+    pub(crate) fn sticky(&self, head: &Head<'_>, is_tls: bool, now_s: u64) -> Option<StickyRequest> {
+        let sessions = Arc::clone(self.sticky.as_ref()?);
+        let asked = cookies(head, sessions.name()).find_map(|value| sessions.session(value, now_s));
+        Some(StickyRequest { sessions, asked, is_tls })
     }
 }
 
@@ -70,16 +104,18 @@ impl HashBy {
             Self::Client if peer == Peer::Unix => return None,
             Self::Client => clients::network(peer).hash(&mut hasher),
             Self::Field(name) => field(name)?.hash(&mut hasher),
-            Self::Cookie(name) => cookie(field(b"cookie")?, name)?.hash(&mut hasher),
+            Self::Cookie(name) => cookies(head, name).next()?.hash(&mut hasher),
         }
         Some(hasher.finish())
     }
 }
 
-/// The value of a cookie among all of a request (RFC 6265 §4.2.1).
-fn cookie<'c>(all: &'c [u8], wanted: &[u8]) -> Option<&'c [u8]> {
-    let pairs = all.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    pairs.filter_map(|pair| pair.strip_prefix(wanted)).find_map(|rest| rest.strip_prefix(b"="))
+/// The values of a cookie (RFC 6265 §4.2.1). HTTP/2 may bring the field in pieces (RFC 9113 §8.2.3), and a browser has a cookie for each
+/// path.
+fn cookies<'h>(head: &Head<'h>, wanted: &[u8]) -> impl Iterator<Item = &'h [u8]> {
+    let fields = head.fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
+    let pairs = fields.flat_map(|(_, value)| value.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    pairs.filter_map(move |pair| pair.strip_prefix(wanted)?.strip_prefix(b"="))
 }
 
 #[cfg(test)]
@@ -115,6 +151,7 @@ mod tests {
         let of_cookie = |cookies: &str| hash(&cookie, "/a", &format!("Cookie: {cookies}\r\n"), here);
         assert_eq!(of_cookie("a=1; sid=7;b=2"), of_cookie("sid=7"));
         assert_ne!(of_cookie("sid=7"), of_cookie("sid=8"));
+        assert_eq!(of_cookie("a=1\r\nCookie: sid=7"), of_cookie("sid=7"), "in pieces");
         assert_eq!((of_cookie("xsid=7; sidx=7; b=sid=7"), hash(&cookie, "/a", "", here)), (None, None));
     }
 }

@@ -51,7 +51,7 @@ impl ProgramSite {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Route {
     pub matches: RouteMatch,
     pub protocol: UpstreamProtocol,

@@ -6,7 +6,7 @@ use super::{Flash, Place, Setting, Settings, Site, Value};
 use crate::note::Source;
 
 /// The order in which people read them. All other keys follow.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "listen",
     "user",
     "access-log",
@@ -19,6 +19,7 @@ const ORDER: [&str; 12] = [
     "root",
     "strip-prefix",
     "index",
+    "servers",
 ];
 /// Lines are no longer than this, with their comments.
 const COLUMNS: usize = 120;
@@ -37,6 +38,10 @@ impl Flash {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         table(&mut text, &self.server);
+        for (name, upstream) in &self.upstreams {
+            _ = writeln!(text, "\n[upstream.{name}]");
+            table(&mut text, upstream);
+        }
         for site in &self.sites {
             write_site(&mut text, site);
         }
@@ -108,8 +113,15 @@ impl fmt::Display for Value {
                 let pairs = table.iter().map(|(name, text)| format!("{} = {}", quoted(name), quoted(text)));
                 list(f, "{ ", " }", pairs)
             }
+            Self::Named(pairs) if pairs.is_empty() => f.write_str("{}"),
             Self::Named(pairs) => {
                 list(f, "{ ", " }", pairs.iter().map(|(name, value)| format!("{name} = {value}")))
+            }
+            Self::Tables(tables) => {
+                let pair = |(name, table): &(String, Vec<(&'static str, Self)>)| {
+                    format!("{} = {}", quoted(name), Self::Named(table.clone()))
+                };
+                list(f, "{ ", " }", tables.iter().map(pair))
             }
             Self::Many(values) => list(f, "[", "]", values.iter().map(ToString::to_string)),
         }

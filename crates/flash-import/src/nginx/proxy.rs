@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::At;
+use super::upstreams::{Member, members};
 use crate::directive::Directive;
 use crate::flash::{Settings, Value, set};
 use crate::note::{Of, Paths};
@@ -39,9 +40,12 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> bool {
         at.left(of, "Flash fills in no variables and adds no query: write the server's address");
         return true;
     };
-    let servers = match at.server.upstreams.get(target.authority) {
-        Some(upstream) => members(at.scope, upstream),
-        None => vec![target.authority.to_owned()],
+    let upstream = at.server.upstreams.get(target.authority).map(|of| (*of, members(at.scope, of)));
+    let servers: Vec<&str> = match &upstream {
+        // If all are backups, none is.
+        Some((_, of)) if of.servers.iter().all(Member::is_backup) => Vec::new(),
+        Some((_, of)) => of.servers.iter().map(|member| &*member.address).collect(),
+        None => vec![target.authority],
     };
     let is_tls = target.scheme == "https";
     // A socket has no certificate and no path.
@@ -50,14 +54,24 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> bool {
         at.left(of, "no server of it can be taken: write proxy = \"http://HOST:PORT\"");
         return true;
     }
+    if target.path.is_none() {
+        let why = "the server gets a path in its canonical form where the client has written another: rules were asked about that";
+        at.scope.differs(&of.source, why, Paths::Uncanonical, Of::Everything);
+    }
     let base = replaced(at, of, target.path, settings);
-    let url = |server: &String| match server.strip_prefix("unix:") {
-        Some(_) => server.clone(),
+    let url = |server: &str| match server.strip_prefix("unix:") {
+        Some(_) => server.to_owned(),
+        // Port 80 is that of an upstream's server that says none, whatever it speaks.
+        None if is_tls && upstream.is_some() && !has_port(server) => format!("https://{server}:80{base}"),
         None => format!("{}://{server}{base}", target.scheme),
     };
-    let mut urls: Vec<String> = servers.iter().map(url).collect();
-    let value = if urls.len() == 1 { Value::Text(urls.remove(0)) } else { Value::Texts(urls) };
-    set(settings, "proxy", value, Some(of));
+    let proxy = match &upstream {
+        Some((of, members)) if members.only().is_none() => {
+            at.scope.context.upstream(target.authority, members.table(of, url))
+        }
+        _ => url(servers[0]),
+    };
+    set(settings, "proxy", Value::Text(proxy), Some(of));
     if is_tls && !at.scope.is_on("proxy_ssl_verify") {
         let why = "Flash looks at the server's certificate: proxy-ca names an authority of your own";
         at.differs(of, why);
@@ -76,6 +90,10 @@ pub(super) fn settings(at: &At<'_, '_>, settings: &mut Settings) -> bool {
         at.scope.differs(&of.source, why, Paths::None, Of::Everything);
     }
     false
+}
+
+fn has_port(server: &str) -> bool {
+    server.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// `None` where variables stand in it.
@@ -108,29 +126,6 @@ fn replaced(at: &At<'_, '_>, of: &Directive, path: Option<&str>, settings: &mut 
         at.differs(of, why);
     }
     path.trim_end_matches('/').to_owned()
-}
-
-/// The servers of an upstream, but those that are down.
-fn members(scope: &Scope<'_>, upstream: &Directive) -> Vec<String> {
-    scope.context.see(upstream);
-    let mut servers = Vec::new();
-    for of in upstream.block.as_deref().unwrap_or_default() {
-        scope.context.see(of);
-        match &*of.name {
-            "server" if of.words.iter().any(|word| word == "down") => {}
-            "server" => {
-                if of.words.iter().any(|word| word == "backup" || word.starts_with("weight=")) {
-                    scope.left(of, "all servers have the same part of the requests", Paths::None);
-                }
-                servers.extend(of.words.first().cloned());
-            }
-            "ip_hash" | "hash" | "sticky" | "random" => {
-                scope.left(of, "balance knows least-requests and round-robin", Paths::None);
-            }
-            _ => {}
-        }
-    }
-    servers
 }
 
 fn fields(scope: &Scope<'_>, target: &Target<'_>, settings: &mut Settings) {

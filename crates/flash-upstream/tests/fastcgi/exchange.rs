@@ -79,6 +79,7 @@ impl Asked {
             may_be_repeated: true,
             failed: None,
             hash: None,
+            sticky: None,
             direct: None,
             upstreams: None,
         };

@@ -50,6 +50,7 @@ fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
         may_be_repeated: true,
         failed: None,
         hash: None,
+        sticky: None,
         direct,
         upstreams: None,
     };

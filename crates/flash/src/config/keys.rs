@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ValueHint};
+use flash_auth::SameSite;
 use flash_config::{Key, Keys, Kind, Named, Stands, Validate};
 use flash_core::clients::{ByteRate, Rate};
 use flash_core::path::SitePath;
@@ -46,7 +47,7 @@ const IN_SITES: [&str; 12] = [
     "hsts",
 ];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 52] = [
+const IN_PLACES: [&str; 56] = [
     ROOT,
     "security-headers",
     "fallback-root",
@@ -99,6 +100,10 @@ const IN_PLACES: [&str; 52] = [
     "proxy-ca",
     "proxy-header",
     "stream-requests",
+    "proxy-forwarded",
+    "proxy-redirect",
+    "proxy-cookies",
+    "proxy-response-header",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
@@ -320,10 +325,21 @@ fn upstream() -> Vec<Named> {
         named(NamedUpstream::REQUESTS_MAX, Kind::Number),
     ];
     let check = vec![named(NamedUpstream::PATH, Kind::Text), named(NamedUpstream::EVERY, Kind::Duration)];
+    let on_or_off = || Kind::Choice(["on", "off"].map(Into::into).into());
+    let same_site = SameSite::NAMES.map(|(name, _)| name.to_owned());
+    let sticky = vec![
+        named(NamedUpstream::COOKIE, Kind::Text),
+        named(NamedUpstream::KEY, Kind::SecretFile),
+        named(NamedUpstream::LIFE, Kind::Duration),
+        named(NamedUpstream::SECURE, on_or_off()),
+        named(NamedUpstream::HTTP_ONLY, on_or_off()),
+        named(NamedUpstream::SAME_SITE, Kind::Choice(same_site.into())),
+    ];
     vec![
         named(NamedUpstream::SERVERS, Kind::Tables(server)),
         named(NamedUpstream::BALANCE, Kind::Text),
         named(NamedUpstream::HASH, Kind::Text),
+        named(NamedUpstream::STICKY, Kind::Names(sticky)),
         named(NamedUpstream::CONNECT, Kind::Duration),
         named(NamedUpstream::FIRST_BYTE, Kind::Duration),
         named(NamedUpstream::IDLE, Kind::Duration),

@@ -91,7 +91,7 @@ mod tests {
     use crate::flags::{Command, Flags, command};
 
     /// DIR and `--config` are shown as they were written. Paths of sites and their rules are not of the disk, and the others are texts.
-    const NO_PATHS: [&str; 21] = [
+    const NO_PATHS: [&str; 22] = [
         "dir",
         "config",
         "spa",
@@ -114,6 +114,7 @@ mod tests {
         "proxy",
         "proxy_host",
         "proxy_header",
+        "proxy_response_header",
         "fastcgi_param",
     ];
 

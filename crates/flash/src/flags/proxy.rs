@@ -9,6 +9,7 @@ use flash_core::site::redirect::bare_host;
 use super::choices::Balance;
 use super::proxy_url::{self, ProxyUrl};
 use super::upstream::{self, NamedUpstream};
+use super::value::Switch;
 use super::{duration, field};
 
 const HEADING: &str = "Proxy";
@@ -47,6 +48,22 @@ pub(crate) struct Proxy {
     /// is whole
     #[arg(long, help_heading = HEADING)]
     pub stream_requests: bool,
+
+    /// Tell servers of the client by Forwarded (RFC 7239), and not by X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::Off, help_heading = HEADING)]
+    pub proxy_forwarded: Switch,
+
+    /// Addresses of the application itself in Location and Refresh become those by which the client knows it
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::Off, help_heading = HEADING)]
+    pub proxy_redirect: Switch,
+
+    /// The same for the paths and domains of cookies
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::Off, help_heading = HEADING)]
+    pub proxy_cookies: Switch,
+
+    /// Set a field of the responses of servers. Without a value, clients get none. May be given repeatedly
+    #[arg(long, value_name = "NAME: VALUE", value_parser = parse_response_field, help_heading = HEADING)]
+    pub proxy_response_header: Vec<ProxyField>,
 
     /// How long neither side of a WebSocket may say anything. Then it is closed
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_positive, help_heading = HEADING)]
@@ -102,6 +119,25 @@ fn parse_field(text: &str) -> Result<ProxyField, String> {
     }
 }
 
+fn parse_response_field(text: &str) -> Result<ProxyField, String> {
+    let (name, value) = text.split_once(':').ok_or("write it as \"Name: value\"")?;
+    let (name, value) = (field::token(name)?, field::parse_value(value)?);
+    // They say where a response ends, and what its body is.
+    let ours = [
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "upgrade",
+        "content-encoding",
+        "date",
+        "server",
+    ];
+    match ours.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+        true => Err(format!("Flash itself writes {name}")),
+        false => Ok(ProxyField { name: name.into(), value }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +157,8 @@ mod tests {
 
     #[test]
     fn fields() {
+        assert_eq!(parse_response_field("X-A:").map(|field| field.value), Ok(String::new()));
+        assert!(parse_response_field("Content-Length: 3").is_err() && parse_response_field("X-A").is_err());
         assert_eq!(parse_field("X-A: b"), Ok(ProxyField { name: "X-A".into(), value: "b".into() }));
         assert_eq!(parse_field("Cookie:").map(|field| field.value), Ok(String::new()));
         for text in ["X-A", "X A: b", ": b", "Host: a", "content-length: 3", "X-A: b\r\nX-B: c"] {

@@ -27,6 +27,14 @@ impl ProxyUrl {
             (true, Some(_)) => "h2",
         }
     }
+
+    /// Its host and port, if it has them.
+    pub(crate) fn authority(&self) -> Option<Box<[u8]>> {
+        match &self.upstream {
+            Upstream::Inet(authority) => Some(authority.as_bytes().into()),
+            Upstream::Unix(_) => None,
+        }
+    }
 }
 
 pub(super) fn parse(text: &str) -> Result<ProxyUrl, String> {

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::{Hsts, certificate_host};
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Tls {
     /// Speak TLS without a certificate of your own: Flash makes a certificate authority for you, and with it a certificate for
     /// localhost. It says how browsers trust it. In the file: true, "acme", or the certificate and its key

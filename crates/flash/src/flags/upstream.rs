@@ -1,7 +1,9 @@
 //! `--upstream`: HTTP servers with a name.
 
+use std::path::Path;
 use std::time::Duration;
 
+use flash_auth::{SameSite, StickyTerms};
 use flash_core::site::proxy_rules::HashBy;
 
 use super::proxy_url::{self, ProxyUrl};
@@ -13,6 +15,7 @@ pub(crate) struct NamedUpstream {
     pub name: String,
     pub servers: Vec<UpstreamServer>,
     pub balance: UpstreamBalance,
+    pub sticky: Option<StickyTerms>,
     pub connect: Option<Duration>,
     pub first_byte: Option<Duration>,
     pub idle: Option<Duration>,
@@ -56,6 +59,13 @@ impl NamedUpstream {
     pub(crate) const REQUESTS_MAX: &str = "max-connections";
     pub(crate) const BALANCE: &str = "balance";
     pub(crate) const HASH: &str = "hash";
+    pub(crate) const STICKY: &str = "sticky";
+    pub(crate) const COOKIE: &str = "cookie";
+    pub(crate) const KEY: &str = "key";
+    pub(crate) const LIFE: &str = "life";
+    pub(crate) const SECURE: &str = "secure";
+    pub(crate) const HTTP_ONLY: &str = "http-only";
+    pub(crate) const SAME_SITE: &str = "same-site";
     pub(crate) const CONNECT: &str = "connect-timeout";
     pub(crate) const FIRST_BYTE: &str = "first-byte-timeout";
     pub(crate) const IDLE: &str = "idle-timeout";
@@ -67,10 +77,19 @@ impl NamedUpstream {
     pub(crate) const QUEUE_WAIT: &str = "queue-wait";
 
     /// Without a name.
-    pub(crate) fn of_servers(urls: impl Iterator<Item = ProxyUrl>, balance: UpstreamBalance) -> Self {
+    pub(crate) fn of_servers(
+        urls: impl Iterator<Item = ProxyUrl>,
+        balance: UpstreamBalance,
+    ) -> Result<Self, String> {
         let server = |url| UpstreamServer { url, weight: 1, is_backup: false, requests_max: None };
-        let (servers, slow_start) = (urls.map(server).collect(), Duration::ZERO);
-        Self { servers, balance, slow_start, ..Self::new(String::new()) }
+        let (servers, slow_start) = (urls.map(server).collect::<Vec<_>>(), Duration::ZERO);
+        check_paths(&servers)?;
+        Ok(Self { servers, balance, slow_start, ..Self::new(String::new()) })
+    }
+
+    /// The file of the key that its cookies are signed with.
+    pub(crate) fn key(&self) -> Option<&Path> {
+        self.sticky.as_ref().map(|sticky| &*sticky.key)
     }
 
     fn new(name: String) -> Self {
@@ -78,6 +97,7 @@ impl NamedUpstream {
             name,
             servers: Vec::new(),
             balance: UpstreamBalance::LeastRequests,
+            sticky: None,
             connect: None,
             first_byte: None,
             idle: None,
@@ -110,6 +130,7 @@ pub(super) fn parse(text: &str) -> Result<NamedUpstream, String> {
             NamedUpstream::SERVERS => upstream.servers.push(server(value)?),
             NamedUpstream::BALANCE => balance = Some(value),
             NamedUpstream::HASH => hash = Some(hash_by(value)?),
+            NamedUpstream::STICKY => upstream.sticky = Some(sticky(value)?),
             NamedUpstream::CONNECT => upstream.connect = Some(time()?),
             NamedUpstream::FIRST_BYTE => upstream.first_byte = Some(time()?),
             NamedUpstream::IDLE => upstream.idle = Some(time()?),
@@ -143,15 +164,13 @@ pub(super) fn parse(text: &str) -> Result<NamedUpstream, String> {
 }
 
 fn check_servers(servers: &[UpstreamServer]) -> Result<(), String> {
-    let Some(first) = servers.first() else {
+    if servers.is_empty() {
         return Err("an upstream has its servers: servers = [\"http://127.0.0.1:3000\"]".into());
     };
     if servers.len() > SERVERS_MAX {
         return Err(format!("an upstream has {SERVERS_MAX} servers at most"));
     }
-    if servers.iter().any(|server| server.url.base != first.url.base) {
-        return Err("servers that answer the same have the same path".into());
-    }
+    check_paths(servers)?;
     let is_twice = |(place, server): (usize, &UpstreamServer)| {
         servers[..place].iter().any(|other| other.url == server.url)
     };
@@ -161,6 +180,14 @@ fn check_servers(servers: &[UpstreamServer]) -> Result<(), String> {
     match servers.iter().all(|server| server.is_backup) {
         true => Err("one server is no backup".into()),
         false => Ok(()),
+    }
+}
+
+fn check_paths(servers: &[UpstreamServer]) -> Result<(), String> {
+    let what = |server: &UpstreamServer| (server.url.base.clone(), server.url.is_http2);
+    match servers.windows(2).all(|pair| what(&pair[0]) == what(&pair[1])) {
+        true => Ok(()),
+        false => Err("servers that answer the same have the same path and the same version of HTTP".into()),
     }
 }
 
@@ -200,12 +227,70 @@ fn check(text: &str) -> Result<(String, Duration), String> {
                 path = Some(value.to_owned());
             }
             Some((NamedUpstream::EVERY, value)) => {
-                every = duration::parse_positive(value)?.max(CHECK_EVERY_MIN)
+                every = duration::parse_positive(value)?;
+                if every < CHECK_EVERY_MIN {
+                    return Err("servers are checked every second at most: every is a second at least".into());
+                }
             }
             _ => return Err("write a check as { path = \"/healthz\", every = \"5s\" }".into()),
         }
     }
     path.map(|path| (path, every)).ok_or_else(|| "a check needs its path".into())
+}
+
+/// `cookie=NAME,key=FILE,life=8h,secure=on,http-only=off,same-site=strict`.
+fn sticky(text: &str) -> Result<StickyTerms, String> {
+    let (mut name, mut key, same_site) = (None, None, SameSite::Lax);
+    let mut terms = StickyTerms {
+        name: String::new(),
+        key: "".into(),
+        life_s: None,
+        secure: None,
+        http_only: true,
+        same_site,
+    };
+    for part in text.split(',') {
+        match part.split_once('=') {
+            Some((NamedUpstream::COOKIE, value)) => name = Some(field::token(value)?.to_owned()),
+            Some((NamedUpstream::KEY, path)) if !path.is_empty() => key = Some(path.into()),
+            Some((NamedUpstream::LIFE, value)) => {
+                let seconds = duration::parse_positive(value)?.as_secs();
+                terms.life_s = Some(seconds).filter(|seconds| *seconds > 0);
+                terms.life_s.ok_or("the life of a cookie is a second at least")?;
+            }
+            Some((NamedUpstream::SAME_SITE, value)) => {
+                let known = SameSite::NAMES.iter().find(|(name, _)| *name == value);
+                terms.same_site = known.ok_or("same-site is strict, lax or none")?.1;
+            }
+            Some((NamedUpstream::SECURE, value)) => {
+                terms.secure = Some(switch(NamedUpstream::SECURE, value)?)
+            }
+            Some((NamedUpstream::HTTP_ONLY, value)) => {
+                terms.http_only = switch(NamedUpstream::HTTP_ONLY, value)?;
+            }
+            _ => {
+                return Err(
+                    "write sticky as { cookie = \"NAME\", key = { file = \"/etc/flash/sticky.key\" } }"
+                        .into(),
+                );
+            }
+        }
+    }
+    terms.name = name.ok_or("sticky needs the name of its cookie")?;
+    terms.key = key.ok_or("sticky needs a key: key = { file = \"/etc/flash/sticky.key\" }")?;
+    // Browsers drop such a cookie.
+    if terms.same_site == SameSite::None && terms.secure == Some(false) {
+        return Err("same-site \"none\" needs a cookie that is secure".into());
+    }
+    Ok(terms)
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("{key} is on or off")),
+    }
 }
 
 fn hash_by(text: &str) -> Result<HashBy, String> {
@@ -234,7 +319,7 @@ mod tests {
         let upstream = parse(
             "app servers=http://a:80,weight=3,max-connections=20 servers=https://b,backup hash=cookie:sid \
              connect-timeout=2s first-byte-timeout=3s idle-timeout=4s check=path=/healthz,every=7s slow-start=0 \
-             queue-max=5 queue-wait=6s",
+             queue-max=5 queue-wait=6s sticky=cookie=srv,key=/k,life=8h,secure=on,http-only=off,same-site=none",
         )
         .unwrap();
         let of = |server: &UpstreamServer| (server.weight, server.is_backup, server.requests_max);
@@ -243,6 +328,15 @@ mod tests {
             [(3, false, Some(20)), (1, true, None)]
         );
         assert_eq!(upstream.balance, UpstreamBalance::Hash(HashBy::Cookie(b"sid"[..].into())));
+        let sticky = StickyTerms {
+            name: "srv".into(),
+            key: "/k".into(),
+            life_s: Some(8 * 3600),
+            secure: Some(true),
+            http_only: false,
+            same_site: SameSite::None,
+        };
+        assert_eq!(upstream.sticky, Some(sticky));
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
         let times = [upstream.connect, upstream.first_byte, upstream.idle, upstream.queue_wait];
         assert_eq!(times.map(seconds), [2, 3, 4, 6].map(Some));
@@ -262,6 +356,7 @@ mod tests {
             ("app servers=http://a,wait=0", "a server has no 'wait=0'"),
             ("app servers=http://a servers=http://a", "given twice"),
             ("app servers=http://a/x servers=http://b/y", "have the same path"),
+            ("app servers=http://a servers=h2c://b", "the same version of HTTP"),
             ("app servers=http://a,backup", "one server is no backup"),
             ("app servers=http://a balance=random", "is no balance"),
             ("app servers=http://a balance=hash", "needs its hash"),
@@ -270,6 +365,14 @@ mod tests {
             ("app servers=http://a hash=cookie:a;b", ""),
             ("app servers=http://a check=every=5s", "needs its path"),
             ("app servers=http://a check=path=healthz", "write a check as"),
+            ("app servers=http://a check=path=/x,every=500ms", "a second at least"),
+            ("app servers=http://a sticky=cookie=a", "needs a key"),
+            ("app servers=http://a sticky=key=/k", "needs the name"),
+            ("app servers=http://a sticky=cookie=a,key=/k,life=1ms", "a second at least"),
+            ("app servers=http://a sticky=cookie=a,key=/k,same-site=all", "strict, lax or none"),
+            ("app servers=http://a sticky=cookie=a,key=/k,same-site=none,secure=off", "that is secure"),
+            ("app servers=http://a sticky=cookie=a,key=/k,secure=yes", "on or off"),
+            ("app servers=http://a sticky=cookie=a,key=/k,domain=b", "write sticky as"),
             ("app servers=http://a retries=3", "has no 'retries'"),
             ("app servers=http://a queue-max=x", "whole number"),
         ] {

@@ -1,10 +1,9 @@
 //! What clients have to pass, as the flags say it.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
-use flash_auth::{Form, PasswordFile, SecureLink, SignedLinks, Successes};
+use flash_auth::{Form, SecureLink, SignedLinks, Successes};
 use flash_core::clients::Clients;
 use flash_core::clients::link::Links;
 use flash_core::clients::login::Users;
@@ -13,7 +12,6 @@ use flash_core::site::field_rules::FieldRules;
 use flash_os::random;
 use flash_os::shared_array::SharedWords;
 
-use super::named_files::OpenNamed;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Denial, LinkForm, Satisfy, Signed};
 
@@ -63,20 +61,8 @@ pub(super) fn successes() -> Result<Successes, Failure> {
     make().map_err(|error| cannot(format_args!("make a key for log-ins"), &error))
 }
 
-/// Those who may log in.
-pub(super) fn users(
-    path: &Path,
-    open: &OpenNamed<'_>,
-    successes: &Successes,
-) -> Result<Arc<dyn Users>, Failure> {
-    match PasswordFile::read(path, open, successes.clone()) {
-        Ok(file) => Ok(Arc::new(file)),
-        Err(why) => Err(Failure::Run(why)),
-    }
-}
-
-/// The links that are signed as these values say.
-pub(super) fn links(signed: &[Signed], open: &OpenNamed<'_>) -> Result<Option<SignedLinks>, Failure> {
+/// The links that are signed as these values say. Their keys are read later.
+pub(super) fn links(signed: &[Signed]) -> Result<Option<SignedLinks>, Failure> {
     if matches!(signed, [] | [Signed::Off]) {
         return Ok(None);
     }
@@ -104,5 +90,5 @@ pub(super) fn links(signed: &[Signed], open: &OpenNamed<'_>) -> Result<Option<Si
             "signed links need a key, as in key = { file = \"/etc/flash/links.key\" }".into(),
         ));
     }
-    SignedLinks::read(form, &keys, open).map(Some).map_err(Failure::Run)
+    Ok(Some(SignedLinks::new(form, &keys)))
 }

@@ -14,14 +14,14 @@ pub(super) const PORTS: [u16; 2] = [80, 443];
 /// The hosts of the certificate of a site that wants one.
 pub(super) fn hosts(
     server: &flags::Serve,
-    site: &flags::Serve,
+    tls: &flags::Tls,
     names: &[HostName],
 ) -> Result<Option<Vec<String>>, Failure> {
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    if !site.tls.is_acme() {
+    if !tls.is_acme() {
         return Ok(None);
     }
-    let hosts: Vec<String> = match &site.tls.acme[..] {
+    let hosts: Vec<String> = match &tls.acme[..] {
         [hosts] if hosts == HOSTS_OF_SITE => {
             let name = |name: &HostName| match name {
                 HostName::Exact(name) => Some(text(name).trim_matches(['[', ']']).to_owned()),
@@ -69,7 +69,7 @@ mod tests {
     fn a_host_that_is_named_twice_is_asked_for_once() {
         let line = ["flash", "--acme", "a.example", "--acme", "b.example", "--acme", "A.example"];
         let flags = Line::try_parse_from(line).unwrap().serve;
-        let hosts = hosts(&flags, &flags, &[]).unwrap_or_else(|failure| panic!("{failure}"));
+        let hosts = hosts(&flags, &flags.tls, &[]).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(hosts.unwrap(), ["a.example", "b.example"]);
     }
 }

@@ -14,8 +14,7 @@ use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_process::{OnEnd, Role, ipc};
 
-use super::certificates::{self, Certificates};
-use super::privileges;
+use super::{certificates, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, AcmeKey};
 
@@ -34,22 +33,28 @@ pub(super) struct AcmeProcess {
 
 /// The process, if an authority is to be asked, and what keeps it running while the server has it.
 pub(super) fn process(
-    certificates: &Certificates,
+    wanted: &[Vec<String>],
     flags: &flags::Serve,
     metrics_memory: &Arc<MetricsMemory>,
 ) -> Result<Option<(AcmeProcess, OwnedFd)>, Failure> {
-    let Some(board) = &certificates.board else { return Ok(None) };
-    board
-        .want(&certificates.wanted())
-        .map_err(|error| cannot(format_args!("ask for certificates"), &error))?;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let board = Board::new().map_err(|error| cannot(format_args!("share memory"), &error))?;
+    board.want(wanted).map_err(|error| cannot(format_args!("ask for certificates"), &error))?;
     make_folder(flags)?;
     let (ours, server) =
         ipc::pair().map_err(|error| cannot(format_args!("start the ACME process"), &error))?;
-    let (board, metrics_memory) = (Arc::clone(board), Arc::clone(metrics_memory));
-    Ok(Some((AcmeProcess { board, metrics_memory, server }, ours)))
+    let metrics_memory = Arc::clone(metrics_memory);
+    Ok(Some((AcmeProcess { board: board.into(), metrics_memory, server }, ours)))
 }
 
 impl AcmeProcess {
+    /// What the server and the process share.
+    pub(super) fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+
     /// What the supervisor process runs, as the server's user.
     pub(super) fn role<'a>(self, flags: &'a flags::Serve) -> Role<'a> {
         let Self { board, metrics_memory, server } = self;
@@ -74,7 +79,7 @@ impl AcmeProcess {
 
 /// What the process asks for, and how.
 pub(crate) fn wanted(flags: &flags::Serve) -> (flash_acme::Settings, Vec<Vec<String>>) {
-    (settings(flags), certificates::wanted(flags))
+    (settings(flags), certificates::wanted(flags).unwrap_or_default())
 }
 
 fn settings(flags: &flags::Serve) -> flash_acme::Settings {
@@ -118,7 +123,7 @@ fn make_folder(flags: &flags::Serve) -> Result<(), Failure> {
 
 /// For `flash check`: whether the files that an authority is asked with are right.
 pub(super) fn check_files(flags: &flags::Serve) -> Result<(), Failure> {
-    match certificates::wanted(flags).is_empty() {
+    match certificates::wanted(flags).unwrap_or_default().is_empty() {
         true => Ok(()),
         false => flash_acme::check(&settings(flags)).map_err(|error| Failure::Run(error.to_string())),
     }

@@ -49,17 +49,28 @@ pub(super) struct Certificates {
 /// What is wrong with the certificates of a site, with its position, if there are several.
 pub(super) type Wrong = (Option<usize>, Failure);
 
-/// Reads the certificates of all sites.
-pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
-    let board = Board::new().map_err(|error| cannot(format_args!("share memory"), &error))?;
-    let first = Certificates { board: Some(board.into()), ..Certificates::default() };
-    let read = first.next(flags, &named_files::open);
-    let read =
-        read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))?;
-    Ok(match read.wanted().is_empty() {
-        true => Certificates { board: None, ..read },
-        false => read,
-    })
+/// What sites say of TLS: position, if there are several, flags and hosts. It is kept until the certificates are read, and the flags of
+/// sites are not.
+pub(super) struct TlsSites(Vec<(Option<usize>, flags::Tls, Vec<HostName>)>);
+
+impl TlsSites {
+    pub(super) fn new(flags: &flags::Serve) -> Self {
+        let position = |number: usize| (!flags.sites.is_empty()).then_some(number);
+        let of = |(number, (site, hosts)): (usize, (&flags::Serve, &[HostName]))| {
+            (position(number), site.tls.clone(), hosts.to_vec())
+        };
+        Self(sites(flags).into_iter().enumerate().map(of).collect())
+    }
+}
+
+/// Reads the certificates of all sites. With a board there is a process that asks an authority for some.
+pub(super) fn read(
+    flags: &flags::Serve,
+    sites: &TlsSites,
+    board: Option<Arc<Board>>,
+) -> Result<Certificates, Failure> {
+    let read = Certificates { board, ..Certificates::default() }.next(flags, sites, &named_files::open);
+    read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))
 }
 
 fn no_certificates() -> Failure {
@@ -71,32 +82,35 @@ impl Certificates {
     ///
     /// # Errors
     /// All that is wrong with them.
-    pub(super) fn next(&self, flags: &flags::Serve, open: &Open<'_>) -> Result<Self, Vec<Wrong>> {
+    pub(super) fn next(
+        &self,
+        flags: &flags::Serve,
+        TlsSites(sites): &TlsSites,
+        open: &Open<'_>,
+    ) -> Result<Self, Vec<Wrong>> {
         let (mut next, mut wrong, mut sets) = (Self::default(), Vec::new(), Vec::new());
         (next.tickets, next.local, next.board) =
             (self.tickets.clone(), self.local.clone(), self.board.clone());
-        let sites = sites(flags);
-        let position = |number: usize| (!flags.sites.is_empty()).then_some(number);
-        for (number, (site, hosts)) in sites.iter().enumerate() {
-            let files = next.files(flags, site, hosts).unwrap_or_else(|failure| {
-                wrong.push((position(number), failure));
+        for (position, tls, hosts) in sites {
+            let files = next.files(flags, tls, hosts).unwrap_or_else(|failure| {
+                wrong.push((*position, failure));
                 Vec::new()
             });
-            let clients = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
-            sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
+            let clients = tls.client_ca.clone().map(|path| (path, tls.client_certificate));
+            sets.push((&**hosts, (!files.is_empty()).then_some(Set { files, clients })));
         }
         (next.numbers, next.of_sites) = self.numbers.next(&sets);
         let mut known = BTreeMap::new();
-        for (number, ((_, set), own)) in sets.iter().zip(&next.of_sites).enumerate() {
+        for ((position, _, hosts), ((_, set), own)) in sites.iter().zip(sets.iter().zip(&next.of_sites)) {
             let (Some(set), Some(own)) = (set, own) else { continue };
             let endpoint = known.entry(own.present).or_insert_with(|| {
                 let endpoint = self.endpoint(set, own.present, &mut next.tickets, flags, open);
-                endpoint.map_err(|failure| wrong.push((position(number), failure))).ok()
+                endpoint.map_err(|failure| wrong.push((*position, failure))).ok()
             });
             let Some(endpoint) = endpoint else { continue };
             let certificates = endpoint.certificates();
             // Sites may share a certificate.
-            let problems = problems(&certificates, sites[number].1);
+            let problems = problems(&certificates, hosts);
             next.remarks.extend(
                 problems.into_iter().filter(|problem| !next.remarks.contains(problem)).collect::<Vec<_>>(),
             );
@@ -117,11 +131,11 @@ impl Certificates {
     fn files(
         &mut self,
         server: &flags::Serve,
-        site: &flags::Serve,
+        tls: &flags::Tls,
         names: &[HostName],
     ) -> Result<Vec<CertificateFiles>, Failure> {
-        let Some(hosts) = acme::hosts(server, site, names)? else {
-            return files(site, &mut self.local, &mut self.remarks);
+        let Some(hosts) = acme::hosts(server, tls, names)? else {
+            return files(tls, &mut self.local, &mut self.remarks);
         };
         if self.board.is_none() {
             let why = "only `flash upgrade` or a restart lets a server ask an authority that asked none at its start";
@@ -285,9 +299,9 @@ fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
 /// The files of all sites' certificates, their keys, and the authorities of their clients.
 pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_site = |(site, names): (&flags::Serve, &[HostName])| {
-        let issued = acme::hosts(flags, site, names).ok().flatten();
+        let issued = acme::hosts(flags, &site.tls, names).ok().flatten();
         let issued = issued.map(|hosts| acme::files(flags, hosts));
-        let files = issued.into_iter().chain(files_named(site)).flat_map(|files| {
+        let files = issued.into_iter().chain(files_named(&site.tls)).flat_map(|files| {
             let staple = staple_of(&files.certificate);
             [files.certificate, files.key, staple]
         });
@@ -298,11 +312,10 @@ pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
 
 /// The files of a site's certificates. Makes those for localhost if that is wanted.
 fn files(
-    flags: &flags::Serve,
+    tls: &flags::Tls,
     made: &mut Option<CertificateFiles>,
     remarks: &mut Vec<String>,
 ) -> Result<Vec<CertificateFiles>, Failure> {
-    let tls = &flags.tls;
     if let (true, Some(made)) = (tls.tls, &*made) {
         return Ok(vec![made.clone()]);
     }
@@ -328,12 +341,12 @@ fn files(
             "each --tls-certificate needs its --tls-key: there are {certificates} and {keys} (see flash serve --help)"
         )));
     }
-    Ok(files_named(flags).collect())
+    Ok(files_named(tls).collect())
 }
 
 /// The files of certificates that a site names with their keys.
-fn files_named(site: &flags::Serve) -> impl Iterator<Item = CertificateFiles> {
-    let pairs = site.tls.tls_certificate.iter().cloned().zip(site.tls.tls_key.iter().cloned());
+fn files_named(tls: &flags::Tls) -> impl Iterator<Item = CertificateFiles> {
+    let pairs = tls.tls_certificate.iter().cloned().zip(tls.tls_key.iter().cloned());
     pairs.map(|(certificate, key)| CertificateFiles { certificate, key, stand_in: Vec::new() })
 }
 
@@ -389,9 +402,9 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
         }
         let read =
             |files: Vec<CertificateFiles>| endpoint::read(&files, &named_files::open).map_err(Failure::Run);
-        let files = match acme::hosts(flags, site, hosts) {
+        let files = match acme::hosts(flags, &site.tls, hosts) {
             Ok(Some(wanted)) => Ok(vec![acme::files(flags, wanted)]),
-            Ok(None) => files(site, &mut None, &mut Vec::new()),
+            Ok(None) => files(&site.tls, &mut None, &mut Vec::new()),
             Err(failure) => Err(failure),
         };
         match files.and_then(read) {
@@ -408,8 +421,13 @@ pub(super) fn check(flags: &flags::Serve) -> (Vec<Wrong>, Vec<Wrong>) {
 }
 
 /// The hosts of each certificate that an authority is asked for.
-pub(super) fn wanted(flags: &flags::Serve) -> Vec<Vec<String>> {
-    sites(flags).into_iter().filter_map(|(site, names)| acme::hosts(flags, site, names).ok()?).collect()
+pub(super) fn wanted(flags: &flags::Serve) -> Result<Vec<Vec<String>>, Failure> {
+    let mut all = Vec::new();
+    for (site, names) in sites(flags) {
+        let hosts = acme::hosts(flags, &site.tls, names)?;
+        all.extend(hosts.filter(|hosts| !all.contains(hosts)));
+    }
+    Ok(all)
 }
 
 /// For `flash check`: what an authority would be asked for, and how it would ask back.
@@ -422,7 +440,7 @@ pub(super) fn would_ask(flags: &flags::Serve) -> Vec<String> {
     let asked = |hosts: Vec<String>| {
         format!("{} would be asked for a certificate for {}; {how}", acme.acme_directory, hosts.join(", "))
     };
-    wanted(flags).into_iter().map(asked).collect()
+    wanted(flags).into_iter().flatten().map(asked).collect()
 }
 
 /// That an authority may not reach this server.
@@ -430,7 +448,7 @@ pub(super) fn unreachable(flags: &flags::Serve) -> Option<Failure> {
     // An address has no record that a program could set.
     let is_address = |host: &String| host.parse::<IpAddr>().is_ok();
     let asks = |hosts: &Vec<String>| flags.acme.acme_dns.is_empty() || hosts.iter().any(is_address);
-    let asks = wanted(flags).iter().any(asks);
+    let asks = wanted(flags).iter().flatten().any(asks);
     let is_reached = flags.listen.iter().any(|listen| {
         let local = matches!(&listen.place, ListenAddress::Inet(address) if address.ip().is_loopback());
         listen.port().is_some_and(|port| acme::PORTS.contains(&port)) && !local

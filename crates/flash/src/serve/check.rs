@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::log_numbers::LogNumbers;
-use super::named_files::OpenNamed;
+use super::named_files::{ReadNamed, Secrets};
 use super::programs::runnable::Runnable;
 use super::site_plan::{Fault, Known};
 use super::{
@@ -26,7 +26,7 @@ pub(crate) fn check(flags: &flags::Serve) -> Findings {
     let (errors, warnings) = certificates::check(flags);
     let of_authority = acme_process::check_files(flags).err().map(|failure| fault("acme-ca", failure));
     let errors = errors.into_iter().map(of_certificate).chain(of_authority);
-    let errors = errors.chain(check_again(flags, &named_files::open));
+    let errors = errors.chain(check_again(flags, (&named_files::open, Secrets::Read)));
     let warnings = warnings.into_iter().map(of_certificate).chain(self::warnings(flags));
     Findings { errors: errors.collect(), warnings: warnings.collect(), notes: certificates::would_ask(flags) }
 }
@@ -43,8 +43,8 @@ pub(super) fn of_certificate((site, failure): certificates::Wrong) -> Fault {
     Fault { key: "tls", site: site.map(|position| (position, None)), failure }
 }
 
-/// The same for a reload, without the certificates, which may be readable for another process only. `open` opens password files.
-pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fault> {
+/// The same for a reload, without the certificates, which may be readable for another process only. `named` opens what the flags name.
+pub(super) fn check_again(flags: &flags::Serve, named: ReadNamed<'_>) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),
         ("user", privileges::check_user(flags)),
@@ -64,7 +64,7 @@ pub(super) fn check_again(flags: &flags::Serve, open: &OpenNamed<'_>) -> Vec<Fau
     };
     let of_sites = match access::successes() {
         Ok(successes) => {
-            let read = (open, None);
+            let read = (named, None);
             let known = Known { successes: &successes, log_numbers: &LogNumbers::default() };
             site_plan::all(flags, &dir, known, Runnable::new(), read).err().unwrap_or_default()
         }

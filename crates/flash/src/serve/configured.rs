@@ -20,14 +20,14 @@ use flash_observe::{AccessLogs, ErrorLog, Limits};
 use flash_process::ForkHelper;
 use flash_upstream::Connector;
 
-use super::certificates::{Certificates, Watch, Wrong};
+use super::certificates::{Certificates, TlsSites, Watch, Wrong};
 use super::check::of_certificate;
 use super::dir::Dir;
 use super::inherited::Inherited;
 use super::listeners::Listeners;
 use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
-use super::named_files::{self, OpenNamed};
+use super::named_files::{self, OpenNamed, Secrets};
 use super::plan::Plan;
 use super::privileges::Privileges;
 use super::programs::{DetachedLogs, Programs};
@@ -106,7 +106,8 @@ impl Configured {
 
     /// Reads everything again, and checks it. With helper processes another process does, which starts the next helpers.
     fn read_again(&self, open: &OpenNamed<'_>) -> Result<Again, String> {
-        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, open);
+        let certificates =
+            |flags: &flags::Serve| self.plan.certificates.next(flags, &TlsSites::new(flags), open);
         match self.privileges.helper_kind() {
             HelperKind::Processes(processes) => {
                 let (of_file, openers) = processes.read_configuration()?;
@@ -126,7 +127,7 @@ impl Configured {
                     }
                     Err(wrong) => wrong.into_iter().map(of_certificate).collect(),
                 };
-                let again = self.reader.read(&self.plan.flags, open, &check)?;
+                let again = self.reader.read(&self.plan.flags, (open, Secrets::Read), &check)?;
                 Ok((again.flags.into(), Arc::new(read.into_inner()), SiteOpeners::ThisProcess))
             }
         }
@@ -289,7 +290,8 @@ impl Configured {
             let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
             let used = self.plan.access_logs();
             self.plan.log_numbers.keep(|number| used.contains(&number));
-            let plan = self.plan.next((flags, certificates), &dir, &open, self.privileges.is_in_sandbox())?;
+            let named = (&open as &OpenNamed<'_>, Secrets::Read);
+            let plan = self.plan.next((flags, certificates), &dir, named, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
             let (logs, _) = self.logs.next(&plan, &HelperKind::Threads)?;
             Ok(Prepared { plan, dir, logs, listeners, access_logs: AccessLogs::default() })
@@ -305,7 +307,8 @@ impl Configured {
     ) -> Result<(Next, Prepared), Failure> {
         let dir = self.dir.again(&flags.dir, self.privileges.is_in_sandbox())?;
         self.plan.log_numbers.keep(|number| present.access_logs.get(number).is_some());
-        let plan = self.plan.next((flags, certificates), &dir, open, self.privileges.is_in_sandbox())?;
+        let named = (open, Secrets::Read);
+        let plan = self.plan.next((flags, certificates), &dir, named, self.privileges.is_in_sandbox())?;
         let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;
         let (logs, error_sink) = self.logs.next(&plan, helper_kind)?;

@@ -12,7 +12,7 @@ use flash_core::site::hosts::Hosts;
 use super::site_plan::Fault;
 use super::{access, named_files};
 use crate::failure::Failure;
-use crate::flags::{self, Signed};
+use crate::flags::{self, NamedUpstream, Signed};
 
 /// The links that are answered at this path of a host.
 pub(crate) fn links_at(
@@ -22,7 +22,9 @@ pub(crate) fn links_at(
 ) -> Result<Option<SignedLinks>, Failure> {
     let rules = rules_at(flags, host, path);
     let signed = rules.map_or(&[][..], |flags| &flags.rules.signed);
-    access::links(signed, &named_files::open)
+    let links = access::links(signed)?;
+    links.iter().try_for_each(|links| links.read(named_files::open)).map_err(Failure::Run)?;
+    Ok(links)
 }
 
 /// The rules of the path's place. `None` if no site has this host.
@@ -47,13 +49,15 @@ pub(super) fn check(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
     });
     let only = flags.sites.is_empty().then_some((None, flags));
     let keys = only.into_iter().chain(of_places).flat_map(|(site, flags)| {
-        flags.rules.signed.iter().filter_map(Signed::key).map(move |path| (site, path))
+        let of_links = flags.rules.signed.iter().filter_map(Signed::key).map(|path| ("signed", path));
+        let of_sessions = flags.programs.http.upstream.iter().filter_map(NamedUpstream::key);
+        of_links.chain(of_sessions.map(|path| ("upstream", path))).map(move |(key, path)| (site, key, path))
     });
     let mut seen = HashSet::new();
-    keys.filter_map(move |(site, path)| {
+    keys.filter_map(move |(site, key, path)| {
         let is_public = seen.insert(path) && fs::metadata(path).is_ok_and(|data| data.mode() & 0o004 != 0);
         let shown = path.display();
         let why = || format!("every user of this machine can read the key in {shown}: chmod o= {shown}");
-        is_public.then(|| Fault { key: "signed", site, failure: Failure::Run(why()) })
+        is_public.then(|| Fault { key, site, failure: Failure::Run(why()) })
     })
 }

@@ -11,6 +11,17 @@ use flash_process::PrivilegedOpener;
 /// Opens a file that the configuration names.
 pub(super) type OpenNamed<'a> = dyn Fn(&Path) -> io::Result<File> + 'a;
 
+/// What is read of what the configuration names, and how it is opened.
+pub(super) type ReadNamed<'a> = (&'a OpenNamed<'a>, Secrets);
+
+/// Whether password files and keys are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Secrets {
+    Read,
+    /// They are not, so this process and those that it starts do not have them. A server reads them after it has started the others.
+    Left,
+}
+
 /// Opens a file with the rights of this process.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     flash_trust::open(path)

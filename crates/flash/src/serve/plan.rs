@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flash_acme::Board;
 use flash_arch::{Arch, Limits};
 use flash_auth::Successes;
 use flash_core::cache::CacheLimits;
@@ -17,13 +18,13 @@ use flash_core::server::Settings;
 use flash_disk::{DigestStore, Disk, Opened, Spool};
 
 use super::access;
-use super::certificates::Certificates;
+use super::certificates::{self, Certificates, TlsSites};
 use super::descriptors::{self, Table};
 use super::dir::Dir;
 use super::folders::{temporary_folder, usual_digest_store};
 use super::log_numbers::LogNumbers;
 use super::memory;
-use super::named_files::{self, OpenNamed};
+use super::named_files::{self, ReadNamed, Secrets};
 use super::programs::Programs;
 use super::programs::runnable::Runnable;
 use super::shape::{self, processors};
@@ -54,15 +55,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(flags: Arc<flags::Serve>, dir: &Dir) -> Result<Self, Failure> {
+    pub(super) fn new(flags: Arc<flags::Serve>, dir: &Dir, secrets: Secrets) -> Result<Self, Failure> {
         let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
         // Before this process raises its limits, which are not for programs.
         let successes = access::successes()?;
         let log_numbers = LogNumbers::default();
         let known = Known { successes: &successes, log_numbers: &log_numbers };
-        let sites =
-            site_plan::all(&flags, &dir.real_path, known, Runnable::new(), (&named_files::open, None))
-                .map_err(site_plan::first_fault)?;
+        let named: ReadNamed<'_> = (&named_files::open, secrets);
+        let sites = site_plan::all(&flags, &dir.real_path, known, Runnable::new(), (named, None))
+            .map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
         let share = table.share();
         let shares_with = Shares { helpers_max: share.helpers, ..shares };
@@ -85,16 +86,16 @@ impl Plan {
         })
     }
 
-    /// What the flags lead to after a reload. All that cannot change is as it was in this plan. `open` opens password files. In a
-    /// sandbox no other file can be read.
+    /// What the flags lead to after a reload. All that cannot change is as it was in this plan. `named` opens what
+    /// the flags name. In a sandbox no other file can be read.
     pub(super) fn next(
         &self,
         (flags, certificates): (Arc<flags::Serve>, Arc<Certificates>),
         dir: &Dir,
-        open: &OpenNamed<'_>,
+        named: ReadNamed<'_>,
         in_sandbox: bool,
     ) -> Result<Self, Failure> {
-        let read = (open, in_sandbox.then_some(&self.sites));
+        let read = (named, in_sandbox.then_some(&self.sites));
         let successes = self.successes.clone();
         let runnable = self.sites.runnable.fixed();
         let log_numbers = self.log_numbers.clone();
@@ -127,6 +128,16 @@ impl Plan {
         };
         plan.forget_sites();
         Ok(plan)
+    }
+
+    /// Reads certificates, keys and passwords. Processes that were started before do not have them.
+    pub(super) fn read_secrets(
+        &mut self,
+        sites: &TlsSites,
+        board: Option<Arc<Board>>,
+    ) -> Result<(), Failure> {
+        self.certificates = certificates::read(&self.flags, sites, board)?.into();
+        self.sites.read_secrets(&named_files::open)
     }
 
     /// From now on the sites are no longer known by their flags.

@@ -10,9 +10,9 @@ use super::plan::Plan;
 use super::reader::Reader;
 use super::{certificates, logs, privileges};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, FieldWords};
+use crate::flags::{self, FieldWords, NamedUpstream};
 
-/// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end. The logs are open.
+/// Starts the privileged opener if it may be needed later. It removes the names of `sockets` at the end.
 pub(super) fn start(
     plan: &Plan,
     reader: Reader,
@@ -42,7 +42,7 @@ pub(super) fn start(
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
 }
 
-/// The certificates, keys, authorities, password files, keys of links, tables of redirections and lists of words that the flags name.
+/// The certificates, keys, authorities, password files, keys of links and sessions, tables of redirections and lists of words that the flags name.
 fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
     let of_sites = flags.rules_of_sites().map(|rules| &*rules.flags);
     let of_rules = |flags: &flags::Serve| -> Vec<PathBuf> {
@@ -51,7 +51,9 @@ fn named_files(flags: &flags::Serve) -> Vec<PathBuf> {
             FieldWords::File(path) => Some(&**path),
             FieldWords::Lines(_) => None,
         });
-        flags.rules.files().chain(others.map(PathBuf::as_path)).chain(lists).map(Path::to_owned).collect()
+        let sticky = flags.programs.http.upstream.iter().filter_map(NamedUpstream::key);
+        let others = others.map(PathBuf::as_path).chain(sticky).chain(lists);
+        flags.rules.files().chain(others).map(Path::to_owned).collect()
     };
     certificates::named(flags)
         .into_iter()

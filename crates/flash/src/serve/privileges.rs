@@ -22,7 +22,6 @@ use flash_upstream::Connector;
 
 use super::dir::Dir;
 use super::folders::temporary_folder;
-use super::sleeps;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers, Sandbox, Switch};
 
@@ -96,9 +95,8 @@ impl Privileges {
         flags: &flags::Serve,
         site: &Site<'_>,
         supervisor: Option<&Arc<SupervisorProcess>>,
+        sleep_recorder: ConnectRecorder,
     ) -> Result<Self, Failure> {
-        let is_confined = flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off;
-        let sleep_recorder = sleeps::recorder(flags.arch, flags.user.is_none() && !is_confined);
         flags.user.as_deref().map_or(Ok(()), become_user)?;
         // Others of its user could look into its memory until then, and a folder may take long to be opened.
         let open_memory = protect_memory(flags).err();
@@ -129,7 +127,7 @@ impl Privileges {
         if let Some(digests) = digests {
             disk.keep_digests_in(digests);
         }
-        if is_confined {
+        if is_confined(flags) {
             // A server that a reload adds may have to show a certificate of one of them.
             flash_tls::upstream::load_authorities();
         }
@@ -347,7 +345,12 @@ pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot) -> io::Resul
 
 /// Whether the server will have fewer rights than it began with.
 pub(super) fn are_given_up(flags: &flags::Serve) -> bool {
-    flags.user.is_some() || (flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off)
+    flags.user.is_some() || is_confined(flags)
+}
+
+/// Whether the server will be in a sandbox.
+fn is_confined(flags: &flags::Serve) -> bool {
+    flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off
 }
 
 /// What the operator wants; with helper processes, as much as there can be.

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use flash_auth::StickyCookies;
 use flash_cgi::script;
 use flash_core::path::SitePath;
 use flash_core::site::path_rules::PathRules;
-use flash_core::site::proxy_rules::{Patience, ProxyRules};
+use flash_core::site::proxy_rules::{Patience, ProxyRules, ResponseRules};
 use flash_core::site::redirect::bare_host;
 use flash_core::site::routes::{Param, Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
@@ -39,8 +40,8 @@ use super::reach;
 use super::response_budgets::ResponseBudgets;
 use crate::failure::{Failure, cannot};
 use crate::flags::{
-    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Upstream, UpstreamBalance, UpstreamServer,
-    Words,
+    self, NamedUpstream, ProxyField, ProxyTo, ProxyUrl, RouteFlag, Switch, Upstream, UpstreamBalance,
+    UpstreamServer, Words,
 };
 use crate::start_folder::absolute;
 
@@ -67,6 +68,8 @@ pub(super) struct Programs {
     except: PathRules,
     /// What FastCGI servers and applications are told.
     params: Arc<[Param]>,
+    /// The sessions of HTTP servers, if they stay with them.
+    sticky: Option<Arc<StickyCookies>>,
 }
 
 impl Programs {
@@ -79,7 +82,7 @@ impl Programs {
         (open, looks_up): (&OpenNamed<'_>, bool),
     ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
-        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up };
+        let mut plan = Plan { list: Vec::new(), first: routes, runnable, looks_up, sticky: None };
         for (key, mounts, direct) in
             [("cgi", &programs.cgi, false), ("cgi-direct", &programs.cgi_direct, true)]
         {
@@ -94,13 +97,13 @@ impl Programs {
         for mount in &programs.app {
             plan.add_application(mount, programs).map_err(|wrong| ("app", wrong))?;
         }
-        let Plan { list, runnable, .. } = plan;
+        let Plan { list, runnable, sticky, .. } = plan;
         let except = programs.no_programs.iter().cloned().collect();
         let folders = runnable.folders();
         let params = programs.fastcgi_param.iter();
         let params =
             params.map(|param| (param.name.as_bytes().into(), param.value.as_bytes().into())).collect();
-        Ok(Self { list, first: routes, settings: settings(programs), folders, except, params })
+        Ok(Self { list, first: routes, settings: settings(programs), folders, except, params, sticky })
     }
 
     /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
@@ -108,6 +111,11 @@ impl Programs {
         for mount in flags.cgi.iter().chain(&flags.cgi_direct) {
             let _ = script_folder(mount, runnable).and_then(|folder| runnable.folder(folder));
         }
+    }
+
+    /// Reads the key of sessions.
+    pub(super) fn read_secrets(&self, open: &OpenNamed<'_>) -> Result<(), Failure> {
+        self.sticky.as_ref().map_or(Ok(()), |sticky| sticky.read(open)).map_err(Failure::Run)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -337,6 +345,7 @@ struct Plan<'r> {
     runnable: &'r mut Runnable,
     /// Whether this process can look names up.
     looks_up: bool,
+    sticky: Option<Arc<StickyCookies>>,
 }
 
 impl Plan<'_> {
@@ -367,14 +376,8 @@ impl Plan<'_> {
             }
             _ => None,
         };
-        let upstream = upstream.unwrap_or_else(|| unnamed(http));
+        let upstream = upstream.map_or_else(|| unnamed(http).map_err(usage), Ok)?;
         let Some(first) = upstream.servers.first() else { return Ok(()) };
-        let is_alike = |url: &ProxyUrl| (&url.base, url.is_http2) == (&first.url.base, first.url.is_http2);
-        if !upstream.servers.iter().all(|server| is_alike(&server.url)) {
-            return Err(usage(
-                "servers that answer the same have the same path and the same version of HTTP".into(),
-            ));
-        }
         let authorities = http.proxy_ca.as_ref().map(|path| read_authorities(path, open));
         let authorities = authorities.transpose().map_err(Failure::Run)?;
         let member = |one: &UpstreamServer| {
@@ -387,17 +390,21 @@ impl Plan<'_> {
                 requests_max: requests_max.unwrap_or(usize::MAX),
             })
         };
-        let servers = upstream.servers.iter().map(member).collect::<Result<_, _>>()?;
-        let (balance, hash) = match &upstream.balance {
-            UpstreamBalance::LeastRequests => (Balance::LeastRequests, None),
-            UpstreamBalance::RoundRobin => (Balance::RoundRobin, None),
-            UpstreamBalance::Hash(by) => (Balance::Hash, Some(by.clone())),
+        let servers = upstream.servers.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        self.sticky = upstream.sticky.clone().map(|terms| {
+            let names = servers.iter().map(|member| member.server.name.clone());
+            Arc::new(StickyCookies::new(terms, names.collect()))
+        });
+        let balance = match &upstream.balance {
+            UpstreamBalance::LeastRequests => Balance::LeastRequests,
+            UpstreamBalance::RoundRobin => Balance::RoundRobin,
+            UpstreamBalance::Hash(_) => Balance::Hash,
         };
         let place = match flags.falls_back_to_proxy() {
             true => RouteMatch::Rest,
             false => RouteMatch::Prefix(b"/".as_slice().into()),
         };
-        let (settings, base, is_http2) = (settings(&flags.programs), &first.url.base, first.url.is_http2);
+        let (settings, base) = (settings(&flags.programs), &first.url.base);
         let check = upstream.check.as_ref().map(|(path, every)| Check {
             path: format!("{base}{path}"),
             host: http.other_host().cloned(),
@@ -414,18 +421,10 @@ impl Plan<'_> {
             queue_wait: upstream.queue_wait.unwrap_or(settings.queue_wait),
         };
         self.add(&place, UpstreamProtocol::Http, false, UpstreamConfig::Http(servers))?;
-        let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
-        let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
-        let rules = ProxyRules {
-            host: http.other_host().map(|host| host.as_bytes().into()),
-            base: base.as_bytes().into(),
-            fields: http.proxy_header.iter().map(field).collect(),
-            hash,
-            patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
-            streams_requests: http.stream_requests || is_http2,
-            is_duplex: is_http2,
-        };
-        self.list.last_mut().expect("it was added above").0.proxy = Some(rules.into());
+        let rules = proxy_rules(http, &upstream, self.sticky.clone());
+        if let Some((route, _)) = self.list.last_mut() {
+            route.proxy = Some(rules.into());
+        }
         Ok(())
     }
 
@@ -475,7 +474,7 @@ fn named<'u>(name: &str, all: &'u [NamedUpstream]) -> Result<&'u NamedUpstream, 
 }
 
 /// Servers that `proxy` names one by one.
-fn unnamed(http: &flags::Proxy) -> NamedUpstream {
+fn unnamed(http: &flags::Proxy) -> Result<NamedUpstream, String> {
     let url = |one: &ProxyTo| match one {
         ProxyTo::Url(url) => Some(url.clone()),
         ProxyTo::Named(_) => None,
@@ -485,6 +484,37 @@ fn unnamed(http: &flags::Proxy) -> NamedUpstream {
         flags::Balance::RoundRobin => UpstreamBalance::RoundRobin,
     };
     NamedUpstream::of_servers(http.proxy.iter().filter_map(url), balance)
+}
+
+/// What the servers of an upstream are told, and what becomes of their responses.
+fn proxy_rules(
+    http: &flags::Proxy,
+    upstream: &NamedUpstream,
+    sticky: Option<Arc<StickyCookies>>,
+) -> ProxyRules {
+    let is_http2 = upstream.servers.iter().any(|server| server.url.is_http2);
+    let field = |field: &ProxyField| (field.name.as_bytes().into(), field.value.as_bytes().into());
+    let ms = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
+    ProxyRules {
+        host: http.other_host().map(|host| host.as_bytes().into()),
+        base: upstream.servers.first().map(|server| server.url.base.as_bytes().into()).unwrap_or_default(),
+        fields: http.proxy_header.iter().map(field).collect(),
+        hash: match &upstream.balance {
+            UpstreamBalance::Hash(by) => Some(by.clone()),
+            UpstreamBalance::LeastRequests | UpstreamBalance::RoundRobin => None,
+        },
+        forwarded: http.proxy_forwarded == Switch::On,
+        response: ResponseRules {
+            redirects: http.proxy_redirect == Switch::On,
+            cookies: http.proxy_cookies == Switch::On,
+            fields: http.proxy_response_header.iter().map(field).collect(),
+            servers: upstream.servers.iter().filter_map(|server| server.url.authority()).collect(),
+        },
+        sticky: sticky.map(|sticky| sticky as _),
+        patience: Patience { first_byte_ms: ms(upstream.first_byte), idle_ms: ms(upstream.idle) },
+        streams_requests: http.stream_requests || is_http2,
+        is_duplex: is_http2,
+    }
 }
 
 fn http_server(
@@ -569,7 +599,7 @@ fn address(upstream: &Upstream) -> Result<Address, Failure> {
             if all.is_empty() {
                 return Err(failure(&"it has no address"));
             }
-            Ok(Address::Inet(all))
+            Ok(Address::of_name(all))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the configuration again, for a reload. The parser of flags and files is not known here.
 
 use super::check::check_again;
-use super::named_files::OpenNamed;
+use super::named_files::ReadNamed;
 use super::site_plan::Fault;
 use super::unchangeable;
 use crate::flags;
@@ -26,18 +26,18 @@ pub(crate) struct Again {
 }
 
 impl Reader {
-    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now, `open` opens what they
-    /// name, and `more` finds what else is wrong.
+    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now, `named` opens what
+    /// they name, and `more` finds what else is wrong.
     pub(super) fn read(
         self,
         present: &flags::Serve,
-        open: &OpenNamed<'_>,
+        named: ReadNamed<'_>,
         more: &Check<'_>,
     ) -> Result<Again, String> {
         (self.again)(&|flags| {
             let kept = unchangeable::changed(present, flags);
             match kept.is_empty() {
-                true => check_again(flags, open).into_iter().chain(more(flags)).collect(),
+                true => check_again(flags, named).into_iter().chain(more(flags)).collect(),
                 false => kept,
             }
         })

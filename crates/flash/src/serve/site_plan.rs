@@ -8,10 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flash_auth::Successes;
+use flash_auth::{PasswordFile, SignedLinks, Successes};
 use flash_core::clients::Rates;
-use flash_core::clients::link::Links;
-use flash_core::clients::login::Users;
 use flash_core::file::header::HeaderTemplate;
 use flash_core::listing::Texts;
 use flash_core::record::log_choice::{LogChoice, LogNumber};
@@ -36,7 +34,7 @@ use flash_observe::metrics::MetricsMemory;
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
 use super::log_numbers::LogNumbers;
-use super::named_files::OpenNamed;
+use super::named_files::{OpenNamed, ReadNamed, Secrets};
 use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::response_budgets::ResponseBudgets;
@@ -57,7 +55,8 @@ pub(super) struct SitePlans {
     /// By their folders.
     pages: HashMap<PathBuf, Arc<Pages>>,
     /// By their files.
-    users: HashMap<PathBuf, Arc<dyn Users>>,
+    users: HashMap<PathBuf, Arc<PasswordFile>>,
+    links: Vec<Arc<SignedLinks>>,
 }
 
 struct SitePlan {
@@ -112,7 +111,7 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// `open` opens password files and keys of links. A process that can read no others takes what was `read_before`.
+/// `named` opens what they name. A process that can read no others takes what was `read_before`.
 ///
 /// # Errors
 /// All that is wrong, one for each site or place.
@@ -121,9 +120,9 @@ pub(super) fn all(
     folder: &Path,
     known: Known<'_>,
     runnable: Runnable,
-    (open, read_before): (&OpenNamed<'_>, Option<&SitePlans>),
+    (named, read_before): (ReadNamed<'_>, Option<&SitePlans>),
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::new(known, runnable, open), Vec::new());
+    let (mut planner, mut faults) = (Planner::new(known, runnable, named), Vec::new());
     planner.reads_files = read_before.is_none();
     if let Some(SitePlans { programs, pages, .. }) = read_before {
         (planner.programs, planner.pages) = (programs.clone(), pages.clone());
@@ -184,19 +183,19 @@ struct Planner<'s> {
     programs: Vec<(ProgramFlags, Arc<Programs>)>,
     runnable: Runnable,
     pages: HashMap<PathBuf, Arc<Pages>>,
-    users: HashMap<PathBuf, Arc<dyn Users>>,
+    users: HashMap<PathBuf, Arc<PasswordFile>>,
     /// Each with its flags.
-    links: Vec<(Vec<Signed>, Arc<dyn Links>)>,
+    links: Vec<(Vec<Signed>, Arc<SignedLinks>)>,
     redirects: HashMap<PathBuf, Arc<RedirectTable>>,
     fields: HashMap<Vec<FieldFile>, Arc<FieldRules>>,
     of_server: Known<'s>,
-    open: &'s OpenNamed<'s>,
+    named: ReadNamed<'s>,
     /// Whether this process may look for files. Where it may not, another one has.
     reads_files: bool,
 }
 
 impl<'s> Planner<'s> {
-    fn new(of_server: Known<'s>, runnable: Runnable, open: &'s OpenNamed<'s>) -> Self {
+    fn new(of_server: Known<'s>, runnable: Runnable, named: ReadNamed<'s>) -> Self {
         Self {
             views: Vec::new(),
             by_folder: HashMap::new(),
@@ -209,7 +208,7 @@ impl<'s> Planner<'s> {
             redirects: HashMap::new(),
             fields: HashMap::new(),
             of_server,
-            open,
+            named,
             reads_files: true,
         }
     }
@@ -324,7 +323,7 @@ impl<'s> Planner<'s> {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
-            access: access::rules(flags, links, users, fields),
+            access: access::rules(flags, links.map(|of| of as _), users.map(|of| of as _), fields),
             rates: Rates { client: flags.rate, total: flags.rate_total },
             list: flags.list,
             compress_listings: match template.forbids_transform(None) {
@@ -371,7 +370,10 @@ impl<'s> Planner<'s> {
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
         let programs =
-            Arc::new(Programs::prepare(flags, routes, &mut self.runnable, (self.open, self.reads_files))?);
+            Arc::new(Programs::prepare(flags, routes, &mut self.runnable, (self.named.0, self.reads_files))?);
+        self.secrets()
+            .map_or(Ok(()), |open| programs.read_secrets(open))
+            .map_err(|wrong| ("upstream", wrong))?;
         self.programs.push((known, Arc::clone(&programs)));
         Ok(programs)
     }
@@ -394,17 +396,24 @@ impl<'s> Planner<'s> {
         if let Some(rules) = self.fields.get(files) {
             return Ok(Some(Arc::clone(rules)));
         }
-        let lists = files.iter().map(|of| lists::field_list(of, self.open));
+        let lists = files.iter().map(|of| lists::field_list(of, self.named.0));
         let rules = Arc::new(FieldRules(lists.collect::<Result<_, _>>()?));
         self.fields.insert(files.into(), Arc::clone(&rules));
         Ok(Some(rules))
     }
 
-    fn users(&mut self, path: &Path) -> Result<Arc<dyn Users>, Failure> {
+    /// What opens password files and keys, if they are read here.
+    fn secrets(&self) -> Option<&'s OpenNamed<'s>> {
+        let (open, secrets) = self.named;
+        (secrets == Secrets::Read).then_some(open)
+    }
+
+    fn users(&mut self, path: &Path) -> Result<Arc<PasswordFile>, Failure> {
         if let Some(users) = self.users.get(path) {
             return Ok(Arc::clone(users));
         }
-        let users = access::users(path, self.open, self.of_server.successes)?;
+        let users = Arc::new(PasswordFile::new(path, self.of_server.successes.clone()));
+        self.secrets().map_or(Ok(()), |open| users.read(open)).map_err(Failure::Run)?;
         self.users.insert(path.into(), Arc::clone(&users));
         Ok(users)
     }
@@ -414,17 +423,20 @@ impl<'s> Planner<'s> {
         if let Some(table) = self.redirects.get(path) {
             return Ok(Arc::clone(table));
         }
-        let table = Arc::new(lists::redirect_table(path, self.open)?);
+        let table = Arc::new(lists::redirect_table(path, self.named.0)?);
         self.redirects.insert(path.into(), Arc::clone(&table));
         Ok(table)
     }
 
     /// Rules with the same keys share them.
-    fn links(&mut self, signed: &[Signed]) -> Result<Option<Arc<dyn Links>>, Failure> {
+    fn links(&mut self, signed: &[Signed]) -> Result<Option<Arc<SignedLinks>>, Failure> {
         if let Some((_, links)) = self.links.iter().find(|(known, _)| *known == signed) {
             return Ok(Some(Arc::clone(links)));
         }
-        let links = access::links(signed, self.open)?.map(|links| Arc::new(links) as Arc<dyn Links>);
+        let links = access::links(signed)?.map(Arc::new);
+        if let (Some(links), Some(open)) = (&links, self.secrets()) {
+            links.read(open).map_err(Failure::Run)?;
+        }
         self.links.extend(links.clone().map(|links| (signed.to_vec(), links)));
         Ok(links)
     }
@@ -442,6 +454,7 @@ impl<'s> Planner<'s> {
             runnable: self.runnable,
             pages: self.pages,
             users: self.users,
+            links: self.links.into_iter().map(|(_, links)| links).collect(),
         }
     }
 }
@@ -467,6 +480,15 @@ impl SitePlans {
     pub(super) fn access_logs(&self) -> impl Iterator<Item = LogNumber> {
         let of_rules = self.rules().filter_map(|rules| rules.common.settings.access_log.log);
         self.access_log.into_iter().chain(of_rules)
+    }
+
+    /// Reads the password files and keys that were left.
+    pub(super) fn read_secrets(&self, open: &OpenNamed<'_>) -> Result<(), Failure> {
+        let of_users = self.users.values().try_for_each(|users| users.read(open));
+        of_users
+            .and_then(|()| self.links.iter().try_for_each(|links| links.read(open)))
+            .map_err(Failure::Run)?;
+        self.programs().try_for_each(|programs| programs.read_secrets(open))
     }
 
     /// Whether some site or place has users who log in.

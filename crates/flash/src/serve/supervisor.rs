@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::acme_process::{self, AcmeProcess};
 use super::dir::Dir;
 use super::inherited::Inherited;
-use super::named_files::open_or_leave;
+use super::named_files::{ReadNamed, Secrets, open_or_leave};
 use super::plan::Plan;
 use super::programs::Programs;
 use super::reader::{Again, Reader};
@@ -153,13 +153,13 @@ impl HelperSites<'_> {
 
     /// Reads the configuration again for the server, and is the supervisor process of its sites until the server needs them no more.
     fn read_again(&self, server: &OwnedFd) -> io::Result<()> {
+        let named: ReadNamed<'_> = (&open_or_leave, Secrets::Left);
         let read = || {
-            let Again { flags, of_file } =
-                self.reader.read(&self.plan.flags, &open_or_leave, &|_| Vec::new())?;
+            let Again { flags, of_file } = self.reader.read(&self.plan.flags, named, &|_| Vec::new())?;
             let certificates = Arc::clone(&self.plan.certificates);
             let next = || -> Result<_, Failure> {
                 let dir = self.dir.again(&flags.dir, false)?;
-                Ok((self.plan.next((flags.into(), certificates), &dir, &open_or_leave, false)?, dir))
+                Ok((self.plan.next((flags.into(), certificates), &dir, named, false)?, dir))
             };
             next().map(|(plan, dir)| (of_file, plan, dir)).map_err(|failure| failure.to_string())
         };

@@ -75,7 +75,7 @@ fn ask_http2(stream: &mut Stream, port: u16) -> Result<()> {
         let count = stream.read(&mut bytes)?;
         let mut input = &bytes[..count];
         while let Some(event) =
-            client.next(&mut input, |_, _, _| {}).map_err(|error| anyhow::anyhow!(error.reason))?
+            client.next(&mut input, 0, |_, _, _| {}).map_err(|error| anyhow::anyhow!(error.reason))?
         {
             match event {
                 ClientEvent::Fields { ends, .. } | ClientEvent::Data { ends, .. } => is_over |= ends,

@@ -116,7 +116,7 @@ pub(super) fn write(head: &RequestHead<'_>, told: &Told<'_>) -> Vec<u8> {
         let is_announced = told.body == ToldBody::Chunks && is(b"trailer");
         let is_replaced = !(may_pass(name) || is_announced)
             || options.iter().any(|option| is(option))
-            || is(b"forwarded") && told.believed != Some(ForwardedField::Forwarded)
+            || is(b"forwarded") && (rules.forwarded || told.believed != Some(ForwardedField::Forwarded))
             || is(b"early-data") && told.client.is_early()
             || is(b"traceparent") && (told.trace.own.is_some() || !told.trace.is_valid)
             || is(b"tracestate") && !told.trace.is_valid;
@@ -155,15 +155,18 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
     let is_believed = told.believed == Some(ForwardedField::XForwardedFor);
     let before = values(head, "x-forwarded-for").filter(|_| is_believed).map(<[u8]>::to_vec);
     let peer = matches!(told.peer, Peer::Inet(_)).then(|| told.peer.to_string().into_bytes());
-    match before.chain(peer).collect::<Vec<_>>().join(&b", "[..]) {
-        chain if chain.is_empty() => {}
-        chain => own("X-Forwarded-For", &chain),
+    match (before.chain(peer).collect::<Vec<_>>().join(&b", "[..]), told.rules.forwarded) {
+        (chain, true) => own("Forwarded", &forwarded(head, told, &chain)),
+        (chain, false) if chain.is_empty() => {}
+        (chain, false) => own("X-Forwarded-For", &chain),
     }
     if let Peer::Inet(_) = told.client.peer {
         own("X-Real-IP", told.client.peer.to_string().as_bytes());
     }
-    own("X-Forwarded-Proto", told.client.scheme.name().as_bytes());
-    own("X-Forwarded-Host", head.host.unwrap_or_default());
+    if !told.rules.forwarded {
+        own("X-Forwarded-Proto", told.client.scheme.name().as_bytes());
+        own("X-Forwarded-Host", head.host.unwrap_or_default());
+    }
     own("Via", if told.version == Version::Http2 { b"2 flash" } else { b"1.1 flash" });
     if let Some(id) = told.request_id {
         own("X-Request-Id", id);
@@ -187,6 +190,39 @@ fn write_own(head: &RequestHead<'_>, told: &Told<'_>, out: &mut Vec<u8>) {
         }
         ToldBody::None => {}
     }
+}
+
+/// RFC 7239 §4, with what a trusted proxy has said before. `chain` is what `X-Forwarded-For` would be (§7.4).
+fn forwarded(head: &RequestHead<'_>, told: &Told<'_>, chain: &[u8]) -> Vec<u8> {
+    let is_believed = told.believed == Some(ForwardedField::Forwarded);
+    let mut elements: Vec<Vec<u8>> =
+        values(head, "forwarded").filter(|_| is_believed).map(<[u8]>::to_vec).collect();
+    let nodes = chain.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|node| !node.is_empty());
+    elements.extend(nodes.map(|node| {
+        let is_v6 = node.contains(&b':') && !node.starts_with(b"[");
+        let node = if is_v6 { [b"[", node, b"]"].concat() } else { node.to_vec() };
+        [b"for=", &quoted(&node)[..]].concat()
+    }));
+    let (host, scheme) = (quoted(head.host.unwrap_or_default()), told.client.scheme.name().as_bytes());
+    let of_this = [b"host=", &host[..], b";proto=", scheme].concat();
+    match elements.last_mut().filter(|_| told.peer != Peer::Unix) {
+        Some(last) => last.extend([b";", &of_this[..]].concat()),
+        None => elements.push(of_this),
+    }
+    elements.join(&b", "[..])
+}
+
+/// A token, or a text in quotes (RFC 9110 §5.6).
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    if !text.is_empty() && text.iter().all(is_token) {
+        return text.to_vec();
+    }
+    let escaped = text.iter().flat_map(|&byte| {
+        let is_special = matches!(byte, b'"' | b'\\');
+        is_special.then_some(b'\\').into_iter().chain([byte])
+    });
+    [b'"'].into_iter().chain(escaped).chain([b'"']).collect()
 }
 
 /// The path is the one that rules were asked about: as the client has written it, if that has no dots that lead elsewhere.

@@ -30,6 +30,7 @@ use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 use super::gateway_error::GatewayError;
 use super::http_request::{self, Told, ToldBody};
+use super::response_changes::ResponseChanges;
 use super::trailers;
 
 /// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
@@ -77,6 +78,8 @@ pub(crate) struct Request {
     pub(super) takes_trailers: bool,
     /// Of its route, if that leads to HTTP servers.
     rules: Option<Arc<ProxyRules>>,
+    /// What becomes of the fields of an HTTP server's response.
+    pub(super) changes: Arc<ResponseChanges>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
@@ -110,6 +113,7 @@ impl Request {
             // HTTP/2 has a place for them, and its clients drop what they do not want.
             takes_trailers: version == Version::Http2 || http_request::asks_for_trailers(head),
             rules: None,
+            changes: Arc::default(),
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
@@ -205,10 +209,12 @@ impl Request {
         let expects =
             stored_bytes.is_none() && head.expect == Expect::Continue && body != RequestBodyLength::None;
         let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
+        let mut changes = ResponseChanges::default();
         match &route.proxy {
             Some(rules) => {
                 let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
                 hash = rules.hash.as_ref().and_then(|by| by.of(&path, &head, client.peer));
+                changes = ResponseChanges::new(rules, routes.strip_prefix(), &head, &client, cx.now);
                 let told = Told {
                     rules,
                     path: &path,
@@ -254,6 +260,7 @@ impl Request {
             may_be_repeated: self.may_be_repeated,
             failed: self.failed,
             hash,
+            sticky: changes.server(),
             direct,
             upstreams: routes.upstreams.clone(),
         };
@@ -261,6 +268,7 @@ impl Request {
         self.id = id.map(|id| id.as_bytes().into());
         self.is_direct = begin.direct.is_some();
         (self.upgrades, self.expects, self.rules) = (upgrades, expects, rules);
+        self.changes = changes.into();
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }

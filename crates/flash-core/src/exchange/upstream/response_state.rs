@@ -1,5 +1,7 @@
 //! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
+use std::sync::Arc;
+
 use flash_cgi::response::{self, Kind, Limits, Parsed};
 use flash_http::chunked::{Chunked, Part};
 use flash_http::negotiate::Accepts;
@@ -9,6 +11,7 @@ use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
 use super::http_request;
 use super::request::Request;
+use super::response_changes::ResponseChanges;
 use super::trailers;
 use crate::clients::pace::{self, SaidRate};
 use crate::clock::Now;
@@ -36,6 +39,8 @@ pub(crate) struct Writer<'a, S> {
     /// The client waits for leave to send its body.
     pub(crate) expects: bool,
     pub(crate) takes_trailers: bool,
+    /// What becomes of the fields of an HTTP server's response.
+    pub(crate) changes: Arc<ResponseChanges>,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
@@ -54,7 +59,8 @@ impl<'a, S> Writer<'a, S> {
         cx: &Context<'c>,
     ) -> Self {
         let Server { settings, .. } = cx.server;
-        let (limits, accepts) = (&settings.program_head, request.accepts);
+        let (limits, accepts, changes) =
+            (&settings.program_head, request.accepts, Arc::clone(&request.changes));
         let Request { upgrades, expects, takes_trailers, .. } = *request;
         let (now, head, rate, persists) = (cx.now, None, None, None);
         Self {
@@ -67,6 +73,7 @@ impl<'a, S> Writer<'a, S> {
             upgrades,
             expects,
             takes_trailers,
+            changes,
             head,
             rate,
             persists,
@@ -410,12 +417,12 @@ impl<S: ResponseSink> Writer<'_, S> {
         let own = template.fields_beside(head.fields().map(|(name, _)| name));
         let writer = self.sink.head(head.status, reason, self.now, None).lines(&own);
         let site = self.site;
-        let fields = head.fields().filter(|(name, _)| lets_pass(site, name));
+        let fields = self.changes.of(head.fields().filter(|(name, _)| lets_pass(site, name)));
         let mut buffer = Vec::new();
         let mut writer = fields.fold(writer, |writer, (name, value)| {
             let value = match coding {
-                Some(_) => coded_body::coded_field(name, value, &mut buffer),
-                None => Some(value),
+                Some(_) => coded_body::coded_field(name, &value, &mut buffer),
+                None => Some(&*value),
             };
             value.into_iter().fold(writer, |writer, value| writer.field(name, value))
         });
@@ -439,8 +446,8 @@ impl<S: ResponseSink> Writer<'_, S> {
         out.extend_from_slice(
             b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
         );
-        for (name, value) in head.fields().filter(|(name, _)| lets_pass(self.site, name)) {
-            header::field(&mut out, name, value);
+        for (name, value) in self.changes.of(head.fields().filter(|(name, _)| lets_pass(self.site, name))) {
+            header::field(&mut out, name, &value);
         }
         out.extend_from_slice(b"\r\n");
         self.sink.write(&out);
@@ -457,10 +464,8 @@ impl<S: ResponseSink> Writer<'_, S> {
         let Some(target) = hand_off::target(to, self.site) else {
             return Err(GatewayError::of_program("hands on what is in none of the folders of files"));
         };
-        let site = self.site;
-        let Some(hand_off) =
-            HandOff::new(head.status, self.rate, head.fields().filter(|(name, _)| lets_pass(site, name)))
-        else {
+        let fields = self.changes.of(head.fields().filter(|(name, _)| lets_pass(self.site, name)));
+        let Some(hand_off) = HandOff::new(head.status, self.rate, fields) else {
             return Err(GatewayError::of_program("hands a file on with too many fields"));
         };
         Ok(ResponseState::Redirect { target, hand_off: Some(hand_off.into()), left: DISCARD_BYTES_MAX })

@@ -47,6 +47,7 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy", r#""http://127.0.0.1:3000""#),
     ("proxy-ca", r#""/etc/flash/internal-ca.pem""#),
     ("proxy-header", r#"{ "X-Site" = "shop" }"#),
+    ("proxy-response-header", r#"{ "X-Powered-By" = "" }"#),
     ("proxy-host", r#""app.internal""#),
     ("rate", r#""2M/s burst 20M""#),
     ("rate-total", r#""100M/s""#),

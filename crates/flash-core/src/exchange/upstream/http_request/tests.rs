@@ -58,6 +58,29 @@ fn a_request_is_written_anew() {
 }
 
 #[test]
+fn forwarded_says_what_the_other_fields_say() {
+    let rules = ProxyRules { forwarded: true, ..ProxyRules::default() };
+    let said = |fields: &str, told: &Told<'_>| {
+        let head = written(&format!("GET / HTTP/1.1\r\nHost: a:80\r\n{fields}\r\n"), told);
+        assert!(!head.to_ascii_lowercase().contains("x-forwarded-"), "{head}");
+        let mut values = head.lines().filter_map(|line| line.strip_prefix("Forwarded: "));
+        let value = values.next().unwrap_or_default().to_owned();
+        assert_eq!(values.next(), None, "{head}");
+        value
+    };
+    let own = "for=192.0.2.1;host=\"a:80\";proto=http";
+    assert_eq!(said("Forwarded: for=x\r\nX-Forwarded-For: y\r\n", &told(&rules)), own, "of a client");
+    let believed = |field| Told { believed: Some(field), ..told(&rules) };
+    assert_eq!(said("Forwarded: for=x\r\n", &believed(ForwardedField::Forwarded)), format!("for=x, {own}"));
+    assert_eq!(
+        said("X-Forwarded-For: 2001:db8::1, 192.0.2.9\r\n", &believed(ForwardedField::XForwardedFor)),
+        format!("for=\"[2001:db8::1]\", for=192.0.2.9, {own}")
+    );
+    let at_socket = Told { peer: Peer::Unix, client: TransportInfo::plain(Peer::Unix), ..told(&rules) };
+    assert_eq!(said("", &at_socket), "host=\"a:80\";proto=http");
+}
+
+#[test]
 fn what_a_trusted_proxy_says_is_passed_on() {
     let rules = ProxyRules::default();
     let mut told = told(&rules);
