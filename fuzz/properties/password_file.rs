@@ -55,7 +55,8 @@ fn read(text: &[u8]) -> Result<PasswordFile, String> {
         file.rewind()?;
         Ok(file)
     };
-    PasswordFile::read(Path::new("/etc/flash/users"), open, SUCCESSES.clone())
+    let read = PasswordFile::new(Path::new("/etc/flash/users"), SUCCESSES.clone());
+    read.read(open).map(|()| read)
 }
 
 /// What stands where hashes do, is long enough to be one, and is in no user's name.
