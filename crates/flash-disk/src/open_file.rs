@@ -11,7 +11,6 @@ use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -246,7 +245,7 @@ impl file::OpenFile for OpenFile {
     fn read_ahead(&self, stamp: &Stamp, rest: Range<u64>) {
         // The file is open for random access, so the kernel does not read ahead by itself.
         let rest = rest.start..rest.end.min(stamp.size);
-        if let Some(bytes) = self.readers.ahead(ptr::from_ref(self).addr(), &rest, Instant::now()) {
+        if let Some(bytes) = self.readers.ahead((stamp.device, stamp.inode), &rest, Instant::now()) {
             file_hints::read_ahead(self, rest.start, bytes);
         }
     }

@@ -24,9 +24,12 @@ pub(crate) struct Readers {
     recent: Mutex<Vec<Reader>>,
 }
 
+/// The file's device, and its inode there.
+type FileNumber = (u64, u64);
+
 #[derive(Debug)]
 struct Reader {
-    file: usize,
+    file: FileNumber,
     /// What was read ahead of it last.
     ahead: Range<u64>,
     at: Instant,
@@ -37,8 +40,8 @@ impl Readers {
         Self { bytes_max, recent: Mutex::default() }
     }
 
-    /// How many bytes are read ahead for the reader of the rest of a file. The file's number is any that no other open file has.
-    pub(crate) fn ahead(&self, file: usize, rest: &Range<u64>, now: Instant) -> Option<NonZeroU64> {
+    /// How many bytes are read ahead for the reader of the rest of a file.
+    pub(crate) fn ahead(&self, file: FileNumber, rest: &Range<u64>, now: Instant) -> Option<NonZeroU64> {
         let left = NonZeroU64::new(rest.end.saturating_sub(rest.start))?;
         if left <= AHEAD_BYTES {
             // It does not come back.
@@ -77,7 +80,7 @@ mod tests {
             last.clear();
             for (number, start) in starts.iter_mut().enumerate() {
                 let rest = *start..(number as u64 + 1) * 1024 * MIB;
-                let bytes = readers.ahead(7, &rest, now + Duration::from_secs(round)).unwrap().get();
+                let bytes = readers.ahead((0, 7), &rest, now + Duration::from_secs(round)).unwrap().get();
                 // It comes back before all of it is sent.
                 *start += bytes - MIB / 2;
                 last.push(bytes / MIB);
@@ -102,7 +105,7 @@ mod tests {
     fn those_that_have_ended_count_no_more_and_short_reads_never() {
         let (readers, now) = (Readers::new(128 * MIB), Instant::now());
         let read = |start: u64, end: u64, seconds| {
-            readers.ahead(1, &(start..end), now + Duration::from_secs(seconds)).map(NonZeroU64::get)
+            readers.ahead((0, 1), &(start..end), now + Duration::from_secs(seconds)).map(NonZeroU64::get)
         };
         for number in 0..100 {
             assert_eq!(read(number * MIB, number * MIB + 1_000, 0), Some(1_000), "no more than is asked for");
