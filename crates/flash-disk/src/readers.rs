@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::read::AHEAD_BYTES;
 
-/// Of 16 readers, each with an eighth of a file on a disk with an arm, this gives 0.9 of what one reader in order has.
+/// With it, sixteen readers of a disk with an arm have 0.9 of what one has that reads in order.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 /// A reader that has not come back for so long has ended, or its client is slow.
 const ACTIVE: Duration = Duration::from_secs(10);
