@@ -15,7 +15,7 @@ use crate::read::AHEAD_BYTES;
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 /// A reader that has not come back for so long has ended, or its client is slow.
 const ACTIVE: Duration = Duration::from_secs(10);
-/// If more read, each has the least.
+/// If as many read, each has the least.
 const READERS_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -52,9 +52,9 @@ impl Readers {
             let is_same = reader.file == file && reader.ahead.contains(&rest.start);
             !is_same && now.saturating_duration_since(reader.at) < ACTIVE
         });
-        let bytes = match recent.len() as u64 {
-            0 => AHEAD_BYTES.get(),
-            others => (self.bytes_max / (others + 1)).clamp(AHEAD_BYTES.get(), AHEAD_BYTES_MAX),
+        let bytes = match recent.len() + 1 {
+            1 | READERS_MAX.. => AHEAD_BYTES.get(),
+            readers => (self.bytes_max / readers as u64).clamp(AHEAD_BYTES.get(), AHEAD_BYTES_MAX),
         };
         let bytes = left.min(NonZeroU64::new(bytes)?);
         if recent.len() < READERS_MAX {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(each(&Readers::new(128 * MIB), 64, now), [2; 64]);
         assert_eq!(each(&Readers::new(16 * MIB), 16, now), [1; 16]);
         // Beyond those that are remembered, none has more than the least.
-        assert_eq!(each(&Readers::new(128 * MIB), 1_000, now), [1; 1_000]);
+        assert_eq!(each(&Readers::new(u64::MAX), 1_000, now), [1; 1_000]);
     }
 
     #[test]
