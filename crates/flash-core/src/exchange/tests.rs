@@ -297,7 +297,6 @@ fn writer<'a>(world: &'a World, upstream: &UpstreamExchange, sink: &'a mut Strea
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one exchange beside another, step by step")]
 fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let world = World::new(Settings::default(), Disk::new(0));
     let request = b"POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";

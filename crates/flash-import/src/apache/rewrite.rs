@@ -322,6 +322,23 @@ fn at_all(base: Option<&str>) -> Paths {
     base.map_or(Paths::All, |base| Paths::Begins(base.into()))
 }
 
+/// Whether a rule that changes no path keeps those behind it from nothing.
+fn is_harmless(rule: &Rule<'_>) -> bool {
+    rule.has(&["E", "ENV"])
+        || rule.lets_files_pass()
+        || rule.only(|of| matches!(of, Condition::File | Condition::Folder)) && !rule.conditions.is_empty()
+        || rule.pattern.ends_with("\\.php$") && rule.conditions.is_empty()
+}
+
+/// Says what stays open of names that begin with a prefix.
+fn stay_open(at: &At<'_, '_>, rule: &Rule<'_>, prefix: &str) {
+    if prefix.ends_with('/') {
+        return at.scope.prefix_differs(rule.of, prefix);
+    }
+    let why = format!("write deny for each: names that begin with {prefix} stay open, but for itself");
+    at.scope.left(rule.of, why, Paths::Begins(prefix.into()));
+}
+
 /// Rules that change no path: refusals, and what is left alone.
 fn refused(
     at: &At<'_, '_>,
@@ -333,12 +350,7 @@ fn refused(
     let gone = rule.has(&["G", "GONE"]);
     let status = rule.value(&["R", "REDIRECT"]).flatten().and_then(status).filter(|status| *status >= 400);
     if !gone && !rule.has(&["F", "FORBIDDEN"]) && status.is_none() {
-        let is_harmless = rule.has(&["E", "ENV"])
-            || rule.lets_files_pass()
-            || rule.only(|of| matches!(of, Condition::File | Condition::Folder))
-                && !rule.conditions.is_empty()
-            || rule.pattern.ends_with("\\.php$") && rule.conditions.is_empty();
-        if !is_harmless {
+        if !is_harmless(rule) {
             let why = "the rules behind it hold for these paths, too";
             at.scope.left(rule.of, why, covered(rule, base));
         }
@@ -383,15 +395,7 @@ fn refused(
             }
             Shape::Name(name) => set_more(settings, "deny", name, &rule.of.source),
             Shape::Begins(prefix) => {
-                match prefix.ends_with('/') {
-                    true => at.scope.prefix_differs(rule.of, prefix),
-                    false => {
-                        let why = format!(
-                            "write deny for each: names that begin with {prefix} stay open, but for itself"
-                        );
-                        at.scope.left(rule.of, why, Paths::Begins(prefix.clone()));
-                    }
-                }
+                stay_open(at, rule, prefix);
                 answers
                     .parts
                     .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone())));

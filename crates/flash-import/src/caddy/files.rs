@@ -18,7 +18,7 @@ impl<'t> Answer<'_, 't> {
             self.lines.scope.context.see(line);
             match (name.strip_prefix('-'), values) {
                 _ if name == "defer" => {}
-                (Some(name), []) if name == "Server" => {}
+                (Some("Server"), []) => {}
                 (Some(name), []) if !name.contains('*') => {
                     set_more(&mut self.settings, "no-header", name, &line.source)
                 }

@@ -241,16 +241,8 @@ impl Request {
                 tell_route(&mut variables, (routes, route), &split);
             }
         }
-        // A Unix socket does not tell how many bytes its client has read.
-        let is_inet = matches!(transport.peer, Peer::Inet(_)) && transport.tls.is_none();
-        let is_get = head.method == Method::Get && head.body == Body::None;
-        let may_be_direct = may_have_client && is_inet && is_get;
-        let direct = (route.direct && may_be_direct)
-            .then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
-        if route.direct && !may_be_direct {
-            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS, or a rate";
-            self.complain(reason, cx);
-        }
+        let is_direct = route.direct && self.may_be_direct(transport, &head, may_have_client, cx);
+        let direct = is_direct.then(|| Box::new(self.direct((site, terms, transport), &head, timing, cx)));
         let begin = Open {
             route: route.number,
             path: path.clone(),
@@ -271,6 +263,25 @@ impl Request {
         self.changes = changes.into();
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
+    }
+
+    /// Whether a program may answer the client itself. Says it if not.
+    fn may_be_direct(
+        &self,
+        transport: &TransportInfo,
+        head: &Head<'_>,
+        may_have_client: bool,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        // A Unix socket does not tell how many bytes its client has read.
+        let is_inet = matches!(transport.peer, Peer::Inet(_)) && transport.tls.is_none();
+        let is_get = head.method == Method::Get && head.body == Body::None;
+        let may_be = may_have_client && is_inet && is_get;
+        if !may_be {
+            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS, or a rate";
+            self.complain(reason, cx);
+        }
+        may_be
     }
 
     /// The path that a route is looked for by.
