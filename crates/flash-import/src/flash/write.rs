@@ -39,7 +39,7 @@ impl Flash {
         let mut text = String::new();
         table(&mut text, &self.server);
         for (name, upstream) in &self.upstreams {
-            _ = writeln!(text, "\n[upstream.{name}]");
+            _ = writeln!(text, "\n[upstream.{}]", key(name));
             table(&mut text, upstream);
         }
         for site in &self.sites {
@@ -145,6 +145,11 @@ fn list(
 }
 
 /// A text in quotes, as TOML has it.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
+}
+
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -46,6 +46,10 @@ pub(super) fn members<'t>(scope: &Scope<'t>, upstream: &'t Directive) -> Members
             }
             "hash" => match of.words.first().and_then(|key| hash(key)) {
                 Some(hash) => {
+                    if hash == "path" {
+                        let why = "requests for a path are equal, whatever their queries";
+                        scope.differs(&of.source, why, Paths::None, Of::Everything);
+                    }
                     (members.balance, members.hash) = (balance("hash"), Some((of, Value::Text(hash))));
                 }
                 None => {
@@ -57,7 +61,10 @@ pub(super) fn members<'t>(scope: &Scope<'t>, upstream: &'t Directive) -> Members
                 let why = "write sticky = { cookie = \"NAME\", key = { file = \"/etc/flash/sticky.key\" } }";
                 scope.left(of, why, Paths::None);
             }
-            _ => {}
+            // Flash has its own ways to share and keep connections.
+            "zone" | "state" | "resolver" | "resolver_timeout" => {}
+            name if name.starts_with("keepalive") => {}
+            _ => scope.left(of, "an upstream of Flash has nothing like it", Paths::None),
         }
     }
     members
@@ -89,7 +96,17 @@ impl Members<'_> {
             match (&**word, word.split_once('=')) {
                 ("down", _) => return,
                 ("backup", _) => member.is_backup = true,
-                (_, Some(("weight", weight))) => member.weight = weight.parse().unwrap_or(1),
+                (_, Some(("weight", weight))) => {
+                    member.weight = weight.parse().unwrap_or(1);
+                    if member.weight > WEIGHT_MAX {
+                        scope.left(of, format!("a weight is {WEIGHT_MAX} at most"), Paths::None);
+                    }
+                }
+                (_, Some(("max_fails", "0"))) => {
+                    let why =
+                        "a server that cannot be reached is left out for a while, whatever max_fails says";
+                    scope.differs(&of.source, why, Paths::None, Of::Everything);
+                }
                 (_, Some(("max_conns", most))) => member.connections_max = most.parse().unwrap_or(0),
                 // A server that fails is left out for a time that grows, and names are always looked up again.
                 ("resolve", _) | (_, Some(("max_fails" | "fail_timeout", _))) => {}
@@ -166,6 +183,27 @@ mod tests {
 
     fn text(upstream: &str) -> String {
         imported(&format!("upstream app {{ {upstream} }}"), "location / { proxy_pass http://app; }").text
+    }
+
+    #[test]
+    fn what_differs_is_named_and_names_may_have_dots() {
+        for (upstream, why) in [
+            ("server a:1; server b:2; hash $request_uri;", "whatever their queries"),
+            ("server a:1; server b:2; least_time header;", "nothing like it"),
+            ("server a:1; server b:2; queue 100 timeout=70;", "nothing like it"),
+            ("server a:1 weight=5000; server b:2;", "1000 at most"),
+            ("server a:1 max_fails=0; server b:2;", "whatever max_fails says"),
+        ] {
+            let said =
+                imported(&format!("upstream app {{ {upstream} }}"), "location / { proxy_pass http://app; }");
+            assert!(said.file().contains(why), "{upstream}: {}", said.file());
+        }
+        let said = imported(
+            "upstream app.example.org { server a:1; server b:2; zone z 64k; keepalive_timeout 5s; }",
+            "location / { proxy_pass http://app.example.org; }",
+        );
+        assert!(said.text.contains("[upstream.\"app.example.org\"]"), "{}", said.text);
+        assert!(!said.file().contains("nothing like it"), "{}", said.file());
     }
 
     #[test]

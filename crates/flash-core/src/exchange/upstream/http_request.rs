@@ -3,6 +3,8 @@
 //! It is written anew, so nothing of the client's framing gets there (RFC 9112 §11.2), nor what a client says in place of a proxy
 //! (RFC 9110 §7.6).
 
+use std::net::Ipv6Addr;
+
 use flash_http::head::{Body, RequestHead, Version};
 use flash_http::method::Method;
 use flash_http::percent;
@@ -199,7 +201,7 @@ fn forwarded(head: &RequestHead<'_>, told: &Told<'_>, chain: &[u8]) -> Vec<u8> {
         values(head, "forwarded").filter(|_| is_believed).map(<[u8]>::to_vec).collect();
     let nodes = chain.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|node| !node.is_empty());
     elements.extend(nodes.map(|node| {
-        let is_v6 = node.contains(&b':') && !node.starts_with(b"[");
+        let is_v6 = str::from_utf8(node).is_ok_and(|node| node.parse::<Ipv6Addr>().is_ok());
         let node = if is_v6 { [b"[", node, b"]"].concat() } else { node.to_vec() };
         [b"for=", &quoted(&node)[..]].concat()
     }));

@@ -114,15 +114,22 @@ impl ResponseChanges {
             return None;
         }
         let path = if path.starts_with(b"/") { Cow::Borrowed(path) } else { [b"/", path].concat().into() };
-        Some([self.scheme.as_bytes(), b"://", &self.host, &self.path(rules, &path)?].concat())
+        // An application that knows its client's host may send it to TLS.
+        let is_upgrade = port == b":443" && self.is_asked_for(rules, authority, port);
+        let scheme = if is_upgrade { "https" } else { self.scheme };
+        Some([scheme.as_bytes(), b"://", &self.host, &self.path(rules, &path)?].concat())
     }
 
     /// Whether the application is meant by this host, whose scheme has this port.
     fn is_own(&self, rules: &ProxyRules, authority: &[u8], port: &[u8]) -> bool {
         let told = rules.host.as_deref().unwrap_or(&self.host);
-        let bare = |text: &[u8]| text.strip_suffix(port).unwrap_or(text).to_ascii_lowercase();
-        let wanted = bare(authority);
-        [told].into_iter().chain(rules.response.servers.iter().map(|of| &**of)).any(|own| bare(own) == wanted)
+        let mut own = [told].into_iter().chain(rules.response.servers.iter().map(|of| &**of));
+        own.any(|own| is_alike(own, authority, port))
+    }
+
+    /// Whether this is the host that the client has asked for, and the application knows.
+    fn is_asked_for(&self, rules: &ProxyRules, authority: &[u8], port: &[u8]) -> bool {
+        rules.host.is_none() && is_alike(&self.host, authority, port)
     }
 
     /// A path of the application, as its client knows it. `None` if it is not below what stands before each path.
@@ -172,6 +179,12 @@ impl ResponseChanges {
     }
 }
 
+/// Whether two hosts are the same, if this is the port of the scheme.
+fn is_alike(one: &[u8], other: &[u8], port: &[u8]) -> bool {
+    let bare = |text: &[u8]| text.strip_suffix(port).unwrap_or(text).to_ascii_lowercase();
+    bare(one) == bare(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +207,19 @@ mod tests {
     fn changed(of: &ResponseChanges, name: &str, value: &str) -> String {
         let value = of.changed(name.as_bytes(), value.as_bytes()).expect("it passes");
         String::from_utf8(value.into_owned()).unwrap()
+    }
+
+    #[test]
+    fn an_application_that_knows_its_clients_host_may_send_it_to_tls() {
+        let plain = |host| ResponseChanges { scheme: "http", ..changes("", "", host) };
+        let to_tls = "https://example.org/login";
+        assert_eq!(changed(&plain(None), "location", to_tls), to_tls);
+        assert_eq!(changed(&plain(None), "location", "https://a.internal/x"), "http://example.org/x");
+        assert_eq!(
+            changed(&changes("", "", None), "location", "http://example.org/x"),
+            "https://example.org/x"
+        );
+        assert_eq!(changed(&plain(Some("app")), "location", "https://app/x"), "http://example.org/x");
     }
 
     #[test]

@@ -73,8 +73,11 @@ fn forwarded_says_what_the_other_fields_say() {
     let believed = |field| Told { believed: Some(field), ..told(&rules) };
     assert_eq!(said("Forwarded: for=x\r\n", &believed(ForwardedField::Forwarded)), format!("for=x, {own}"));
     assert_eq!(
-        said("X-Forwarded-For: 2001:db8::1, 192.0.2.9\r\n", &believed(ForwardedField::XForwardedFor)),
-        format!("for=\"[2001:db8::1]\", for=192.0.2.9, {own}")
+        said(
+            "X-Forwarded-For: 2001:db8::1, 192.0.2.9, 192.0.2.8:5123\r\n",
+            &believed(ForwardedField::XForwardedFor)
+        ),
+        format!("for=\"[2001:db8::1]\", for=192.0.2.9, for=\"192.0.2.8:5123\", {own}")
     );
     let at_socket = Told { peer: Peer::Unix, client: TransportInfo::plain(Peer::Unix), ..told(&rules) };
     assert_eq!(said("", &at_socket), "host=\"a:80\";proto=http");
