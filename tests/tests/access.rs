@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, connect, family, read_all, site};
+use flash_tests::{ARCHITECTURES, Server, connect, family, read_all, site, wait_for};
 
 const CLOSE: &str = "HTTP/1.1\r\nHost: h\r\nConnection: close\r\n";
 
@@ -80,6 +80,7 @@ fn a_client_has_so_many_connections() {
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(keep(&server, 2).1, 429, "{arch}");
         assert_eq!(keep(&server, 3).1, 200, "{arch}: another client");
+        wait_for("a line names the client", || server.said().contains("client 127.0.0.2: 429: "));
         drop(kept);
         let give_up = Instant::now() + Duration::from_secs(10);
         while keep(&server, 2).1 != 200 {

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 use flash_core::TransportInfo;
 use flash_core::record::ResponseEnd;
 use flash_core::record::counters::Count;
+use flash_core::record::refusal::Refusal;
 use flash_observe::RateLimit;
 
+use crate::clock::server_us;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connections::listener;
 use crate::connections::loop_threads::LoopThreads;
@@ -41,16 +43,13 @@ impl ServerState {
     /// Whether a new connection's client may have another one. Else turns the connection away, before it takes a permit from
     /// others.
     pub(crate) fn lets_connect(&self, socket: &OwnedFd, transport: &TransportInfo) -> bool {
-        if self.configuration().server.settings.may_connect(transport) {
+        let server = &self.configuration().server;
+        if server.settings.may_connect(transport) {
             return true;
         }
-        static MANY: RateLimit = RateLimit::every(Duration::from_secs(60));
-        let peer = transport.peer;
         self.metrics.add(Count::Shed, 1);
-        self.error_log.log_limited(
-            &MANY,
-            format_args!("{peer}: 429: the client has as many connections as --connections-per-client says"),
-        );
+        let now_ms = server_us(Instant::now()) / 1000;
+        server.refusals.note_connection(Refusal::Connections, transport.peer, b"", now_ms);
         self.count_refusal(429);
         listener::turn_away_client(socket);
         false

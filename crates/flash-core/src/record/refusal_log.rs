@@ -59,7 +59,7 @@ impl RefusalLog {
     }
 
     /// Notes that a connection was refused. `what` says more about it.
-    pub(crate) fn note_connection(&self, refusal: Refusal, client: Peer, what: &[u8], now_ms: u64) {
+    pub fn note_connection(&self, refusal: Refusal, client: Peer, what: &[u8], now_ms: u64) {
         self.note(refusal, (client, None), (None, what), now_ms);
     }
 
