@@ -7,7 +7,8 @@ use crate::note::{Of, Paths};
 
 /// A place that is worked out.
 pub(super) struct Answer<'a, 't> {
-    pub(super) lines: &'a Lines<'t>,
+    /// Those of the present block.
+    pub(super) lines: Lines<'t>,
     pub(super) place: &'a PlaceName,
     pub(super) settings: Settings,
     /// What `handle_path` and `uri strip_prefix` take from the front of the path.

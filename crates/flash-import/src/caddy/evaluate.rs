@@ -20,7 +20,7 @@ const INDEX: [&str; 2] = ["index.html", "index.txt"];
 /// The settings of a place, whose first line is `of`.
 pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) -> Settings {
     let mut answer = Answer {
-        lines,
+        lines: lines.clone(),
         place,
         settings: Settings::new(),
         stripped: String::new(),
@@ -34,7 +34,7 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         set(&mut answer.settings, key, Value::Text(value.into()), None);
     }
     set(&mut answer.settings, "no-precompressed", Value::Flag(true), None);
-    answer.block(lines.block, true);
+    answer.lines(true);
     match (answer.is_answered, answer.runs_scripts) {
         (true, _) => {}
         (false, true) => answer.close(of, "Caddy serves no files beside the scripts: write deny for them"),
@@ -72,13 +72,24 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
 }
 
 impl<'t> Answer<'_, 't> {
-    fn block(&mut self, block: &'t [Directive], is_sorted: bool) {
+    /// The block of a line.
+    fn block(&mut self, of: &'t Directive, is_sorted: bool) {
+        let inner = self.lines.inner(of);
+        let outer = std::mem::replace(&mut self.lines, inner);
+        self.lines(is_sorted);
+        self.lines = outer;
+    }
+
+    /// The lines of the present block.
+    fn lines(&mut self, is_sorted: bool) {
         let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
-        let mut all: Vec<Matched<'t>> = block
+        let mut all: Vec<Matched<'t>> = self
+            .lines
+            .block
             .iter()
             .filter(is_line)
             .map(|of| {
-                let (matcher, words) = Matcher::of(self.lines, of);
+                let (matcher, words) = Matcher::of(&self.lines, of);
                 (of, matcher, words)
             })
             .collect();
@@ -90,7 +101,9 @@ impl<'t> Answer<'_, 't> {
             if self.is_answered {
                 return;
             }
-            if !self.stripped.is_empty() && matcher.has_ends() {
+            // Below a prefix there is no place for ends of names.
+            let is_inner = self.own_blocks > 0 && matches!(self.place, PlaceName::Below(_));
+            if (is_inner || !self.stripped.is_empty()) && matcher.has_ends() {
                 self.unknown(of);
                 continue;
             }
@@ -157,7 +170,9 @@ impl<'t> Answer<'_, 't> {
             ("redir", [to]) => self.redirect(of, to, "302"),
             ("redir", [to, code]) => self.redirect(of, to, code),
             ("rewrite", [to]) => self.rewrite(of, to),
-            ("uri", [what, prefix]) if what == "strip_prefix" && self.place_is_below(prefix) => {
+            ("uri", [what, prefix])
+                if what == "strip_prefix" && self.stripped.is_empty() && self.place_is_below(prefix) =>
+            {
                 self.stripped.push_str(prefix.trim_end_matches('/'));
             }
             ("try_files", _) => self.try_files(of, words),
@@ -167,14 +182,14 @@ impl<'t> Answer<'_, 't> {
             ("handle" | "route", []) => {
                 let is_own = usize::from(!matcher.paths.is_empty());
                 self.own_blocks += is_own;
-                self.block(of.block.as_deref().unwrap_or_default(), of.name == "handle");
+                self.block(of, of.name == "handle");
                 self.own_blocks -= is_own;
             }
             ("handle_path", []) => match &matcher.paths[..] {
                 [Pattern::Below(path) | Pattern::Begins(path)] => {
                     self.stripped.push_str(path);
                     self.own_blocks += 1;
-                    self.block(of.block.as_deref().unwrap_or_default(), true);
+                    self.block(of, true);
                     self.own_blocks -= 1;
                     if !self.is_answered {
                         self.close(of, "what follows is about the rest of the path");

@@ -14,9 +14,10 @@ use crate::scope::Scope;
 
 /// Fills in the settings of a site, and its places.
 pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site) {
-    let lines = Lines { scope, block: of.block.as_deref().unwrap_or_default() };
+    let lines = Lines::of_site(scope, of);
     let mut places = BTreeMap::new();
-    find_places(&lines, lines.block, "", &mut places);
+    find_places(&lines, &[String::new()], &mut places);
+    places.remove(&PlaceName::Below(String::new()));
     if !places.is_empty() {
         let why = "paths of matchers have their case: with Caddy they have none";
         scope.everywhere(why, Paths::Capitals, Of::Everything);
@@ -76,38 +77,53 @@ fn is_refused(settings: &Settings) -> bool {
     denies_all || status.is_some_and(|status| status >= 400)
 }
 
-/// The places of all matchers, also of those in blocks.
-fn find_places<'t>(
-    lines: &Lines<'t>,
-    block: &'t [Directive],
-    prefix: &str,
-    places: &mut BTreeMap<PlaceName, &'t Directive>,
-) {
-    for of in block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name)) {
-        let (matcher, _) = Matcher::of(lines, of);
-        for path in matcher.paths.iter().chain(&matcher.not_paths) {
-            let place = match path.place() {
-                Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
-                Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
-                Some(PlaceName::Ends(end)) if prefix.is_empty() => PlaceName::Ends(end),
-                _ => continue,
-            };
-            match path {
-                Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
-                Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
-                _ => {}
-            }
-            places.entry(place).or_insert(of);
-        }
-        let inner = match (&*of.name, &matcher.paths[..]) {
-            ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => format!("{prefix}{path}"),
-            _ => prefix.to_owned(),
-        };
-        if ["handle", "handle_path", "route"].contains(&&*of.name) {
-            find_places(lines, of.block.as_deref().unwrap_or_default(), &inner, places);
+/// The places of all matchers, also of those in blocks. The prefixes are what may have been stripped there; of the first one, `uri` has
+/// stripped nothing.
+fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut BTreeMap<PlaceName, &'t Directive>) {
+    let mut prefixes = prefixes.to_vec();
+    let all = || lines.block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name));
+    for of in all().filter(|of| of.name == "uri") {
+        if let (_, [what, prefix]) = Matcher::of(lines, of)
+            && what == "strip_prefix"
+        {
+            prefixes.push(format!("{}{}", prefixes[0], prefix.trim_end_matches('/')));
         }
     }
-    places.remove(&PlaceName::Below(String::new()));
+    for of in all() {
+        let (matcher, _) = Matcher::of(lines, of);
+        for path in matcher.paths.iter().chain(&matcher.not_paths) {
+            prefixes.iter().for_each(|prefix| find_place(lines, of, (path, prefix), places));
+        }
+        match (&*of.name, &matcher.paths[..]) {
+            ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => {
+                let inner: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}{path}")).collect();
+                find_places(&lines.inner(of), &inner, places);
+            }
+            ("handle" | "handle_path" | "route", _) => find_places(&lines.inner(of), &prefixes, places),
+            _ => {}
+        }
+    }
+}
+
+/// The place of a path of a line, behind a prefix.
+fn find_place<'t>(
+    lines: &Lines<'t>,
+    of: &'t Directive,
+    (path, prefix): (&Pattern, &str),
+    places: &mut BTreeMap<PlaceName, &'t Directive>,
+) {
+    let place = match path.place() {
+        Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
+        Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
+        Some(PlaceName::Ends(end)) if prefix.is_empty() => PlaceName::Ends(end),
+        _ => return,
+    };
+    match path {
+        Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
+        Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
+        _ => {}
+    }
+    places.entry(place).or_insert(of);
 }
 
 /// Lines that are about a whole site.

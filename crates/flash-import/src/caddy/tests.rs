@@ -132,3 +132,48 @@ fn every_line_is_taken_or_named() {
         assert!(imported.text.contains(part), "{part}: {}", imported.text);
     }
 }
+
+/// The settings of a place, as they are written.
+fn place<'t>(text: &'t str, name: &str) -> &'t str {
+    let head = format!(".\"{name}\"]\n");
+    text.split_once(&head).map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or_default())
+}
+
+#[test]
+fn a_matcher_is_that_of_its_block_or_of_one_around_it() {
+    let guard = "@secret path {args.0}/secret/*\nrespond @secret 403\nfile_server";
+    let text = format!(
+        "(guard) {{\n{guard}\n}}\nhttp://a.example {{\nroot * /srv\n@x path /x/*\nhandle /a/* {{\nimport guard /a\n}}\nhandle /b/* {{\nimport guard /b\nrespond @x 404\n}}\nhandle /x/* {{\nrespond @x 410\n}}\n}}"
+    );
+    let text = imported(&text).text;
+    for name in ["/a/secret", "/b/secret"] {
+        assert!(place(&text, name).contains("status = 403"), "{name}: {text}");
+    }
+    assert!(place(&text, "/x").contains("status = 410"), "{text}");
+    // One of another block is none.
+    let text = imported("http://a.example {\nroot * /srv\nhandle /a/* {\n@k remote_ip 192.0.2.0/24\nfile_server\n}\nhandle {\nrespond @k 403\nfile_server\n}\n}").text;
+    assert!(!text.contains("192.0.2.0/24") && text.contains("\"0.0.0.0/0\""), "{text}");
+}
+
+#[test]
+fn matchers_behind_a_prefix_that_is_stripped_have_their_places() {
+    for (guard, expected) in [
+        ("handle /app/* {\nuri strip_prefix /app\nrespond /secret/* 403\nfile_server\n}", "status = 403"),
+        ("uri /app/* strip_prefix /app\nrespond /secret/* 403\nfile_server", "status = 403"),
+        (
+            "handle /app/* {\nuri strip_prefix /app\nhandle_path /secret/* {\nabort\n}\nfile_server\n}",
+            "status = 403",
+        ),
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\n}}")).text;
+        assert!(place(&text, "/app/secret").contains(expected), "{guard}: {text}");
+    }
+    // Two of them are no single one of Flash's, and ends of names have no place below a prefix.
+    for guard in [
+        "handle_path /app/* {\nuri strip_prefix /b\nrespond /secret/* 403\nfile_server\n}",
+        "handle /app/* {\n@bak path *.bak\nrespond @bak 403\nfile_server\n}",
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\n}}")).text;
+        assert!(text.contains("\"0.0.0.0/0\"") || text.contains("deny = \"/app\""), "{guard}: {text}");
+    }
+}
