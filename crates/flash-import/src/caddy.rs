@@ -227,6 +227,9 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         return (site, answers);
     }
     site::fill(scope, block.of, &mut site);
+    if let Some(order) = options.line("order") {
+        site::close(scope, order, "directives have Caddy's own order here", &mut site);
+    }
     if options.redirects && block.listens.iter().any(|listen| listen.is_tls) && !block.names.is_empty() {
         let mut own = Settings::new();
         set(&mut own, "https", Value::Text("required".into()), Some(block.of));

@@ -20,6 +20,8 @@ pub(super) struct Answer<'a, 't> {
     pub(super) runs_scripts: bool,
     /// In how many blocks for paths the present line stands.
     pub(super) own_blocks: usize,
+    /// What may answer some requests alone, or all, and why Flash does not.
+    pub(super) in_doubt: Vec<(&'t Directive, &'static str)>,
 }
 
 impl<'t> Answer<'_, 't> {

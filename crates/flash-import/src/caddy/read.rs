@@ -223,6 +223,11 @@ fn sites(lines: &[Line]) -> Result<Vec<Directive>, Error> {
         all.push(Directive::new(GLOBAL.into(), Vec::new(), Some(options), first.source()));
     }
     while let Some(first) = lines.get(at) {
+        if first.opens() && first.words[0].text.starts_with("&(") {
+            // A route with a name, which `invoke` runs.
+            all.push(directive(lines, &mut at, 1)?);
+            continue;
+        }
         let mut addresses: Vec<String> = Vec::new();
         // A comma at its end has the next line go on.
         loop {
@@ -326,6 +331,7 @@ mod tests {
             ),
             ("a {\nx {\ny\n}\nz \\\n  w\n}", "1:site <a> { 2:x { 3:y } 5:z <w> } "),
             ("(s) {\nx {args[0]} {args.1}\n}\na {\nimport s 1 2\n}", "4:site <a> { 2:x <1> <2> } "),
+            ("&(r) {\nx\n}\na {\n}", "1:&(r) { 2:x } 4:site <a> { } "),
             ("a {\nimport other 7\n}", "1:site <a> { 1:x <7> } "),
             ("a {\nx {$A:b}/{$C} {$D\n}", "1:site <a> { 2:x <b/{$C}> <{$D> } "),
             ("a {\nrespond \"b\nc\"\nx\n}", "1:site <a> { 2:respond <b\nc> 4:x } "),

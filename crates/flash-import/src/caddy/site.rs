@@ -8,7 +8,7 @@ use super::evaluate;
 use super::lines::Lines;
 use super::matcher::{Matcher, Pattern};
 use crate::directive::Directive;
-use crate::flash::{EVERYBODY, Place, PlaceName, Settings, Site, Value, is_below, set, set_more};
+use crate::flash::{Place, PlaceName, Settings, Site, Value, forbid, is_below, set, set_more};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
@@ -31,6 +31,14 @@ pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site)
     of_site(&lines, &mut site.own);
 }
 
+/// Nobody gets into a site until somebody has looked at this line.
+pub(super) fn close(scope: &Scope<'_>, of: &Directive, why: &str, site: &mut Site) {
+    scope.see_all(of);
+    scope.left(of, format!("{why}: nobody gets in here"), Paths::All);
+    forbid(&mut site.own, of);
+    site.places.iter_mut().for_each(|place| forbid(&mut place.settings, of));
+}
+
 /// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
 fn ends_below(scope: &Scope<'_>, site: &mut Site) {
     let ends: Vec<Place> =
@@ -49,7 +57,7 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
                 scope.differs(source, why, Paths::BelowEnds(path.clone(), end.clone()), Of::Everything);
             }
         }
-        if !ends.is_empty() && is_refused(&place.settings) {
+        if !ends.is_empty() && evaluate::is_refused(&place.settings) {
             set_more(&mut site.own, "deny", path, source);
             scope.differs(source, "what is below is 404", Paths::Begins(path.clone()), Of::Everything);
             denied.push(path.clone());
@@ -61,20 +69,6 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
         }
         PlaceName::Ends(_) => true,
     });
-}
-
-/// Whether nobody gets anything, or only some clients do.
-fn is_refused(settings: &Settings) -> bool {
-    let status = match settings.get("respond").map(|of| &of.value) {
-        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
-            Value::Number(status) if *key == "status" => Some(*status),
-            _ => None,
-        }),
-        _ => None,
-    };
-    let denies_all =
-        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
-    denies_all || status.is_some_and(|status| status >= 400)
 }
 
 /// The places of all matchers, also of those in blocks. The prefixes are what may have been stripped there; of the first one, `uri` has

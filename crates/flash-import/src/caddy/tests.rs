@@ -177,3 +177,48 @@ fn matchers_behind_a_prefix_that_is_stripped_have_their_places() {
         assert!(text.contains("\"0.0.0.0/0\"") || text.contains("deny = \"/app\""), "{guard}: {text}");
     }
 }
+
+#[test]
+fn what_answers_some_requests_alone_closes_the_place() {
+    let outside = "@ext not remote_ip 10.0.0.0/8";
+    for guard in [
+        "@ext not remote_ip 10.0.0.0/8\nhandle @ext {\nroot * /srv/public\nfile_server\n}\nhandle {\nfile_server\n}",
+        "@ext not remote_ip 10.0.0.0/8\nredir @ext https://www.example/",
+        "@ext not remote_ip 10.0.0.0/8\nroot @ext /srv/public",
+        "@ext remote_ip {$OFFICE}\nrespond @ext 403",
+        "@in header X-In yes\nroute @in {\nredir https://www.example/\n}",
+        "@in header X-In yes\nrewrite @in /public{uri}",
+        "@in header X-In yes\nrespond @in later 503",
+        "@in header X-In yes\nfrobnicate @in",
+        "frobnicate",
+        "invoke guard",
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
+        assert!(imported.text.contains("\"0.0.0.0/0\", \"::/0\""), "{guard}: {}", imported.text);
+        assert!(imported.notes.iter().any(|note| note.is_left && note.source.is_some()), "{guard}");
+    }
+    // A refusal with another status is one, too, and where a later line refuses all, nothing is open.
+    let site = |lines: &str| imported(&format!("http://a.example {{\nroot * /srv\n{lines}\n}}")).text;
+    let text = site(&format!("{outside}\nrespond @ext later 503\nfile_server"));
+    assert!(text.contains("allow = \"10.0.0.0/8\""), "{text}");
+    let text = site("@in header X-In yes\nfile_server @in\nrespond 404");
+    assert!(text.contains("status = 404") && !text.contains("deny"), "{text}");
+    // What opens nothing is left out.
+    let text = site("@in header X-In yes\nheader @in X-A b\nencode @in gzip\nfile_server");
+    assert!(!text.contains("deny"), "{text}");
+}
+
+#[test]
+fn another_order_closes_all_sites_and_a_named_route_is_none() {
+    let text = imported(
+        "{\norder respond last\n}\nhttp://a.example {\nroot * /srv\nredir /b/* https://b.example/\nfile_server\n}",
+    );
+    assert!(text.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{}", text.text);
+    assert_eq!(text.text.matches("deny = ").count(), 1, "{}", text.text);
+    assert!(text.notes.iter().any(|note| note.source.as_ref().is_some_and(|of| of.line == 2)));
+    let text = imported("&(name) {\nrespond 403\n}\nhttp://a.example {\nroot * /srv\nfile_server\n}");
+    assert!(!text.text.contains("&("), "{}", text.text);
+    assert!(
+        text.notes.iter().any(|note| note.is_left && note.source.as_ref().is_some_and(|of| of.line == 1))
+    );
+}
