@@ -9,6 +9,7 @@ mod matcher;
 mod proxy;
 mod read;
 mod site;
+mod tls;
 
 use std::path::Path;
 
@@ -93,7 +94,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
             scope,
             site,
             answers,
-            tls: tls(scope, block, &options),
+            tls: tls::settings(scope, block, &options),
             strong: &[],
         })
         .collect();
@@ -227,6 +228,9 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         return (site, answers);
     }
     site::fill(scope, block.of, &mut site);
+    if let Err((line, why)) = tls::clients(scope) {
+        site::close(scope, line, why, &mut site);
+    }
     if let Some(order) = options.line("order") {
         site::close(scope, order, "directives have Caddy's own order here", &mut site);
     }
@@ -236,41 +240,6 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         answers.https = own.remove("https");
     }
     (site, answers)
-}
-
-/// `tls`, or what Caddy does without it.
-fn tls(scope: &Scope<'_>, block: &Block<'_>, options: &Options<'_>) -> Settings {
-    let mut settings = Settings::new();
-    let is_local = |name: &String| {
-        name == "localhost"
-            || name.ends_with(".localhost")
-            || name.ends_with(".local")
-            || name.ends_with(".internal")
-    };
-    let of = scope.last("tls");
-    let words: Vec<&str> = of.iter().flat_map(|of| of.words.iter().map(String::as_str)).collect();
-    let value = match words[..] {
-        [certificate, key] => Value::Named(vec![
-            ("certificate", Value::Text(certificate.into())),
-            ("key", Value::Text(key.into())),
-        ]),
-        ["internal"] => Value::Flag(true),
-        [] if block.names.iter().any(is_local) => Value::Flag(true),
-        _ if options.has_acme && !block.names.is_empty() => Value::Text("acme".into()),
-        _ => return settings,
-    };
-    set(&mut settings, "tls", value, of);
-    if let Some(of) = of {
-        if words.len() == 1 && words[0].contains('@') {
-            scope.left(of, format!("write acme-email = \"{}\" above the sites", words[0]), Paths::None);
-        }
-        for line in of.block.iter().flatten() {
-            scope.context.see(line);
-            let why = "certificates have their settings above the sites (acme-…), and Flash's own versions and ciphers";
-            scope.left(line, why, Paths::None);
-        }
-    }
-    settings
 }
 
 #[cfg(test)]

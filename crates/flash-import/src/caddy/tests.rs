@@ -222,3 +222,38 @@ fn another_order_closes_all_sites_and_a_named_route_is_none() {
         text.notes.iter().any(|note| note.is_left && note.source.as_ref().is_some_and(|of| of.line == 1))
     );
 }
+
+#[test]
+fn certificates_of_clients_are_asked_for_or_nobody_comes_in() {
+    let site = |lines: &str| {
+        imported(&format!(
+            "a.example {{\ntls /c.pem /k.pem {{\n{lines}\n}}\nroot * /srv\nredir /b/* https://b.example/\nfile_server\n}}"
+        ))
+    };
+    for (lines, how) in [
+        ("client_auth {\ntrusted_ca_cert_file /ca.pem\n}", "required"),
+        ("client_auth {\nmode require_and_verify\ntrust_pool file /ca.pem\n}", "required"),
+        ("client_auth {\nmode verify_if_given\ntrust_pool file {\npem_file /ca.pem\n}\n}", "asked"),
+    ] {
+        let text = site(lines).text;
+        assert!(text.contains("client-ca = \"/ca.pem\""), "{lines}: {text}");
+        assert!(text.contains(&format!("client-certificate = \"{how}\"")), "{lines}: {text}");
+        assert!(!text.contains("deny"), "{lines}: {text}");
+    }
+    for lines in [
+        "client_auth {\nmode require\n}",
+        "client_auth {\nmode request\ntrusted_ca_cert_file /ca.pem\n}",
+        "client_auth {\ntrusted_ca_cert_file /ca.pem\ntrusted_ca_cert_file /cb.pem\n}",
+        "client_auth {\ntrusted_ca_cert MIIB\n}",
+        "client_auth {\ntrusted_leaf_cert_file /leaf.pem\ntrusted_ca_cert_file /ca.pem\n}",
+        "client_auth {\ntrust_pool file /ca.pem {$MORE}\n}",
+        "client_auth",
+        "frobnicate",
+    ] {
+        let imported = site(lines);
+        assert!(imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{lines}: {}", imported.text);
+        assert_eq!(imported.text.matches("deny = ").count(), 1, "{lines}: {}", imported.text);
+        assert!(imported.notes.iter().any(|note| note.is_left), "{lines}");
+    }
+    assert!(!site("protocols tls1.3\nciphers x").text.contains("deny"));
+}
