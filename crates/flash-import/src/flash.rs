@@ -217,7 +217,7 @@ fn take_back(
                 // Its file is none, or the location would say so.
                 PlaceName::Exact(_) | PlaceName::Ends(_) => continue,
             },
-            "limit" | "rate" | "methods" | "cache-control" | "extensions" => {
+            "limit" | "rate" | "methods" | "field-rules" | "cache-control" | "extensions" => {
                 stay.push((name.clone(), key));
                 continue;
             }
