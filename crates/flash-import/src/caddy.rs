@@ -51,6 +51,7 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
     let concerns = Concerns { hosts: Vec::new(), paths: Paths::All, of: Of::Type };
     let text = "types are Flash's own, and not the system's: types = { \"*.ext\" = … } sets one".into();
     context.note(Note { source: None, is_left: false, text, concerns });
+    name_defaults(&context, &tree);
     let flash = flash(&context, &tree);
     let all: Vec<&Directive> = tree.iter().collect();
     Ok(Imported::new(&flash, context, &all, directives::needs_nothing, directives::advice))
@@ -62,6 +63,23 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
 /// As [`import`], or the file cannot be read.
 pub fn import_file(path: &Path) -> Result<Imported, String> {
     include::import(path, import)
+}
+
+/// Lines whose words stand for variables of the environment that are not set.
+fn name_defaults(context: &Context, tree: &[Directive]) {
+    for of in tree {
+        if of.has_defaults {
+            let text =
+                "this is for a variable of the environment that is not set: write its value, if it is".into();
+            context.note(Note {
+                source: Some(of.source.clone()),
+                is_left: false,
+                text,
+                concerns: Concerns::nothing(),
+            });
+        }
+        name_defaults(context, of.block.as_deref().unwrap_or_default());
+    }
 }
 
 fn flash(context: &Context, tree: &[Directive]) -> Flash {

@@ -116,6 +116,9 @@ impl Matcher {
             (None, Some((name, words))) => matcher.add(name, words, None),
             _ => matcher.is_unknown = true,
         }
+        // Others may come in where the variable is set.
+        let mut lines = [named].into_iter().chain(named.block.iter().flatten());
+        matcher.is_unknown |= matcher.clients.is_some() && lines.any(|of| of.has_defaults);
         matcher
     }
 

@@ -257,3 +257,38 @@ fn certificates_of_clients_are_asked_for_or_nobody_comes_in() {
     }
     assert!(!site("protocols tls1.3\nciphers x").text.contains("deny"));
 }
+
+#[test]
+fn a_field_that_is_not_sent_alike_is_named() {
+    for (line, expected) in [
+        ("reverse_proxy localhost:9 {\nheader_up X-Real-IP {http.request.header.CF-Connecting-IP}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up X-Forwarded-Proto {header.X-Forwarded-Proto}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up +X-Forwarded-For {remote_host}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up X-Real-IP {remote_host}\n}", false),
+        ("reverse_proxy localhost:9 {\nheader_up X-Forwarded-Proto {scheme}\n}", false),
+        ("header +X-A b\nheader +X-A c", true),
+        ("header {\n+Link b\n+Link c\n}", true),
+        ("header +X-A b\nheader +X-B c", false),
+        ("header X-A {$A:b}", true),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{line}\nfile_server\n}}"));
+        let is_named = imported.notes.iter().any(|note| {
+            let of_line =
+                note.source.as_ref().is_some_and(|of| of.text.contains("X-") || of.text.contains("Link"));
+            of_line && matches!(note.concerns.of, Of::Everything)
+        });
+        assert_eq!(is_named, expected, "{line}: {:?}", imported.notes);
+    }
+}
+
+#[test]
+fn networks_of_the_environment_close() {
+    let text = imported(
+        "http://a.example {\nroot * /srv\n@out not remote_ip {$OFFICE:0.0.0.0/0}\nabort @out\nfile_server\n}",
+    );
+    assert!(
+        !text.text.contains("allow") && text.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"),
+        "{}",
+        text.text
+    );
+}
