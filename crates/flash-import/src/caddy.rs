@@ -112,7 +112,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
             scope,
             site,
             answers,
-            tls: tls::settings(scope, block, &options),
+            tls: tls::settings(scope, block, options.has_acme),
             strong: &[],
         })
         .collect();

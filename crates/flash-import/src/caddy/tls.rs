@@ -1,6 +1,5 @@
 //! The certificates of a site, and those that its clients show.
 
-use super::Options;
 use crate::directive::Directive;
 use crate::flash::{Settings, Value, set};
 use crate::hosts::Block;
@@ -30,7 +29,7 @@ const OPENS_NOTHING: [&str; 18] = [
 ];
 
 /// `tls`, or what Caddy does without it.
-pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, options: &Options<'_>) -> Settings {
+pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> Settings {
     let mut settings = clients(scope).unwrap_or_default();
     let is_local = |name: &String| {
         name == "localhost"
@@ -47,7 +46,7 @@ pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, options: &Options<'
         ]),
         ["internal"] => Value::Flag(true),
         [] if block.names.iter().any(is_local) => Value::Flag(true),
-        _ if options.has_acme && !block.names.is_empty() => Value::Text("acme".into()),
+        _ if has_acme && !block.names.is_empty() => Value::Text("acme".into()),
         _ => return settings,
     };
     set(&mut settings, "tls", value, of);
