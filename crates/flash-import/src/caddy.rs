@@ -9,6 +9,7 @@ mod matcher;
 mod proxy;
 mod read;
 mod site;
+mod tls;
 
 use std::path::Path;
 
@@ -50,6 +51,7 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
     let concerns = Concerns { hosts: Vec::new(), paths: Paths::All, of: Of::Type };
     let text = "types are Flash's own, and not the system's: types = { \"*.ext\" = … } sets one".into();
     context.note(Note { source: None, is_left: false, text, concerns });
+    name_defaults(&context, &tree);
     let flash = flash(&context, &tree);
     let all: Vec<&Directive> = tree.iter().collect();
     Ok(Imported::new(&flash, context, &all, directives::needs_nothing, directives::advice))
@@ -61,6 +63,23 @@ pub fn import(path: &Path, text: &str, include: Include<'_>) -> Result<Imported,
 /// As [`import`], or the file cannot be read.
 pub fn import_file(path: &Path) -> Result<Imported, String> {
     include::import(path, import)
+}
+
+/// Lines whose words stand for variables of the environment that are not set.
+fn name_defaults(context: &Context, tree: &[Directive]) {
+    for of in tree {
+        if of.has_defaults {
+            let text =
+                "this is for a variable of the environment that is not set: write its value, if it is".into();
+            context.note(Note {
+                source: Some(of.source.clone()),
+                is_left: false,
+                text,
+                concerns: Concerns::nothing(),
+            });
+        }
+        name_defaults(context, of.block.as_deref().unwrap_or_default());
+    }
 }
 
 fn flash(context: &Context, tree: &[Directive]) -> Flash {
@@ -93,7 +112,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
             scope,
             site,
             answers,
-            tls: tls(scope, block, &options),
+            tls: tls::settings(scope, block, options.has_acme),
             strong: &[],
         })
         .collect();
@@ -227,47 +246,18 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         return (site, answers);
     }
     site::fill(scope, block.of, &mut site);
+    if let Err((line, why)) = tls::clients(scope) {
+        site::close(scope, line, why, &mut site);
+    }
+    if let Some(order) = options.line("order") {
+        site::close(scope, order, "directives have Caddy's own order here", &mut site);
+    }
     if options.redirects && block.listens.iter().any(|listen| listen.is_tls) && !block.names.is_empty() {
         let mut own = Settings::new();
         set(&mut own, "https", Value::Text("required".into()), Some(block.of));
         answers.https = own.remove("https");
     }
     (site, answers)
-}
-
-/// `tls`, or what Caddy does without it.
-fn tls(scope: &Scope<'_>, block: &Block<'_>, options: &Options<'_>) -> Settings {
-    let mut settings = Settings::new();
-    let is_local = |name: &String| {
-        name == "localhost"
-            || name.ends_with(".localhost")
-            || name.ends_with(".local")
-            || name.ends_with(".internal")
-    };
-    let of = scope.last("tls");
-    let words: Vec<&str> = of.iter().flat_map(|of| of.words.iter().map(String::as_str)).collect();
-    let value = match words[..] {
-        [certificate, key] => Value::Named(vec![
-            ("certificate", Value::Text(certificate.into())),
-            ("key", Value::Text(key.into())),
-        ]),
-        ["internal"] => Value::Flag(true),
-        [] if block.names.iter().any(is_local) => Value::Flag(true),
-        _ if options.has_acme && !block.names.is_empty() => Value::Text("acme".into()),
-        _ => return settings,
-    };
-    set(&mut settings, "tls", value, of);
-    if let Some(of) = of {
-        if words.len() == 1 && words[0].contains('@') {
-            scope.left(of, format!("write acme-email = \"{}\" above the sites", words[0]), Paths::None);
-        }
-        for line in of.block.iter().flatten() {
-            scope.context.see(line);
-            let why = "certificates have their settings above the sites (acme-…), and Flash's own versions and ciphers";
-            scope.left(line, why, Paths::None);
-        }
-    }
-    settings
 }
 
 #[cfg(test)]

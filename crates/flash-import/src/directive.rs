@@ -13,6 +13,8 @@ pub(crate) struct Directive {
     pub(crate) words: Vec<String>,
     pub(crate) block: Option<Vec<Directive>>,
     pub(crate) source: Source,
+    /// Words of it are those that hold where a variable of the environment is not set.
+    pub(crate) has_defaults: bool,
     /// What it covers, if it is a section: read once, however many places ask.
     pub(crate) covered: OnceCell<Covered>,
 }
@@ -32,7 +34,7 @@ impl Directive {
         block: Option<Vec<Directive>>,
         source: Source,
     ) -> Self {
-        Self { name, words, block, source, covered: OnceCell::new() }
+        Self { name, words, block, source, has_defaults: false, covered: OnceCell::new() }
     }
 }
 

@@ -217,7 +217,7 @@ fn take_back(
                 // Its file is none, or the location would say so.
                 PlaceName::Exact(_) | PlaceName::Ends(_) => continue,
             },
-            "limit" | "rate" | "methods" | "cache-control" | "extensions" => {
+            "limit" | "rate" | "methods" | "field-rules" | "cache-control" | "extensions" => {
                 stay.push((name.clone(), key));
                 continue;
             }
@@ -247,12 +247,15 @@ pub(crate) fn set_more(settings: &mut Settings, key: &'static str, text: &str, s
     }
 }
 
+/// Whether a text is an address or a network of clients.
+pub(crate) fn is_network(text: &str) -> bool {
+    text.split('/').next().is_some_and(|address| address.parse::<IpAddr>().is_ok())
+}
+
 /// A list of a place takes the place of that of above. Its networks are its own, and its paths are those of above, too.
 fn deny(wanted: &mut Settings, above: &Setting) {
     let Value::Texts(above) = &above.value else { return };
-    let is_network =
-        |rule: &&String| rule.split('/').next().is_some_and(|text| text.parse::<IpAddr>().is_ok());
-    let has_networks = above.iter().any(|rule| is_network(&rule));
+    let has_networks = above.iter().any(|rule| is_network(rule));
     if !has_networks && !wanted.contains_key("deny") {
         return;
     }

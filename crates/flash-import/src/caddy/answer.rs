@@ -7,7 +7,8 @@ use crate::note::{Of, Paths};
 
 /// A place that is worked out.
 pub(super) struct Answer<'a, 't> {
-    pub(super) lines: &'a Lines<'t>,
+    /// Those of the present block.
+    pub(super) lines: Lines<'t>,
     pub(super) place: &'a PlaceName,
     pub(super) settings: Settings,
     /// What `handle_path` and `uri strip_prefix` take from the front of the path.
@@ -19,6 +20,8 @@ pub(super) struct Answer<'a, 't> {
     pub(super) runs_scripts: bool,
     /// In how many blocks for paths the present line stands.
     pub(super) own_blocks: usize,
+    /// What may answer some requests alone, or all, and why Flash does not.
+    pub(super) in_doubt: Vec<(&'t Directive, &'static str)>,
 }
 
 impl<'t> Answer<'_, 't> {

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use super::answer::Answer;
-use super::directives::{OF_SITES, advice, place_in_order};
+use super::directives::{OF_SITES, advice, opens_nothing, place_in_order};
 use super::lines::Lines;
 use super::matcher::{Matcher, Pattern};
 use super::proxy;
 use crate::directive::Directive;
-use crate::flash::{PlaceName, Setting, Settings, Value, set, set_more};
+use crate::flash::{EVERYBODY, PlaceName, Setting, Settings, Value, set, set_more};
 use crate::note::{Of, Paths};
 
 /// A directive with its matcher, and the words behind that.
@@ -20,7 +20,7 @@ const INDEX: [&str; 2] = ["index.html", "index.txt"];
 /// The settings of a place, whose first line is `of`.
 pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) -> Settings {
     let mut answer = Answer {
-        lines,
+        lines: lines.clone(),
         place,
         settings: Settings::new(),
         stripped: String::new(),
@@ -29,18 +29,20 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         is_answered: false,
         runs_scripts: false,
         own_blocks: 0,
+        in_doubt: Vec::new(),
     };
     for (key, value) in [("compress", "off"), ("body-bytes-max", "1024G"), ("follow-links", "anywhere")] {
         set(&mut answer.settings, key, Value::Text(value.into()), None);
     }
     set(&mut answer.settings, "no-precompressed", Value::Flag(true), None);
-    answer.block(lines.block, true);
+    answer.lines(true);
     match (answer.is_answered, answer.runs_scripts) {
         (true, _) => {}
         (false, true) => answer.close(of, "Caddy serves no files beside the scripts: write deny for them"),
         // Caddy has nothing to say, with 200.
         (false, false) => answer.respond(200, "", of),
     }
+    answer.settle_doubts();
     let answers = |key: &&str| answer.settings.contains_key(*key);
     if ["respond", "proxy", "fastcgi"].iter().any(answers) && answer.settings.contains_key("cache-control") {
         let why = "files alone have this Cache-Control, and no answers of respond and programs";
@@ -72,13 +74,24 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
 }
 
 impl<'t> Answer<'_, 't> {
-    fn block(&mut self, block: &'t [Directive], is_sorted: bool) {
+    /// The block of a line.
+    fn block(&mut self, of: &'t Directive, is_sorted: bool) {
+        let inner = self.lines.inner(of);
+        let outer = std::mem::replace(&mut self.lines, inner);
+        self.lines(is_sorted);
+        self.lines = outer;
+    }
+
+    /// The lines of the present block.
+    fn lines(&mut self, is_sorted: bool) {
         let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
-        let mut all: Vec<Matched<'t>> = block
+        let mut all: Vec<Matched<'t>> = self
+            .lines
+            .block
             .iter()
             .filter(is_line)
             .map(|of| {
-                let (matcher, words) = Matcher::of(self.lines, of);
+                let (matcher, words) = Matcher::of(&self.lines, of);
                 (of, matcher, words)
             })
             .collect();
@@ -90,7 +103,9 @@ impl<'t> Answer<'_, 't> {
             if self.is_answered {
                 return;
             }
-            if !self.stripped.is_empty() && matcher.has_ends() {
+            // Below a prefix there is no place for ends of names.
+            let is_inner = self.own_blocks > 0 && matches!(self.place, PlaceName::Below(_));
+            if (is_inner || !self.stripped.is_empty()) && matcher.has_ends() {
                 self.unknown(of);
                 continue;
             }
@@ -118,11 +133,20 @@ impl<'t> Answer<'_, 't> {
 
     /// A directive whose conditions Flash has not.
     fn unknown(&mut self, of: &'t Directive) {
-        match refuses(of) {
-            true => self.close(of, "Flash has no such condition"),
-            false => {
-                self.lines.scope.see_all(of);
-                self.left(of, "Flash has no such condition: write sites and places");
+        self.lines.scope.see_all(of);
+        match opens_nothing(&of.name) {
+            true => self.left(of, "Flash has no such condition: write sites and places"),
+            false => self.in_doubt.push((of, "Flash has no such condition")),
+        }
+    }
+
+    /// Without a line that answers some requests alone, those would have what later lines answer: they may have a refusal, and nothing else.
+    fn settle_doubts(&mut self) {
+        let is_refused = is_refused(&self.settings);
+        for (of, why) in std::mem::take(&mut self.in_doubt) {
+            match is_refused {
+                true => self.left(of, why),
+                false => self.close(of, why),
             }
         }
     }
@@ -157,7 +181,9 @@ impl<'t> Answer<'_, 't> {
             ("redir", [to]) => self.redirect(of, to, "302"),
             ("redir", [to, code]) => self.redirect(of, to, code),
             ("rewrite", [to]) => self.rewrite(of, to),
-            ("uri", [what, prefix]) if what == "strip_prefix" && self.place_is_below(prefix) => {
+            ("uri", [what, prefix])
+                if what == "strip_prefix" && self.stripped.is_empty() && self.place_is_below(prefix) =>
+            {
                 self.stripped.push_str(prefix.trim_end_matches('/'));
             }
             ("try_files", _) => self.try_files(of, words),
@@ -167,14 +193,14 @@ impl<'t> Answer<'_, 't> {
             ("handle" | "route", []) => {
                 let is_own = usize::from(!matcher.paths.is_empty());
                 self.own_blocks += is_own;
-                self.block(of.block.as_deref().unwrap_or_default(), of.name == "handle");
+                self.block(of, of.name == "handle");
                 self.own_blocks -= is_own;
             }
             ("handle_path", []) => match &matcher.paths[..] {
                 [Pattern::Below(path) | Pattern::Begins(path)] => {
                     self.stripped.push_str(path);
                     self.own_blocks += 1;
-                    self.block(of.block.as_deref().unwrap_or_default(), true);
+                    self.block(of, true);
                     self.own_blocks -= 1;
                     if !self.is_answered {
                         self.close(of, "what follows is about the rest of the path");
@@ -193,11 +219,14 @@ impl<'t> Answer<'_, 't> {
             ("log_skip" | "skip_log", []) => {
                 set(&mut self.settings, "access-log", Value::Text("off".into()), Some(of))
             }
-            ("map" | "vars" | "templates" | "push" | "tracing" | "metrics" | "request_header", _) => {
+            (name, _) if opens_nothing(name) => {
                 self.lines.scope.see_all(of);
                 self.left(of, advice(&of.name));
             }
-            _ => self.close(of, "Flash has nothing like it"),
+            _ => {
+                self.lines.scope.see_all(of);
+                self.in_doubt.push((of, "Flash has nothing like it"));
+            }
         }
     }
 
@@ -303,18 +332,8 @@ impl<'t> Answer<'_, 't> {
     /// `respond` and `error`: a text, a status, or both.
     fn answer(&mut self, of: &'t Directive, words: &[String]) {
         self.lines.scope.see_all(of);
-        let is_status = |word: &String| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
-        let default = if of.name == "error" { 500 } else { 200 };
-        let in_block =
-            of.block.iter().flatten().find(|line| line.name == "body").map(|line| line.words.concat());
-        let (body, status) = match words {
-            [] => (in_block.unwrap_or_default(), default),
-            [status] if is_status(status) => {
-                (in_block.unwrap_or_default(), status.parse().unwrap_or(default))
-            }
-            [body] => (body.clone(), default),
-            [body, status] if is_status(status) => (body.clone(), status.parse().unwrap_or(default)),
-            _ => return self.close(of, "Flash has no such answer"),
+        let Some((status, body)) = status_and_body(of, words) else {
+            return self.close(of, "Flash has no such answer");
         };
         match status {
             _ if body.contains('{') && of.name == "respond" => self.close(of, "Flash fills in no variables"),
@@ -345,25 +364,45 @@ fn sort(all: &mut [Matched<'_>]) {
     }
 }
 
+/// What `respond` and `error` answer.
+fn status_and_body(of: &Directive, words: &[String]) -> Option<(usize, String)> {
+    let is_status = |word: &String| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let default = if of.name == "error" { 500 } else { 200 };
+    let in_block = || {
+        let line = of.block.iter().flatten().find(|line| line.name == "body");
+        line.map(|line| line.words.concat()).unwrap_or_default()
+    };
+    match words {
+        [] => Some((default, in_block())),
+        [status] if is_status(status) => Some((status.parse().ok()?, in_block())),
+        [body] => Some((default, body.clone())),
+        [body, status] if is_status(status) => Some((status.parse().ok()?, body.clone())),
+        _ => None,
+    }
+}
+
 /// Whether a directive does nothing but refuse.
 fn is_refusal(of: &Directive) -> bool {
+    let has_matcher = |of: &Directive| of.words.first().is_some_and(|word| word.starts_with(['@', '/', '*']));
     match (&*of.name, of.block.as_deref()) {
-        ("handle", Some([only])) => {
-            let has_matcher = only.words.first().is_some_and(|word| word.starts_with(['@', '/', '*']));
-            !has_matcher && is_refusal(only)
-        }
-        ("abort" | "error" | "respond", _) => refuses(of),
+        ("handle", Some([only])) => !has_matcher(only) && is_refusal(only),
+        ("abort", _) => true,
+        ("error" | "respond", _) => status_and_body(of, &of.words[usize::from(has_matcher(of))..])
+            .is_some_and(|(status, _)| status >= 400),
         _ => false,
     }
 }
 
-/// Whether a directive keeps clients out.
-fn refuses(of: &Directive) -> bool {
-    let is_refusal = |word: &String| word.len() == 3 && word.starts_with('4');
-    match &*of.name {
-        "abort" | "basicauth" | "basic_auth" | "forward_auth" => true,
-        "error" | "respond" => of.name == "error" || of.words.iter().any(is_refusal),
-        "handle" | "handle_path" | "route" => of.block.iter().flatten().any(refuses),
-        _ => false,
-    }
+/// Whether nobody gets anything.
+pub(super) fn is_refused(settings: &Settings) -> bool {
+    let status = match settings.get("respond").map(|of| &of.value) {
+        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
+            Value::Number(status) if *key == "status" => Some(*status),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let denies_all =
+        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
+    denies_all || !settings.contains_key("fastcgi") && status.is_some_and(|status| status >= 400)
 }

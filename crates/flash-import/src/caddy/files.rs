@@ -23,10 +23,25 @@ impl<'t> Answer<'_, 't> {
                     set_more(&mut self.settings, "no-header", name, &line.source)
                 }
                 (None, [value]) if !value.contains('{') => {
-                    self.field(line, name.trim_start_matches(['+', '?', '>']), value);
+                    let field = name.trim_start_matches(['+', '?', '>']);
+                    if name.starts_with('+') && self.has_field(field) {
+                        self.left(line, "a field has one value: write all in one, with commas");
+                        continue;
+                    }
+                    self.field(line, field, value);
                 }
                 _ => self.left(line, "Flash sets fields, and leaves them out: write header or no-header"),
             }
+        }
+    }
+
+    fn has_field(&self, name: &str) -> bool {
+        if name.eq_ignore_ascii_case("cache-control") {
+            return self.settings.contains_key("cache-control");
+        }
+        match self.settings.get("header").map(|of| &of.value) {
+            Some(Value::Table(fields)) => fields.keys().any(|known| known.eq_ignore_ascii_case(name)),
+            _ => false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use crate::directive::Directive;
-use crate::flash::{PlaceName, is_below};
+use crate::flash::{PlaceName, is_below, is_network};
 
 /// A path as a matcher writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +116,9 @@ impl Matcher {
             (None, Some((name, words))) => matcher.add(name, words, None),
             _ => matcher.is_unknown = true,
         }
+        // Others may come in where the variable is set.
+        let mut lines = [named].into_iter().chain(named.block.iter().flatten());
+        matcher.is_unknown |= matcher.clients.is_some() && lines.any(|of| of.has_defaults);
         matcher
     }
 
@@ -131,7 +134,7 @@ impl Matcher {
                 self.paths = words.iter().flat_map(|word| Pattern::all(word)).collect();
             }
             ("remote_ip" | "client_ip", _, None)
-                if self.clients.is_none() && !words.contains(&"forwarded".into()) =>
+                if self.clients.is_none() && networks().all(|network| is_network(&network)) =>
             {
                 self.clients = Some((networks().collect(), false));
             }

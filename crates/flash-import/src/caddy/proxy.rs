@@ -47,10 +47,7 @@ pub(super) fn reverse<'t>(answer: &mut Answer<'_, 't>, of: &'t Directive, words:
             ("header_up", [name, value]) if !value.contains('{') && !name.starts_with(['+', '?']) => {
                 fields.insert(name.clone(), value.clone());
             }
-            // Flash tells it so, too.
-            ("header_up", [name, _])
-                if name.to_ascii_lowercase().starts_with("x-forwarded-")
-                    || name.eq_ignore_ascii_case("x-real-ip") => {}
+            ("header_up", [name, value]) if is_told(name, value) => {}
             ("lb_policy", [policy, ..]) if policy == "round_robin" || policy == "least_conn" => {
                 let balance = if policy == "round_robin" { "round-robin" } else { "least-requests" };
                 set(&mut answer.settings, "balance", Value::Text(balance.into()), Some(line));
@@ -73,6 +70,19 @@ pub(super) fn reverse<'t>(answer: &mut Answer<'_, 't>, of: &'t Directive, words:
     set(&mut answer.settings, "proxy", value, Some(of));
     answer.settings.remove("fallback");
     answer.answered();
+}
+
+/// Whether Flash tells a server so, too.
+fn is_told(name: &str, value: &str) -> bool {
+    let values: &[&str] = match &*name.to_ascii_lowercase() {
+        "x-real-ip" | "x-forwarded-for" => {
+            &["{remote_host}", "{client_ip}", "{http.request.remote.host}", "{http.vars.client_ip}"]
+        }
+        "x-forwarded-proto" => &["{scheme}", "{http.request.scheme}"],
+        "x-forwarded-host" => &["{host}", "{hostport}", "{http.request.host}", "{http.request.hostport}"],
+        _ => &[],
+    };
+    values.contains(&value)
 }
 
 /// The URL of a server.

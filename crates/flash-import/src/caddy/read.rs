@@ -15,6 +15,9 @@ const LINES_MAX: usize = 1 << 20;
 pub(super) const GLOBAL: &str = "global options";
 pub(super) const SITE: &str = "site";
 
+/// Stands before what came from [`with_defaults`].
+const DEFAULT: char = '\u{1}';
+
 #[derive(Clone, Debug)]
 struct Line {
     file: Arc<Path>,
@@ -53,13 +56,21 @@ impl Line {
         Error { file: Arc::clone(&self.file), line: self.number, why: why.into() }
     }
 
+    fn has_defaults(&self) -> bool {
+        self.words.iter().any(|word| word.text.contains(DEFAULT))
+    }
+
     fn source(&self) -> Source {
-        let text = self.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        let text = self.words.iter().map(Word::plain).collect::<Vec<_>>().join(" ");
         Source { file: Arc::clone(&self.file), line: self.number, text: text.replace(char::is_control, " ") }
     }
 }
 
 impl Word {
+    fn plain(&self) -> String {
+        self.text.replace(DEFAULT, "")
+    }
+
     fn is(&self, text: &str) -> bool {
         !self.is_quoted && self.text == text
     }
@@ -71,7 +82,10 @@ fn with_defaults(text: &str) -> String {
     let mut all = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once('}').and_then(|(name, rest)| Some((name.split_once(':')?.1, rest))) {
-            Some((value, rest)) if !value.contains('\n') => all.extend([value, rest]),
+            Some((value, rest)) if !value.contains('\n') => {
+                all.push(DEFAULT);
+                all.extend([value, rest]);
+            }
             _ => all.extend(["{$", part]),
         }
     }
@@ -176,10 +190,11 @@ impl Reading<'_> {
             return Err(line.error("import takes the name of a snippet or of files"));
         };
         let arguments: Vec<&str> = line.words[2..].iter().map(|word| word.text.as_str()).collect();
-        if let Some(snippet) = self.snippets.get(&name.text) {
+        let name = name.plain();
+        if let Some(snippet) = self.snippets.get(&name) {
             return Ok(filled(snippet, &arguments));
         }
-        let files = (self.include)(&self.folder.join(&name.text)).map_err(|why| line.error(&why))?;
+        let files = (self.include)(&self.folder.join(&name)).map_err(|why| line.error(&why))?;
         let read = files
             .iter()
             .map(|(path, text)| lines(path, &with_defaults(text)))
@@ -223,6 +238,11 @@ fn sites(lines: &[Line]) -> Result<Vec<Directive>, Error> {
         all.push(Directive::new(GLOBAL.into(), Vec::new(), Some(options), first.source()));
     }
     while let Some(first) = lines.get(at) {
+        if first.opens() && first.words[0].text.starts_with("&(") {
+            // A route with a name, which `invoke` runs.
+            all.push(directive(lines, &mut at, 1)?);
+            continue;
+        }
         let mut addresses: Vec<String> = Vec::new();
         // A comma at its end has the next line go on.
         loop {
@@ -230,7 +250,10 @@ fn sites(lines: &[Line]) -> Result<Vec<Directive>, Error> {
             at += 1;
             let words = line.words.iter().filter(|word| !word.is("{"));
             addresses.extend(
-                words.flat_map(|word| word.text.split(',')).filter(|text| !text.is_empty()).map(Into::into),
+                words
+                    .flat_map(|word| word.text.split(','))
+                    .map(|text| text.replace(DEFAULT, ""))
+                    .filter(|text| !text.is_empty()),
             );
             if line.opens() || !line.words.last().is_some_and(|word| word.text.ends_with(',')) {
                 break;
@@ -243,13 +266,18 @@ fn sites(lines: &[Line]) -> Result<Vec<Directive>, Error> {
             true => block(first, lines, &mut at, 1)?,
             false => {
                 let rest = rest(lines, &mut at)?;
-                all.push(Directive::new(SITE.into(), addresses, Some(rest), first.source()));
+                all.push(site(first, addresses, rest));
                 break;
             }
         };
-        all.push(Directive::new(SITE.into(), addresses, Some(inner), first.source()));
+        all.push(site(first, addresses, inner));
     }
     Ok(all)
+}
+
+fn site(first: &Line, addresses: Vec<String>, block: Vec<Directive>) -> Directive {
+    let has_defaults = first.has_defaults();
+    Directive { has_defaults, ..Directive::new(SITE.into(), addresses, Some(block), first.source()) }
 }
 
 /// The directives of a site that has no braces.
@@ -289,8 +317,9 @@ fn directive(lines: &[Line], at: &mut usize, depth: usize) -> Result<Directive, 
         return Err(line.error("a block has no name"));
     };
     let inner = if opens { Some(block(line, lines, at, depth + 1)?) } else { None };
-    let words = words.iter().map(|word| word.text.clone()).collect();
-    Ok(Directive::new(name.text.clone(), words, inner, line.source()))
+    let words = words.iter().map(Word::plain).collect();
+    let has_defaults = line.has_defaults();
+    Ok(Directive { has_defaults, ..Directive::new(name.plain(), words, inner, line.source()) })
 }
 
 #[cfg(test)]
@@ -326,6 +355,7 @@ mod tests {
             ),
             ("a {\nx {\ny\n}\nz \\\n  w\n}", "1:site <a> { 2:x { 3:y } 5:z <w> } "),
             ("(s) {\nx {args[0]} {args.1}\n}\na {\nimport s 1 2\n}", "4:site <a> { 2:x <1> <2> } "),
+            ("&(r) {\nx\n}\na {\n}", "1:&(r) { 2:x } 4:site <a> { } "),
             ("a {\nimport other 7\n}", "1:site <a> { 1:x <7> } "),
             ("a {\nx {$A:b}/{$C} {$D\n}", "1:site <a> { 2:x <b/{$C}> <{$D> } "),
             ("a {\nrespond \"b\nc\"\nx\n}", "1:site <a> { 2:respond <b\nc> 4:x } "),

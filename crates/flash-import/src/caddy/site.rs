@@ -8,15 +8,16 @@ use super::evaluate;
 use super::lines::Lines;
 use super::matcher::{Matcher, Pattern};
 use crate::directive::Directive;
-use crate::flash::{EVERYBODY, Place, PlaceName, Settings, Site, Value, is_below, set, set_more};
+use crate::flash::{Place, PlaceName, Settings, Site, Value, forbid, is_below, set, set_more};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
 /// Fills in the settings of a site, and its places.
 pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site) {
-    let lines = Lines { scope, block: of.block.as_deref().unwrap_or_default() };
+    let lines = Lines::of_site(scope, of);
     let mut places = BTreeMap::new();
-    find_places(&lines, lines.block, "", &mut places);
+    find_places(&lines, &[String::new()], &mut places);
+    places.remove(&PlaceName::Below(String::new()));
     if !places.is_empty() {
         let why = "paths of matchers have their case: with Caddy they have none";
         scope.everywhere(why, Paths::Capitals, Of::Everything);
@@ -28,6 +29,14 @@ pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site)
     }
     ends_below(scope, site);
     of_site(&lines, &mut site.own);
+}
+
+/// Nobody gets into a site until somebody has looked at this line.
+pub(super) fn close(scope: &Scope<'_>, of: &Directive, why: &str, site: &mut Site) {
+    scope.see_all(of);
+    scope.left(of, format!("{why}: nobody gets in here"), Paths::All);
+    forbid(&mut site.own, of);
+    site.places.iter_mut().for_each(|place| forbid(&mut place.settings, of));
 }
 
 /// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
@@ -48,7 +57,7 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
                 scope.differs(source, why, Paths::BelowEnds(path.clone(), end.clone()), Of::Everything);
             }
         }
-        if !ends.is_empty() && is_refused(&place.settings) {
+        if !ends.is_empty() && evaluate::is_refused(&place.settings) {
             set_more(&mut site.own, "deny", path, source);
             scope.differs(source, "what is below is 404", Paths::Begins(path.clone()), Of::Everything);
             denied.push(path.clone());
@@ -62,52 +71,53 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
     });
 }
 
-/// Whether nobody gets anything, or only some clients do.
-fn is_refused(settings: &Settings) -> bool {
-    let status = match settings.get("respond").map(|of| &of.value) {
-        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
-            Value::Number(status) if *key == "status" => Some(*status),
-            _ => None,
-        }),
-        _ => None,
-    };
-    let denies_all =
-        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
-    denies_all || status.is_some_and(|status| status >= 400)
-}
-
-/// The places of all matchers, also of those in blocks.
-fn find_places<'t>(
-    lines: &Lines<'t>,
-    block: &'t [Directive],
-    prefix: &str,
-    places: &mut BTreeMap<PlaceName, &'t Directive>,
-) {
-    for of in block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name)) {
-        let (matcher, _) = Matcher::of(lines, of);
-        for path in matcher.paths.iter().chain(&matcher.not_paths) {
-            let place = match path.place() {
-                Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
-                Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
-                Some(PlaceName::Ends(end)) if prefix.is_empty() => PlaceName::Ends(end),
-                _ => continue,
-            };
-            match path {
-                Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
-                Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
-                _ => {}
-            }
-            places.entry(place).or_insert(of);
-        }
-        let inner = match (&*of.name, &matcher.paths[..]) {
-            ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => format!("{prefix}{path}"),
-            _ => prefix.to_owned(),
-        };
-        if ["handle", "handle_path", "route"].contains(&&*of.name) {
-            find_places(lines, of.block.as_deref().unwrap_or_default(), &inner, places);
+/// The places of all matchers, also of those in blocks. The prefixes are what may have been stripped there; of the first one, `uri` has
+/// stripped nothing.
+fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut BTreeMap<PlaceName, &'t Directive>) {
+    let mut prefixes = prefixes.to_vec();
+    let all = || lines.block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name));
+    for of in all().filter(|of| of.name == "uri") {
+        if let (_, [what, prefix]) = Matcher::of(lines, of)
+            && what == "strip_prefix"
+        {
+            prefixes.push(format!("{}{}", prefixes[0], prefix.trim_end_matches('/')));
         }
     }
-    places.remove(&PlaceName::Below(String::new()));
+    for of in all() {
+        let (matcher, _) = Matcher::of(lines, of);
+        for path in matcher.paths.iter().chain(&matcher.not_paths) {
+            prefixes.iter().for_each(|prefix| find_place(lines, of, (path, prefix), places));
+        }
+        match (&*of.name, &matcher.paths[..]) {
+            ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => {
+                let inner: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}{path}")).collect();
+                find_places(&lines.inner(of), &inner, places);
+            }
+            ("handle" | "handle_path" | "route", _) => find_places(&lines.inner(of), &prefixes, places),
+            _ => {}
+        }
+    }
+}
+
+/// The place of a path of a line, behind a prefix.
+fn find_place<'t>(
+    lines: &Lines<'t>,
+    of: &'t Directive,
+    (path, prefix): (&Pattern, &str),
+    places: &mut BTreeMap<PlaceName, &'t Directive>,
+) {
+    let place = match path.place() {
+        Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
+        Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
+        Some(PlaceName::Ends(end)) if prefix.is_empty() => PlaceName::Ends(end),
+        _ => return,
+    };
+    match path {
+        Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
+        Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
+        _ => {}
+    }
+    places.entry(place).or_insert(of);
 }
 
 /// Lines that are about a whole site.

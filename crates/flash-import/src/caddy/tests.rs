@@ -132,3 +132,163 @@ fn every_line_is_taken_or_named() {
         assert!(imported.text.contains(part), "{part}: {}", imported.text);
     }
 }
+
+/// The settings of a place, as they are written.
+fn place<'t>(text: &'t str, name: &str) -> &'t str {
+    let head = format!(".\"{name}\"]\n");
+    text.split_once(&head).map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or_default())
+}
+
+#[test]
+fn a_matcher_is_that_of_its_block_or_of_one_around_it() {
+    let guard = "@secret path {args.0}/secret/*\nrespond @secret 403\nfile_server";
+    let text = format!(
+        "(guard) {{\n{guard}\n}}\nhttp://a.example {{\nroot * /srv\n@x path /x/*\nhandle /a/* {{\nimport guard /a\n}}\nhandle /b/* {{\nimport guard /b\nrespond @x 404\n}}\nhandle /x/* {{\nrespond @x 410\n}}\n}}"
+    );
+    let text = imported(&text).text;
+    for name in ["/a/secret", "/b/secret"] {
+        assert!(place(&text, name).contains("status = 403"), "{name}: {text}");
+    }
+    assert!(place(&text, "/x").contains("status = 410"), "{text}");
+    // One of another block is none.
+    let text = imported("http://a.example {\nroot * /srv\nhandle /a/* {\n@k remote_ip 192.0.2.0/24\nfile_server\n}\nhandle {\nrespond @k 403\nfile_server\n}\n}").text;
+    assert!(!text.contains("192.0.2.0/24") && text.contains("\"0.0.0.0/0\""), "{text}");
+}
+
+#[test]
+fn matchers_behind_a_prefix_that_is_stripped_have_their_places() {
+    for (guard, expected) in [
+        ("handle /app/* {\nuri strip_prefix /app\nrespond /secret/* 403\nfile_server\n}", "status = 403"),
+        ("uri /app/* strip_prefix /app\nrespond /secret/* 403\nfile_server", "status = 403"),
+        (
+            "handle /app/* {\nuri strip_prefix /app\nhandle_path /secret/* {\nabort\n}\nfile_server\n}",
+            "status = 403",
+        ),
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\n}}")).text;
+        assert!(place(&text, "/app/secret").contains(expected), "{guard}: {text}");
+    }
+    // Two of them are no single one of Flash's, and ends of names have no place below a prefix.
+    for guard in [
+        "handle_path /app/* {\nuri strip_prefix /b\nrespond /secret/* 403\nfile_server\n}",
+        "handle /app/* {\n@bak path *.bak\nrespond @bak 403\nfile_server\n}",
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\n}}")).text;
+        assert!(text.contains("\"0.0.0.0/0\"") || text.contains("deny = \"/app\""), "{guard}: {text}");
+    }
+}
+
+#[test]
+fn what_answers_some_requests_alone_closes_the_place() {
+    let outside = "@ext not remote_ip 10.0.0.0/8";
+    for guard in [
+        "@ext not remote_ip 10.0.0.0/8\nhandle @ext {\nroot * /srv/public\nfile_server\n}\nhandle {\nfile_server\n}",
+        "@ext not remote_ip 10.0.0.0/8\nredir @ext https://www.example/",
+        "@ext not remote_ip 10.0.0.0/8\nroot @ext /srv/public",
+        "@ext remote_ip {$OFFICE}\nrespond @ext 403",
+        "@in header X-In yes\nroute @in {\nredir https://www.example/\n}",
+        "@in header X-In yes\nrewrite @in /public{uri}",
+        "@in header X-In yes\nrespond @in later 503",
+        "@in header X-In yes\nfrobnicate @in",
+        "frobnicate",
+        "invoke guard",
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
+        assert!(imported.text.contains("\"0.0.0.0/0\", \"::/0\""), "{guard}: {}", imported.text);
+        assert!(imported.notes.iter().any(|note| note.is_left && note.source.is_some()), "{guard}");
+    }
+    // A refusal with another status is one, too, and where a later line refuses all, nothing is open.
+    let site = |lines: &str| imported(&format!("http://a.example {{\nroot * /srv\n{lines}\n}}")).text;
+    let text = site(&format!("{outside}\nrespond @ext later 503\nfile_server"));
+    assert!(text.contains("allow = \"10.0.0.0/8\""), "{text}");
+    let text = site("@in header X-In yes\nfile_server @in\nrespond 404");
+    assert!(text.contains("status = 404") && !text.contains("deny"), "{text}");
+    // What opens nothing is left out.
+    let text = site("@in header X-In yes\nheader @in X-A b\nencode @in gzip\nfile_server");
+    assert!(!text.contains("deny"), "{text}");
+}
+
+#[test]
+fn another_order_closes_all_sites_and_a_named_route_is_none() {
+    let text = imported(
+        "{\norder respond last\n}\nhttp://a.example {\nroot * /srv\nredir /b/* https://b.example/\nfile_server\n}",
+    );
+    assert!(text.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{}", text.text);
+    assert_eq!(text.text.matches("deny = ").count(), 1, "{}", text.text);
+    assert!(text.notes.iter().any(|note| note.source.as_ref().is_some_and(|of| of.line == 2)));
+    let text = imported("&(name) {\nrespond 403\n}\nhttp://a.example {\nroot * /srv\nfile_server\n}");
+    assert!(!text.text.contains("&("), "{}", text.text);
+    assert!(
+        text.notes.iter().any(|note| note.is_left && note.source.as_ref().is_some_and(|of| of.line == 1))
+    );
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for_or_nobody_comes_in() {
+    let site = |lines: &str| {
+        imported(&format!(
+            "a.example {{\ntls /c.pem /k.pem {{\n{lines}\n}}\nroot * /srv\nredir /b/* https://b.example/\nfile_server\n}}"
+        ))
+    };
+    for (lines, how) in [
+        ("client_auth {\ntrusted_ca_cert_file /ca.pem\n}", "required"),
+        ("client_auth {\nmode require_and_verify\ntrust_pool file /ca.pem\n}", "required"),
+        ("client_auth {\nmode verify_if_given\ntrust_pool file {\npem_file /ca.pem\n}\n}", "asked"),
+    ] {
+        let text = site(lines).text;
+        assert!(text.contains("client-ca = \"/ca.pem\""), "{lines}: {text}");
+        assert!(text.contains(&format!("client-certificate = \"{how}\"")), "{lines}: {text}");
+        assert!(!text.contains("deny"), "{lines}: {text}");
+    }
+    for lines in [
+        "client_auth {\nmode require\n}",
+        "client_auth {\nmode request\ntrusted_ca_cert_file /ca.pem\n}",
+        "client_auth {\ntrusted_ca_cert_file /ca.pem\ntrusted_ca_cert_file /cb.pem\n}",
+        "client_auth {\ntrusted_ca_cert MIIB\n}",
+        "client_auth {\ntrusted_leaf_cert_file /leaf.pem\ntrusted_ca_cert_file /ca.pem\n}",
+        "client_auth {\ntrust_pool file /ca.pem {$MORE}\n}",
+        "client_auth",
+        "frobnicate",
+    ] {
+        let imported = site(lines);
+        assert!(imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{lines}: {}", imported.text);
+        assert_eq!(imported.text.matches("deny = ").count(), 1, "{lines}: {}", imported.text);
+        assert!(imported.notes.iter().any(|note| note.is_left), "{lines}");
+    }
+    assert!(!site("protocols tls1.3\nciphers x").text.contains("deny"));
+}
+
+#[test]
+fn a_field_that_is_not_sent_alike_is_named() {
+    for (line, expected) in [
+        ("reverse_proxy localhost:9 {\nheader_up X-Real-IP {http.request.header.CF-Connecting-IP}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up X-Forwarded-Proto {header.X-Forwarded-Proto}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up +X-Forwarded-For {remote_host}\n}", true),
+        ("reverse_proxy localhost:9 {\nheader_up X-Real-IP {remote_host}\n}", false),
+        ("reverse_proxy localhost:9 {\nheader_up X-Forwarded-Proto {scheme}\n}", false),
+        ("header +X-A b\nheader +X-A c", true),
+        ("header {\n+Link b\n+Link c\n}", true),
+        ("header +X-A b\nheader +X-B c", false),
+        ("header X-A {$A:b}", true),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{line}\nfile_server\n}}"));
+        let is_named = imported.notes.iter().any(|note| {
+            let of_line =
+                note.source.as_ref().is_some_and(|of| of.text.contains("X-") || of.text.contains("Link"));
+            of_line && matches!(note.concerns.of, Of::Everything)
+        });
+        assert_eq!(is_named, expected, "{line}: {:?}", imported.notes);
+    }
+}
+
+#[test]
+fn networks_of_the_environment_close() {
+    let text = imported(
+        "http://a.example {\nroot * /srv\n@out not remote_ip {$OFFICE:0.0.0.0/0}\nabort @out\nfile_server\n}",
+    );
+    assert!(
+        !text.text.contains("allow") && text.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"),
+        "{}",
+        text.text
+    );
+}

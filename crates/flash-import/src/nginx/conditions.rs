@@ -6,7 +6,7 @@ use crate::flash::{PlaceName, Setting, Settings, Value, set};
 use crate::hosts::{Answers, HostRedirect};
 use crate::note::{Of, Paths};
 use crate::pattern;
-use crate::scope::Scope;
+use crate::scope::{LEVELS_OF_SERVER, Scope};
 
 /// A condition as its variable, operator and value.
 struct Condition {
@@ -37,16 +37,15 @@ fn condition(of: &Directive) -> Option<Condition> {
 
 /// A block that answers, if it has no other directives.
 fn only<'b>(of: &'b Directive, scope: &Scope<'_>) -> Option<&'b Directive> {
-    let block = of.block.as_deref().unwrap_or_default();
-    match block {
-        [only] => {
-            scope.context.see(only);
-            Some(only)
-        }
-        [only, stop] if stop.name == "break" => {
-            block.iter().for_each(|of| scope.context.see(of));
-            Some(only)
-        }
+    let only = alone(of)?;
+    of.block.iter().flatten().for_each(|of| scope.context.see(of));
+    Some(only)
+}
+
+fn alone(of: &Directive) -> Option<&Directive> {
+    match of.block.as_deref().unwrap_or_default() {
+        [only] => Some(only),
+        [only, stop] if stop.name == "break" => Some(only),
         _ => None,
     }
 }
@@ -79,7 +78,7 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
             without_file(at, (of, only), settings);
         }
         ("$http_user_agent" | "$http_referer", "~" | "~*") if only.name == "return" => {
-            refused_words(at, (of, only), &variable, settings);
+            refused_words(at, of, (&operator, &value));
         }
         ("$request_method", "!~" | "!~*") if only.name == "return" => {
             let names = value
@@ -112,27 +111,51 @@ pub(super) fn settings(at: &At<'_, '_>, of: &Directive, settings: &mut Settings,
     }
 }
 
-/// Requests with one of these words in a field are refused, whatever block says so.
-fn refused_words(
-    at: &At<'_, '_>,
-    (of, only): (&Directive, &Directive),
-    field: &str,
-    settings: &mut Settings,
-) {
-    let mut all = Vec::new();
-    for of in at.scope.levels.iter().copied().flatten().filter(|of| of.name == "if") {
-        let Some(of_field) = condition(of).filter(|of| of.variable == field) else { continue };
-        let is_refusal = of.block.iter().flatten().any(|of| of.name == "return");
-        if is_refusal && of_field.operator.starts_with('~') {
-            all.extend(pattern::words(&of_field.value).into_iter().flatten());
+/// The words in fields of requests that the server refuses, and those that this block does: none of a block between them.
+pub(super) fn field_rules(scope: &Scope<'_>) -> Option<Setting> {
+    let (of_server, inner) = scope.levels.split_at_checked(LEVELS_OF_SERVER)?;
+    let blocks = of_server.last().into_iter().chain(inner.last());
+    let refusals: Vec<_> = blocks
+        .flat_map(|block| block.iter())
+        .filter_map(|of| Some((of, condition(of)?, refusal(of)?)))
+        .filter_map(|(of, condition, _)| Some((of, field(&condition)?, pattern::words(&condition.value)?)))
+        .collect();
+    let mut fields = Vec::new();
+    for name in ["User-Agent", "Referer"] {
+        let of_field = refusals.iter().filter(|(_, field, _)| *field == name);
+        let words: Vec<Value> = of_field.flat_map(|(_, _, words)| words).cloned().map(Value::Text).collect();
+        if !words.is_empty() {
+            fields.push((name, Value::Many(words)));
         }
     }
-    let (Some(Condition { operator, value, .. }), (Some(status @ 400..), None)) =
-        (condition(of), status_of(only))
-    else {
+    let (of, ..) = refusals.first()?;
+    Some(Setting::new(Value::Named(fields), Some(&of.source)))
+}
+
+/// The field that a condition finds words in.
+fn field(condition: &Condition) -> Option<&'static str> {
+    match (&*condition.variable, &*condition.operator) {
+        ("$http_user_agent", "~" | "~*") => Some("User-Agent"),
+        ("$http_referer", "~" | "~*") => Some("Referer"),
+        _ => None,
+    }
+}
+
+/// The status with which an `if` refuses, and does nothing else.
+fn refusal(of: &Directive) -> Option<u16> {
+    let only = alone(of).filter(|only| of.name == "if" && only.name == "return")?;
+    match status_of(only) {
+        (Some(status @ 400..), None) => Some(status),
+        _ => None,
+    }
+}
+
+/// What [`field_rules`] have of a line.
+fn refused_words(at: &At<'_, '_>, of: &Directive, (operator, value): (&str, &str)) {
+    let Some(status) = refusal(of) else {
         return at.left(of, "Flash has no such condition: write sites and places");
     };
-    if pattern::words(&value).is_none() {
+    if pattern::words(value).is_none() {
         let why = "Flash looks for words in fields, and not for expressions: write field-rules";
         return at.scope.left(of, why, Paths::None);
     }
@@ -145,15 +168,6 @@ fn refused_words(
     }
     if at.prefix.len() > 1 && at.prefix.ends_with('/') {
         at.scope.prefix_differs(of, at.prefix);
-    }
-    let name = if field == "$http_referer" { "Referer" } else { "User-Agent" };
-    let words = Value::Many(all.into_iter().map(Value::Text).collect());
-    let setting = settings
-        .entry("field-rules")
-        .or_insert_with(|| Setting::new(Value::Named(Vec::new()), Some(&of.source)));
-    if let Value::Named(fields) = &mut setting.value {
-        fields.retain(|(known, _)| *known != name);
-        fields.push((name, words));
     }
 }
 
@@ -240,4 +254,59 @@ fn of_host(
         is_except: operator.starts_with('!'),
         redirect,
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::Imported;
+    use crate::nginx::import;
+    use crate::note::Note;
+
+    fn imported(text: &str) -> Imported {
+        let nothing = |_: &Path| Ok(Vec::new());
+        import(Path::new("nginx.conf"), text, &nothing).expect("its syntax is right")
+    }
+
+    #[test]
+    fn words_that_are_refused_are_those_of_the_server_and_of_the_location() {
+        let text = "http { server { listen 80; server_name a.example; root /srv/a;
+            if ($http_user_agent ~* \"iphone|android\") { return 302 https://m.example/; }
+            if ($http_user_agent ~* GPTBot) { return 403; }
+            if ($http_user_agent ~* Fetch) { set $x 1; return 403; }
+            if ($http_referer ~* semalt) { return 403; }
+            location / { try_files $uri =404; }
+            location /feed/ {
+                if ($http_user_agent ~* FeedBot) { return 410; }
+                location /feed/all/ { if ($http_user_agent ~* AllBot) { return 403; } }
+                location /feed/open/ { expires 1h; }
+            } } }";
+        let imported = imported(text);
+        for word in ["iphone", "android", "Fetch"] {
+            let taken = imported.text.lines().any(|line| line.contains("field-rules") && line.contains(word));
+            assert!(!taken, "{word}: {}", imported.text);
+        }
+        for words in ["[\"GPTBot\"]", "[\"GPTBot\", \"FeedBot\"]", "[\"GPTBot\", \"AllBot\"]"] {
+            let line = format!("field-rules = {{ User-Agent = {words}, Referer = [\"semalt\"] }}");
+            assert!(imported.text.contains(&line), "{line}: {}", imported.text);
+        }
+        let open = imported.text.split("/feed/open\"]").nth(1).expect("a place");
+        assert!(open.contains("field-rules = { User-Agent = [\"GPTBot\"],"), "{}", imported.text);
+    }
+
+    #[test]
+    fn a_place_cannot_take_back_words_that_it_inherits() {
+        let imported = imported(
+            "http { server { listen 80; server_name a.example; root /srv/a;
+            location /feed/ { if ($http_user_agent ~* FeedBot) { return 403; } }
+            location /feed/open/ { expires 1h; } } }",
+        );
+        let is_named = |note: &Note| {
+            note.text.contains("inherits field-rules")
+                && note.concerns.paths == Paths::Begins("/feed/open".into())
+        };
+        assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{At, Server};
 use super::answers;
+use super::conditions;
 use super::content::{self, cache_control};
 use super::locations::{self, Kind, Location};
 use super::programs;
@@ -25,6 +26,8 @@ pub(super) struct Draft<'t> {
     cache: Vec<(String, String)>,
     /// Prefixes that win over ends of names.
     strong: Vec<String>,
+    /// All prefixes of its locations.
+    prefixes: Vec<String>,
 }
 
 /// What a location comes to.
@@ -46,6 +49,7 @@ pub(super) fn draft<'t>(scope: &Scope<'t>, server: &'t Server<'t>, source: &Sour
         server,
         cache: Vec::new(),
         strong: Vec::new(),
+        prefixes: Vec::new(),
     };
     draft.make();
     draft
@@ -100,6 +104,11 @@ impl<'t> Draft<'t> {
             self.add(name, settings, None);
         }
         self.answers = of_server.answers;
+        let prefix = |of: &Location<'_>| match &of.kind {
+            Kind::Prefix(path, _) if path != "/" => Some(path.clone()),
+            _ => None,
+        };
+        self.prefixes = locations.iter().filter_map(prefix).collect();
         for location in &locations {
             self.location(location, default.as_deref());
         }
@@ -119,6 +128,7 @@ impl<'t> Draft<'t> {
         let program = programs::fastcgi(scope, self.server.upstreams, &at.concerns, &mut settings);
         let is_left = proxy::settings(at, &mut settings) || programs::other(scope, &at.concerns).is_some();
         let mut answers = answers::settings(at, &mut settings);
+        settings.extend(conditions::field_rules(scope).map(|rules| ("field-rules", rules)));
         answers.is_missing |= is_left || is_guard_left;
         if let Some((address, of)) = &program {
             let key = match &at.concerns {
@@ -211,11 +221,13 @@ impl<'t> Draft<'t> {
             settings.insert("cache-control", Setting::new(Value::Texts(vec![value]), None));
         }
         let own = &self.site.own;
+        let is_inner = self.prefixes.iter().any(|other| other != path && path.starts_with(other.as_str()));
         let changes = |key: &str| settings.get(key).map(|of| &of.value) != own.get(key).map(|of| &of.value);
-        if [
+        let is_changed = [
             "root",
             "strip-prefix",
             "auth",
+            "field-rules",
             "allow",
             "deny",
             "redirect",
@@ -229,8 +241,8 @@ impl<'t> Draft<'t> {
             "types",
         ]
         .into_iter()
-        .any(changes)
-        {
+        .any(changes);
+        if is_inner || is_changed {
             location.scope.prefix_differs(location.of, path);
         }
         self.add(PlaceName::Below(plain), settings, Some(&location.of.source));
