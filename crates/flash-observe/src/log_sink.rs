@@ -61,15 +61,41 @@ impl Destination {
             (Destination::Daemon(daemon), _) => DaemonSocket::open(daemon).map(Output::Daemon),
         }
     }
+
+    fn device(&self, output: &Output) -> io::Result<Device> {
+        let file = match (output, self) {
+            (Output::Daemon(_), Destination::Daemon(daemon)) => return Ok(Device::Daemon(daemon.clone())),
+            (Output::Daemon(_), _) => unreachable!("only a daemon's destination opens its socket"),
+            (Output::File(file), _) => file.metadata()?,
+        };
+        Ok(match file.is_file() {
+            true => Device::Disk(file.dev()),
+            false => Device::Special { device: file.dev(), inode: file.ino() },
+        })
+    }
 }
 
 /// Opens a log's path on behalf of a process that may not.
 pub type Opener = Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 
+/// What hangs as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Device {
+    /// The device of a regular file.
+    Disk(u64),
+    /// A FIFO, a socket or a terminal, by its inode.
+    Special {
+        device: u64,
+        inode: u64,
+    },
+    Daemon(LogDaemon),
+}
+
 /// An open destination.
 pub struct LogSink {
     destination: Destination,
     output: Output,
+    device: Device,
     opener: Option<Opener>,
     /// The last write broke off inside a line.
     torn: bool,
@@ -99,7 +125,12 @@ impl LogSink {
     /// Opens a destination by `opener`, if there is one. It opens the path later, too.
     pub fn open_by(destination: Destination, opener: Option<Opener>) -> io::Result<LogSink> {
         let output = destination.open(opener.as_ref())?;
-        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
+        LogSink::new(destination, output, opener)
+    }
+
+    fn new(destination: Destination, output: Output, opener: Option<Opener>) -> io::Result<LogSink> {
+        let device = destination.device(&output)?;
+        Ok(LogSink { destination, output, device, opener, torn: false, followed_at: None })
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
@@ -110,7 +141,7 @@ impl LogSink {
             Output::File(file) => file.try_clone().map(Output::File),
             Output::Daemon(socket) => socket.again().map(Output::Daemon),
         })?;
-        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
+        LogSink::new(destination, output, opener)
     }
 
     /// From now on this opens the path again.
@@ -123,11 +154,19 @@ impl LogSink {
         &self.destination
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Opens the path again, after a rotation renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         match (&mut self.output, &self.destination) {
             (Output::Daemon(socket), Destination::Daemon(daemon)) => socket.reopen(daemon)?,
-            (output, destination) => *output = destination.open(self.opener.as_ref())?,
+            (output, destination) => {
+                let next = destination.open(self.opener.as_ref())?;
+                self.device = destination.device(&next)?;
+                *output = next;
+            }
         }
         self.torn = false;
         Ok(())
