@@ -57,7 +57,6 @@ pub enum Closed {
     GaveUp { lines_lost: u64 },
 }
 
-/// Takes error lines.
 /// Where the log says what has gone wrong with it.
 pub(crate) enum Trouble {
     /// In the error log.
@@ -167,6 +166,7 @@ impl Spool {
             lost: AtomicU64::new(0),
             writers: writers.clone(),
             turn: Turn::default(),
+            device: Mutex::new(sink.device().clone()),
             sink: Mutex::new(Some(sink)),
             closed: Condvar::new(),
             in_flight: AtomicU64::new(0),
