@@ -121,7 +121,7 @@ impl Writers {
     pub(crate) fn begin_log(&self) -> io::Result<()> {
         let pool = self.pool();
         let mut state = pool.state.lock();
-        if state.threads == state.busy.len() {
+        if state.threads == state.busy.len() && state.threads < THREADS_MAX {
             pool.start_thread(&mut state)?;
         }
         pool.logs.fetch_add(1, Ordering::Relaxed);
