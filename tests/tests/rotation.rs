@@ -226,3 +226,21 @@ fn a_replaced_process_writes_to_the_log_of_today() {
     assert_eq!(text(&moved), "");
     server.stop();
 }
+
+/// Looking at paths costs a server that may not look a process for each.
+#[test]
+fn only_a_server_that_was_replaced_follows_the_paths_of_its_logs() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        let [access, moved] = ["access", "moved"].map(|name| folder.path().join(name));
+        let server =
+            Server::start(arch, site.path(), &["--processes", "1", "--access-log", access.to_str().unwrap()]);
+        fs::rename(&access, &moved).unwrap();
+        fs::write(&access, "").unwrap();
+        server.get("/a.txt");
+        wait_for("a line", || !text(&access).is_empty() || !text(&moved).is_empty());
+        assert_eq!(text(&access), "", "{arch}");
+        server.stop();
+    }
+}

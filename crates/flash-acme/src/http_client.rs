@@ -37,7 +37,7 @@ const OWN_NAME: &str = concat!("flash/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Http {
     agent: ureq::Agent,
     /// For those whose answers are signed.
-    insecure: ureq::Agent,
+    responders: ureq::Agent,
 }
 
 thread_local! {
@@ -74,16 +74,17 @@ impl Http {
             .root_certs(RootCerts::new_with_certs(&roots))
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
         let tls = tls.build();
-        let agent = |https_only| {
-            let agent = ureq::Agent::config_builder()
+        let config = || {
+            ureq::Agent::config_builder()
                 .tls_config(tls.clone())
-                .https_only(https_only)
                 .http_status_as_error(false)
-                .timeout_global(Some(TIMEOUT));
-            agent.build().new_agent()
+                .timeout_global(Some(TIMEOUT))
         };
         // RFC 8555 §6.1.
-        Ok(Self { agent: agent(true), insecure: agent(false) })
+        let agent = config().https_only(true).build().new_agent();
+        // Whoever is on the way to a responder without TLS could lead this process to any server that it reaches.
+        let responders = config().max_redirects(0).build().new_agent();
+        Ok(Self { agent, responders })
     }
 
     /// An authority's answer by OCSP (RFC 6960 appendix A).
@@ -94,7 +95,7 @@ impl Http {
             .header(CONTENT_TYPE, "application/ocsp-request")
             .body(request)
             .map_err(|error| cannot(&error))?;
-        let mut response = self.insecure.run(asked).map_err(|error| cannot(&error))?;
+        let mut response = self.responders.run(asked).map_err(|error| cannot(&error))?;
         if response.status() != StatusCode::OK {
             let retry_after_s = response.headers().get(RETRY_AFTER).and_then(seconds);
             let status = response.status();
@@ -165,9 +166,51 @@ pub(crate) fn now<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::mpsc;
+    use std::thread;
+
     use instant_acme::Account;
 
     use super::*;
+    use crate::settings::KeyKind;
+
+    #[test]
+    fn a_responder_leads_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("ca.pem");
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(&root, own.cert.pem()).unwrap();
+        let http = Http::new(&Settings {
+            directory: String::new(),
+            roots: Some(root),
+            email: None,
+            profile: None,
+            folder: folder.path().into(),
+            key: KeyKind::Ecdsa,
+            hooks: Vec::new(),
+            account_binding: None,
+            has_plain_listener: true,
+        });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let responder = format!("http://{}/", listener.local_addr().unwrap());
+        let elsewhere = format!("{responder}internal");
+        let (told, requests) = mpsc::channel();
+        thread::spawn(move || {
+            for mut socket in listener.incoming().flatten() {
+                let line = BufReader::new(&socket).lines().next().unwrap().unwrap();
+                told.send(line).unwrap();
+                let _ = write!(
+                    socket,
+                    "HTTP/1.1 302 Found\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                );
+            }
+        });
+        let refusal = http.unwrap().staple(&responder, Vec::new()).unwrap_err();
+        assert!(refusal.why.contains("it answers 302"), "{}", refusal.why);
+        assert_eq!(requests.try_iter().collect::<Vec<_>>(), ["POST / HTTP/1.1"]);
+    }
 
     #[derive(Debug)]
     struct Liar;

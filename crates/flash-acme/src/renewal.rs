@@ -17,6 +17,10 @@ const PAUSE_S: u64 = 60;
 const PAUSE_S_MAX: u64 = 6 * 3600;
 /// An authority that asks to wait longer is mistaken, or wants no certificate to be renewed.
 pub(crate) const RETRY_AFTER_S_MAX: u64 = 7 * DAY_S;
+/// While no responder has a later answer of OCSP than the one that is kept. Less if that one lives for less than eight.
+const STAPLE_PAUSE_S: u64 = 3600;
+/// Of the time that an answer is true.
+const STAPLE_SHARE: u64 = 8;
 /// After a success, whatever an authority advises or a clock says.
 const SUCCESS_PAUSE_S_MAX: u64 = 3600;
 const SUCCESS_SHARE: u64 = 20;
@@ -29,6 +33,17 @@ impl Life {
     /// How long after it was issued the next one is asked for at the earliest.
     pub(crate) fn pause_s(self) -> u64 {
         (self.ends.saturating_sub(self.begins) / SUCCESS_SHARE).min(SUCCESS_PAUSE_S_MAX)
+    }
+
+    /// When a later answer of OCSP than this one is asked for: when half of its life has passed, and then after an eighth of the rest.
+    pub(crate) fn later_staple(self, now: u64) -> u64 {
+        let whole = self.ends.saturating_sub(self.begins);
+        let half = self.begins + whole / 2;
+        if now < half {
+            return half;
+        }
+        let rest = self.ends.saturating_sub(now);
+        now + (rest / STAPLE_SHARE).max(STAPLE_PAUSE_S.min(whole / STAPLE_SHARE))
     }
 
     fn is_short(self) -> bool {

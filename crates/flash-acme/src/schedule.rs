@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::asker::Asker;
 use crate::board::{Board, HEARD_WITHIN};
 use crate::refusal::{Kind, Refusal};
+use crate::staple::Kept;
 use crate::wanted::{Answer, Question, Wanted};
 
 pub(crate) struct Schedule<'scope, 'env> {
@@ -100,7 +101,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
         for Running { hosts, thread } in self.running.extract_if(.., |of| of.thread.is_finished()) {
             self.next_at = 0;
             let answer = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            if matches!(answer, Answer::Order(Ok(_)) | Answer::Staple(Ok(_))) {
+            if matches!(answer, Answer::Order(Ok(_)) | Answer::Staple(Ok(Kept { is_new: true, .. }))) {
                 self.board.renewed().fetch_add(1, Ordering::Release);
             }
             // It may not be wanted any more.
@@ -134,7 +135,7 @@ impl<'scope, 'env> Schedule<'scope, 'env> {
         let mut next: Vec<_> = waiting.map(|(place, wanted)| (wanted.next(now), place)).collect();
         let first_later = next.iter().map(|((at, _), _)| *at).filter(|at| *at > now).min();
         next.retain(|((at, _), _)| *at <= now);
-        next.sort_unstable_by_key(|((at, question), place)| (*question, *at, *place));
+        next.sort_unstable_by_key(|((at, question), place)| (question.urgency(*at), *place));
         (self.next_at, self.looked_at) = (first_later.unwrap_or(u64::MAX), now);
         if next.len() > room {
             self.next_at = 0;

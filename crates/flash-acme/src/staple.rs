@@ -3,29 +3,39 @@
 use std::fs;
 use std::time::Duration;
 
-use flash_tls::ocsp::Subject;
+use flash_tls::ocsp::{Staple, Subject};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::asker::Asker;
 use crate::issued::Issued;
 use crate::refusal::Refusal;
+use crate::renewal::Life;
+
+/// The answer that lies beside a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) life: Life,
+    /// It was written just now.
+    pub(crate) is_new: bool,
+}
 
 impl Asker<'_> {
-    /// Has an answer beside the certificate whose first host this is. Returns when half of the answer's life has passed.
-    pub(crate) fn staple_kept(&self, host: &str) -> Result<u64, Refusal> {
+    /// Has an answer beside the certificate whose first host this is.
+    pub(crate) fn staple_kept(&self, host: &str) -> Result<Kept, Refusal> {
         self.staple(host, &fs::read(self.store.certificate_path(host))?)
     }
 
     /// The same for a certificate that may not be written yet.
-    pub(crate) fn staple(&self, host: &str, pem: &[u8]) -> Result<u64, Refusal> {
+    pub(crate) fn staple(&self, host: &str, pem: &[u8]) -> Result<Kept, Refusal> {
         let chain: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let chain = chain.map_err(Refusal::new)?;
         let subject = Subject::of(&chain).map_err(Refusal::new)?;
         let now = (self.clock)();
         let kept = self.store.staple(host).and_then(|kept| subject.read(&kept).ok());
-        if let Some(kept) = kept.filter(|kept| kept.is_valid(now) && now < kept.half()) {
-            return Ok(kept.half());
+        let kept = kept.filter(|kept| kept.is_valid(now));
+        if let Some(kept) = kept.as_ref().filter(|kept| now < kept.half()) {
+            return Ok(Kept { life: life_of(kept), is_new: false });
         }
         let responder = Issued::of_pem(pem).and_then(|issued| issued.responder);
         let responder = responder.ok_or_else(|| Refusal::new("the certificate does not say who answers"))?;
@@ -37,7 +47,41 @@ impl Asker<'_> {
             let why = "its answer is of another time, or this machine's clock is wrong";
             return Err(Refusal::new(format_args!("{responder}: {why}")));
         }
-        self.store.write_staple(host, &staple.der)?;
-        Ok(staple.half())
+        let kept = newer(kept.as_ref().map(life_of), life_of(&staple));
+        if kept.is_new {
+            self.store.write_staple(host, &staple.der)?;
+        }
+        Ok(kept)
+    }
+}
+
+fn life_of(staple: &Staple) -> Life {
+    let [begins, ends] = staple.validity_unix_s;
+    Life { begins, ends }
+}
+
+/// A responder may repeat an answer, and one of several may be behind the others.
+fn newer(kept: Option<Life>, answer: Life) -> Kept {
+    match kept {
+        Some(life) if life.ends >= answer.ends => Kept { life, is_new: false },
+        _ => Kept { life: answer, is_new: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_kept_if_it_is_true_for_longer_than_the_one_before() {
+        let [older, kept, later] = [900, 1000, 1100].map(|ends| Life { begins: ends - 500, ends });
+        for (before, answer, result) in [
+            (None, kept, Kept { life: kept, is_new: true }),
+            (Some(kept), older, Kept { life: kept, is_new: false }),
+            (Some(kept), kept, Kept { life: kept, is_new: false }),
+            (Some(kept), later, Kept { life: later, is_new: true }),
+        ] {
+            assert_eq!(newer(before, answer), result, "{before:?} {answer:?}");
+        }
     }
 }

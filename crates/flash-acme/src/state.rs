@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::issued::Issued;
 use crate::refusal::Refusal;
-use crate::renewal::{RETRY_AFTER_S_MAX, pause_s};
+use crate::renewal::{Life, RETRY_AFTER_S_MAX, pause_s};
 
 /// When a certificate is to be renewed (RFC 9773 §4.2).
 #[derive(Clone, Debug)]
@@ -190,9 +190,10 @@ impl State {
 }
 
 impl Staple {
-    /// There is one. The next one is asked for when half of its life has passed, and later if this one was old already.
-    pub(crate) fn succeed(&mut self, half: u64, now: u64) {
-        *self = Self { ask_at: half.clamp(now + STAPLE_S_MIN, now + RETRY_AFTER_S_MAX), ..Self::default() };
+    /// There is one that is true for so long.
+    pub(crate) fn succeed(&mut self, life: Life, now: u64) {
+        let ask_at = life.later_staple(now).clamp(now + STAPLE_S_MIN, now + RETRY_AFTER_S_MAX);
+        *self = Self { ask_at, ..Self::default() };
     }
 
     /// Returns whether that is to be logged.
@@ -217,7 +218,6 @@ fn is_logged(failures: u32, logged_at: &mut u64, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::renewal::Life;
 
     impl State {
         fn is_due(&self, now: u64) -> bool {
@@ -320,17 +320,31 @@ mod tests {
         state.fail_to_advise(None, NOW);
         assert!(state.advice_at < NOW + 70, "a success ends the row");
         assert!(state.staple.fail(Refusal::new("no"), NOW + DAY_S), "it is said each day");
-        // Half of the answer's life; an answer that is old already; one that lives for a year.
-        for (half, ask_at) in [
-            (NOW + DAY_S, NOW + DAY_S),
-            (NOW - DAY_S, NOW + STAPLE_S_MIN),
-            (NOW + 182 * DAY_S, NOW + RETRY_AFTER_S_MAX),
+        // Half of the answer's life; one that is older, and much older; one that lives for an hour; one that lives for a year.
+        for (begins, ends, ask_at) in [
+            (NOW - DAY_S, NOW + 3 * DAY_S, NOW + DAY_S),
+            (NOW - 3 * DAY_S, NOW + 2 * DAY_S, NOW + DAY_S / 4),
+            (NOW - 6 * DAY_S, NOW + 3600, NOW + 3600),
+            (NOW - 3000, NOW + 600, NOW + 450),
+            (NOW - 200, NOW + 10, NOW + STAPLE_S_MIN),
+            (NOW, NOW + 364 * DAY_S, NOW + RETRY_AFTER_S_MAX),
         ] {
-            state.staple.succeed(half, NOW);
+            state.staple.succeed(Life { begins, ends }, NOW);
             assert_eq!(state.staple, Staple { ask_at, ..Staple::default() });
         }
         state.compare(&hosts("a.example"), AUTHORITY, Some(&issued("1", NOW, 90)), NOW - 30 * DAY_S);
         assert_eq!(state.staple.ask_at, 0, "the clock was set back");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_change_is_asked_for_seldom() {
+        let life = Life { begins: NOW - 7 * DAY_S, ends: NOW };
+        let (mut staple, mut now, mut asked) = (Staple::default(), life.begins, 0);
+        while now < life.ends {
+            staple.succeed(life, now);
+            (now, asked) = (staple.ask_at, asked + 1);
+        }
+        assert!((20..40).contains(&asked), "{asked}");
     }
 
     #[test]

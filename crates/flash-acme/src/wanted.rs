@@ -3,6 +3,7 @@
 use crate::asker::Asker;
 use crate::issued::Issued;
 use crate::refusal::{Kind, Refusal};
+use crate::staple::Kept;
 use crate::state::{Advice, State};
 use crate::store::Store;
 
@@ -12,7 +13,7 @@ pub(crate) struct Wanted {
     pub(crate) state: State,
 }
 
-/// What a thread asks the authority. The order is that of their urgency.
+/// What a thread asks the authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Question {
     Order,
@@ -20,10 +21,16 @@ pub(crate) enum Question {
     Advice,
 }
 
+impl Question {
+    /// Orders come first. The other questions go by their time, so that none keeps the authority from being asked another.
+    pub(crate) fn urgency(self, at: u64) -> impl Ord {
+        (self != Question::Order, at)
+    }
+}
+
 pub(crate) enum Answer {
     Order(Result<Issued, Refusal>),
-    /// When half of its life has passed.
-    Staple(Result<u64, Refusal>),
+    Staple(Result<Kept, Refusal>),
     Advice(Result<Option<Advice>, Refusal>),
 }
 
@@ -98,8 +105,8 @@ impl Wanted {
         let line = match (answer, &self.issued) {
             (Answer::Order(Ok(issued)), _) => Some(self.succeed(issued, &asker.settings.directory, now)),
             (Answer::Order(Err(refusal)), _) => self.fail(refusal, now),
-            (Answer::Staple(Ok(half)), _) => {
-                self.state.staple.succeed(half, now);
+            (Answer::Staple(Ok(kept)), _) => {
+                self.state.staple.succeed(kept.life, now);
                 None
             }
             (Answer::Staple(Err(refusal)), _) => self.fail_to_staple(refusal, now),
@@ -149,5 +156,23 @@ impl Wanted {
             let minutes = (self.state.retry_at - now).div_ceil(60);
             format!("{hosts}: no certificate was issued: {why}; the next try is in {minutes} minutes")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_first_and_advice_does_not_wait_for_all_staples() {
+        let mut next = [
+            (5, Question::Staple),
+            (3, Question::Advice),
+            (1, Question::Staple),
+            (2, Question::Advice),
+            (4, Question::Order),
+        ];
+        next.sort_by_key(|(at, question)| question.urgency(*at));
+        assert_eq!(next.map(|(at, _)| at), [4, 1, 2, 3, 5]);
     }
 }

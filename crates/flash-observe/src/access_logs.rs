@@ -189,8 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn a_few_threads_write_many_logs_and_one_that_hangs_holds_up_no_other() {
+    fn a_few_threads_write_many_logs_and_those_that_hang_hold_up_no_file() {
         const LOGS: u32 = 300;
+        /// More than there are threads.
+        const HUNG: u32 = 40;
         let setup = Setup::new();
         let writers = Writers::new("log-writer").unwrap();
         let start = |name: &str| {
@@ -198,12 +200,16 @@ mod tests {
             AccessLog::start(sink, Format::Combined, Limits::default(), (setup.errors.clone(), &writers))
                 .unwrap()
         };
-        let made = Command::new("mkfifo").arg(setup.path("stuck")).status().unwrap();
+        let hung = (LOGS..LOGS + HUNG).map(|number| (number, format!("stuck-{number}")));
+        let made =
+            Command::new("mkfifo").args(hung.clone().map(|(_, name)| setup.path(&name))).status().unwrap();
         assert!(made.success());
         let mut logs = AccessLogs::default();
-        logs.insert(LogNumber(LOGS), start("stuck"));
-        // More than the FIFO takes.
-        (0..2_000).for_each(|_| logs.write(&record(Some(LOGS), &"x".repeat(100))));
+        for (number, name) in hung {
+            logs.insert(LogNumber(number), start(&name));
+            // More than the FIFO takes.
+            (0..2_000).for_each(|_| logs.write(&record(Some(number), &"x".repeat(100))));
+        }
         (0..LOGS).for_each(|number| logs.insert(LogNumber(number), start(&number.to_string())));
         for line in ["first", "second"] {
             let mut records: Vec<Record> = (0..LOGS).map(|number| record(Some(number), line)).collect();

@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 mod daemon;
 mod daemon_socket;
+mod rotations;
 
 pub use self::daemon::{LogDaemon, Severity};
 use self::daemon_socket::DaemonSocket;
+use self::rotations::{Rotations, TURN_PAUSE};
 
 /// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,24 +63,52 @@ impl Destination {
             (Destination::Daemon(daemon), _) => DaemonSocket::open(daemon).map(Output::Daemon),
         }
     }
+
+    fn device(&self, output: &Output) -> io::Result<Device> {
+        let file = match (output, self) {
+            (Output::Daemon(_), Destination::Daemon(daemon)) => return Ok(Device::Daemon(daemon.clone())),
+            (Output::Daemon(_), _) => unreachable!("only a daemon's destination opens its socket"),
+            (Output::File(file), _) => file.metadata()?,
+        };
+        Ok(match file.is_file() {
+            true => Device::Disk(file.dev()),
+            false => Device::Special { device: file.dev(), inode: file.ino() },
+        })
+    }
 }
 
 /// Opens a log's path on behalf of a process that may not.
 pub type Opener = Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 
+/// What hangs as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Device {
+    /// The device of a regular file.
+    Disk(u64),
+    /// A FIFO, a socket or a terminal, by its inode.
+    Special {
+        device: u64,
+        inode: u64,
+    },
+    Daemon(LogDaemon),
+}
+
 /// An open destination.
 pub struct LogSink {
     destination: Destination,
     output: Output,
+    device: Device,
     opener: Option<Opener>,
     /// The last write broke off inside a line.
     torn: bool,
-    /// When the path was last opened because this process may not look at it.
-    followed_at: Option<Instant>,
+    /// How many rotations it knows of.
+    rotations: u64,
+    /// When it was last opened to see if it was rotated, or first might have been.
+    looked_at: Option<Instant>,
 }
 
-/// Another process opens the path, which is work.
-const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+/// Of the logs of this process.
+static ROTATIONS: Rotations = Rotations::new();
 
 enum Output {
     File(File),
@@ -99,7 +129,20 @@ impl LogSink {
     /// Opens a destination by `opener`, if there is one. It opens the path later, too.
     pub fn open_by(destination: Destination, opener: Option<Opener>) -> io::Result<LogSink> {
         let output = destination.open(opener.as_ref())?;
-        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
+        LogSink::new(destination, output, opener)
+    }
+
+    fn new(destination: Destination, output: Output, opener: Option<Opener>) -> io::Result<LogSink> {
+        let device = destination.device(&output)?;
+        Ok(LogSink {
+            destination,
+            output,
+            device,
+            opener,
+            torn: false,
+            rotations: ROTATIONS.count(),
+            looked_at: None,
+        })
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
@@ -110,7 +153,7 @@ impl LogSink {
             Output::File(file) => file.try_clone().map(Output::File),
             Output::Daemon(socket) => socket.again().map(Output::Daemon),
         })?;
-        Ok(LogSink { destination, output, opener, torn: false, followed_at: None })
+        LogSink::new(destination, output, opener)
     }
 
     /// From now on this opens the path again.
@@ -123,37 +166,61 @@ impl LogSink {
         &self.destination
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Opens the path again, after a rotation renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        match (&mut self.output, &self.destination) {
-            (Output::Daemon(socket), Destination::Daemon(daemon)) => socket.reopen(daemon)?,
-            (output, destination) => *output = destination.open(self.opener.as_ref())?,
+        if let (Output::Daemon(socket), Destination::Daemon(daemon)) = (&mut self.output, &self.destination) {
+            socket.reopen(daemon)?;
+            self.torn = false;
+            return Ok(());
         }
-        self.torn = false;
-        Ok(())
+        self.switch(self.destination.open(self.opener.as_ref())?)
     }
 
     /// Opens the path again if another file has it by now. Where there is none, the old one stays in use: who rotates the files makes
     /// another one.
     pub(crate) fn follow(&mut self, now: Instant) {
         let (Output::File(file), Destination::Path(path)) = (&self.output, &self.destination) else { return };
-        let identity = |file: Metadata| (file.dev(), file.ino());
-        let is_replaced = match (fs::metadata(path), file.metadata()) {
-            (Ok(there), Ok(own)) => identity(there) != identity(own),
-            // This process may not look, and has the path opened.
-            (Err(error), _) if error.kind() == ErrorKind::PermissionDenied => {
-                let is_due = self.followed_at.is_none_or(|at| now >= at + FOLLOW_PAUSE);
-                if is_due {
-                    self.followed_at = Some(now);
-                }
-                is_due && self.opener.is_some()
-            }
-            _ => false,
-        };
-        if is_replaced {
+        match fs::metadata(path) {
             // What cannot be opened stays as it is.
-            let _ = self.reopen();
+            Ok(there) if file.metadata().is_ok_and(|own| identity(&there) != identity(&own)) => {
+                _ = self.reopen()
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.follow_unseen(now, &ROTATIONS),
+            _ => {}
         }
+    }
+
+    /// The same where this process may not look at the path, and has it opened: another process does that, which is work. So one log is
+    /// opened for all, and the others if it was rotated. Each has its turn in the end, lest one be missed that is rotated alone.
+    fn follow_unseen(&mut self, now: Instant, rotations: &Rotations) {
+        let (Output::File(file), Some(opener)) = (&self.output, &self.opener) else { return };
+        let knows_all = self.rotations == rotations.count();
+        let has_turn = now >= *self.looked_at.get_or_insert(now) + TURN_PAUSE;
+        if knows_all && !has_turn && !rotations.may_look(now) {
+            return;
+        }
+        (self.rotations, self.looked_at) = (rotations.count(), Some(now));
+        let Ok(there) = self.destination.open(Some(opener)) else { return };
+        let Output::File(next) = &there else { return };
+        let (Ok(next), Ok(own)) = (next.metadata(), file.metadata()) else { return };
+        if identity(&next) != identity(&own) {
+            if knows_all {
+                self.rotations = rotations.add();
+            }
+            _ = self.switch(there);
+        }
+    }
+
+    /// Writes to this output from now on.
+    fn switch(&mut self, next: Output) -> io::Result<()> {
+        self.device = self.destination.device(&next)?;
+        self.output = next;
+        self.torn = false;
+        Ok(())
     }
 
     /// Writes whole lines, in one system call where the destination takes them at once.
@@ -194,6 +261,13 @@ impl LogSink {
     }
 }
 
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
 pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
+
+#[cfg(test)]
+mod tests;

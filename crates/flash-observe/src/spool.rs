@@ -18,7 +18,7 @@ use flash_os::mpsc::Queue;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error_line::LineStyle;
-use crate::log_sink::{LogSink, count_lines};
+use crate::log_sink::{Device, LogSink, count_lines};
 use crate::rate_limit::RateLimit;
 use crate::writers::{Turn, Writers};
 
@@ -57,7 +57,6 @@ pub enum Closed {
     GaveUp { lines_lost: u64 },
 }
 
-/// Takes error lines.
 /// Where the log says what has gone wrong with it.
 pub(crate) enum Trouble {
     /// In the error log.
@@ -66,6 +65,7 @@ pub(crate) enum Trouble {
     InOwnLines(LineStyle),
 }
 
+/// Takes error lines.
 pub(crate) type Report = Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>;
 
 /// A handle; clones share the buffer.
@@ -87,6 +87,8 @@ struct Shared {
     lost: AtomicU64,
     writers: Writers,
     turn: Turn,
+    /// Of the sink, which is locked while it is written to.
+    device: Mutex<Device>,
     /// `None` when the log has ended.
     sink: Mutex<Option<LogSink>>,
     /// Wakes those who wait in `close`.
@@ -164,6 +166,7 @@ impl Spool {
             lost: AtomicU64::new(0),
             writers: writers.clone(),
             turn: Turn::default(),
+            device: Mutex::new(sink.device().clone()),
             sink: Mutex::new(Some(sink)),
             closed: Condvar::new(),
             in_flight: AtomicU64::new(0),

@@ -1,26 +1,35 @@
 //! The threads that write logs. A few of them serve all logs: one that has nothing to write has no thread.
 //!
 //! One thread leads: it waits until a log is woken, or until the time of one that lets lines gather has come. Before it writes, it leaves
-//! that to another thread. So a destination that hangs holds up one thread and no other log, unless as many hang as there may be
-//! threads.
+//! that to another thread. One thread at a time writes to a device, so a disk that hangs holds up one thread, however many logs it has. If
+//! all threads but the leader are held up, the leader writes only to disks that were quick.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_os::channel::Channel;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::log_sink::Device;
+
 /// However many logs there are.
 const THREADS_MAX: usize = 32;
+/// A thread that could not be started is started again after that long.
+const START_PAUSE: Duration = Duration::from_secs(1);
+/// The next write to a disk where one took longer may hang.
+const QUICK: Duration = Duration::from_secs(1);
 
 /// What is written.
 pub(crate) trait Log: Send + Sync {
     fn turn(&self) -> &Turn;
+
+    /// Where it writes. Never waits for the device.
+    fn device(&self) -> Device;
 
     /// Writes as long as there is something. Returns when to look again, if that has a time. One thread calls it at a time.
     fn work(&self) -> Option<Instant>;
@@ -40,22 +49,32 @@ struct Pool {
     state: Mutex<PoolState>,
     /// Wakes a thread that is to lead.
     lead: Condvar,
+    /// As where the system has no room for another thread.
+    #[cfg(test)]
+    starts_none: AtomicBool,
 }
 
 #[derive(Default)]
 struct PoolState {
-    ready: VecDeque<Arc<dyn Log>>,
+    /// Logs on disks whose last write was quick.
+    quick: VecDeque<Arc<dyn Log>>,
+    /// Logs that may hold up their thread for ever.
+    risky: VecDeque<Arc<dyn Log>>,
+    /// The devices in the threads' hands, and the logs that wait for each.
+    busy: HashMap<Device, VecDeque<Arc<dyn Log>>>,
     /// Those that let lines gather, by their time. Their addresses tell equal times apart.
     later: BTreeMap<(Instant, usize), Arc<dyn Log>>,
     threads: usize,
-    followers: usize,
     has_leader: bool,
     ends: bool,
 }
 
 /// Whether a log is in a thread's hands or waits for one.
 #[derive(Default)]
-pub(crate) struct Turn(AtomicU8);
+pub(crate) struct Turn {
+    state: AtomicU8,
+    was_slow: AtomicBool,
+}
 
 const WOKEN: u8 = 1;
 const RUNS: u8 = 2;
@@ -63,16 +82,16 @@ const RUNS: u8 = 2;
 impl Turn {
     /// Returns whether the log has to be given to a thread.
     fn wake(&self) -> bool {
-        self.0.fetch_or(WOKEN, Ordering::AcqRel) == 0
+        self.state.fetch_or(WOKEN, Ordering::AcqRel) == 0
     }
 
     fn begin(&self) {
-        self.0.swap(RUNS, Ordering::AcqRel);
+        self.state.swap(RUNS, Ordering::AcqRel);
     }
 
     /// Returns `false` if the log was woken meanwhile.
     fn end(&self) -> bool {
-        self.0.compare_exchange(RUNS, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.state.compare_exchange(RUNS, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -88,6 +107,8 @@ impl Writers {
             logs: AtomicUsize::new(0),
             state: Mutex::default(),
             lead: Condvar::new(),
+            #[cfg(test)]
+            starts_none: AtomicBool::new(false),
         };
         Ok(Self(Arc::new(Handle(Arc::new(pool)))))
     }
@@ -96,11 +117,11 @@ impl Writers {
         &self.0.0
     }
 
-    /// One more log. The first has a thread started.
+    /// One more log. A thread is started for it if none is there to lead.
     pub(crate) fn begin_log(&self) -> io::Result<()> {
         let pool = self.pool();
         let mut state = pool.state.lock();
-        if state.threads == 0 {
+        if state.threads == state.busy.len() && state.threads < THREADS_MAX {
             pool.start_thread(&mut state)?;
         }
         pool.logs.fetch_add(1, Ordering::Relaxed);
@@ -134,6 +155,10 @@ impl Drop for Handle {
 
 impl Pool {
     fn start_thread(self: &Arc<Self>, state: &mut PoolState) -> io::Result<()> {
+        #[cfg(test)]
+        if self.starts_none.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let pool = Arc::clone(self);
         // Never joined: a thread that is stuck in a destination must not hold up the end of the process.
         thread::Builder::new().name(self.thread_name.into()).spawn(move || pool.work())?;
@@ -144,55 +169,87 @@ impl Pool {
     /// The life of a thread.
     fn work(self: Arc<Self>) {
         let mut state = self.state.lock();
-        while let Some(log) = self.next(&mut state) {
-            self.have_another_lead(&mut state);
-            // To drop the last reference closes the file.
-            let due = MutexGuard::unlocked(&mut state, || run(&*log).map(|due| (due, log)));
+        while let Some((device, log)) = self.next(&mut state) {
+            self.write(&mut state, &device, log);
+        }
+        state.threads -= 1;
+    }
+
+    /// Writes a log, and those that wait for the same device.
+    fn write(&self, state: &mut MutexGuard<'_, PoolState>, device: &Device, log: Arc<dyn Log>) {
+        let mut next = Some(log);
+        while let Some(log) = next {
+            // To drop the last reference closes the file, and may end the pool.
+            let due = MutexGuard::unlocked(state, || run(&*log).map(|due| (due, log)));
             if let Some((due, log)) = due {
                 state.later.insert((due, Arc::as_ptr(&log).cast::<()>().addr()), log);
                 // The thread that leads may wait for longer.
                 self.woken.wake();
             }
+            next = state.busy.get_mut(device).and_then(VecDeque::pop_front);
         }
-        state.threads -= 1;
+        state.busy.remove(device);
+        if state.has_ready() {
+            self.woken.wake();
+        }
     }
 
-    /// Waits for a log that has something to do. `None` at the end.
-    fn next(&self, state: &mut MutexGuard<'_, PoolState>) -> Option<Arc<dyn Log>> {
-        state.followers += 1;
+    /// Waits for a log that has something to do, and has another thread lead. `None` at the end.
+    fn next(self: &Arc<Self>, state: &mut MutexGuard<'_, PoolState>) -> Option<(Device, Arc<dyn Log>)> {
         while state.has_leader && !state.ends {
             self.lead.wait(state);
         }
-        state.followers -= 1;
         state.has_leader = true;
-        let log = loop {
+        let next = loop {
             self.woken.waker().drain();
-            state.ready.extend(self.woken.drain());
-            let now = Instant::now();
-            while let Some(due) = state.later.first_entry().filter(|first| first.key().0 <= now) {
-                let log = due.remove();
-                if log.turn().wake() {
-                    state.ready.push_back(log);
-                }
+            self.woken.drain().for_each(|log| state.add(log));
+            state.add_due(Instant::now());
+            let next = self.choose(state);
+            if next.is_some() || state.ends {
+                break next;
             }
-            if !state.ready.is_empty() || state.ends {
-                break state.ready.pop_front();
+            let mut until = state.later.first_key_value().map(|((due, _), _)| *due);
+            if state.has_ready() && state.threads < THREADS_MAX {
+                let again = Instant::now() + START_PAUSE;
+                until = Some(until.map_or(again, |until| until.min(again)));
             }
-            let until = state.later.first_key_value().map(|((due, _), _)| *due);
             MutexGuard::unlocked(state, || self.wait(until));
         };
         state.has_leader = false;
-        log
+        next
     }
 
-    /// Has another thread wait in the place of this one, which is about to write.
-    fn have_another_lead(self: &Arc<Self>, state: &mut PoolState) {
-        let threads_max = self.logs.load(Ordering::Relaxed).min(THREADS_MAX);
-        if state.followers > 0 {
+    /// A log that this thread may write, which leads. It is in this thread's hands from then on.
+    fn choose(self: &Arc<Self>, state: &mut PoolState) -> Option<(Device, Arc<dyn Log>)> {
+        while let Some((log, is_quick)) = state.pop_ready() {
+            let device = log.device();
+            if let Some(waiting) = state.busy.get_mut(&device) {
+                waiting.push_back(log);
+            } else if self.may_leave(state, is_quick) {
+                state.busy.insert(device.clone(), VecDeque::new());
+                return Some((device, log));
+            } else {
+                let queue = if is_quick { &mut state.quick } else { &mut state.risky };
+                queue.push_front(log);
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether the thread that leads may write: another one leads then, if a log is left that needs it.
+    fn may_leave(self: &Arc<Self>, state: &mut PoolState, is_quick: bool) -> bool {
+        let writing = state.busy.len() + 1;
+        if writing >= self.logs.load(Ordering::Relaxed) {
+            return true;
+        }
+        if writing < state.threads {
             self.lead.notify_one();
-        } else if state.threads < threads_max {
-            // Without it the others wait until this one is back.
-            let _ = self.start_thread(state);
+            return true;
+        }
+        match state.threads < THREADS_MAX {
+            true => self.start_thread(state).is_ok(),
+            false => is_quick,
         }
     }
 
@@ -205,13 +262,47 @@ impl Pool {
     }
 }
 
+impl PoolState {
+    fn add(&mut self, log: Arc<dyn Log>) {
+        let is_quick =
+            matches!(log.device(), Device::Disk(_)) && !log.turn().was_slow.load(Ordering::Relaxed);
+        let queue = if is_quick { &mut self.quick } else { &mut self.risky };
+        queue.push_back(log);
+    }
+
+    /// Adds those whose time has come. One that was woken meanwhile comes twice, lest its last reference be dropped here.
+    fn add_due(&mut self, now: Instant) {
+        while let Some(due) = self.later.first_entry().filter(|first| first.key().0 <= now) {
+            let log = due.remove();
+            log.turn().wake();
+            self.add(log);
+        }
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.quick.is_empty() || !self.risky.is_empty()
+    }
+
+    /// Returns whether the log is a quick one, too.
+    fn pop_ready(&mut self) -> Option<(Arc<dyn Log>, bool)> {
+        let quick = self.quick.pop_front().map(|log| (log, true));
+        quick.or_else(|| self.risky.pop_front().map(|log| (log, false)))
+    }
+}
+
 /// Writes what there is. Returns when to look again, unless the log is woken before.
 fn run(log: &dyn Log) -> Option<Instant> {
+    let turn = log.turn();
     loop {
-        log.turn().begin();
+        turn.begin();
+        let began = Instant::now();
         let due = log.work();
-        if log.turn().end() {
+        turn.was_slow.store(began.elapsed() > QUICK, Ordering::Relaxed);
+        if turn.end() {
             return due;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -100,8 +100,6 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
     let _ = shared.slowest.tell.set(Box::new(report.tells_slowest()));
-    // A worker that has a connection is not told that the server was replaced.
-    shared.follow_logs();
     if workers.has_successor {
         shared.succeeded();
         shared.drain();
@@ -114,7 +112,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     workers.scoreboard.holds(number, None);
     drop(left);
     service::start_threads(&shared, number == 0, Some(&workers.login_gates))?;
-    tell_faults(&shared, report.tells_faults())?;
+    start_watching(&shared, report.tells_faults(), workers.waker.as_fd().try_clone_to_owned()?)?;
     if number == 0 && workers.generation > 1 && !workers.has_successor {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
@@ -139,20 +137,34 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     Ok(())
 }
 
-/// Tells administrators what is wrong, for as long as the process serves.
-fn tell_faults(
+/// Tells administrators what is wrong, for as long as the process serves. Once its generation is retired, the logs follow their paths:
+/// the server may have been replaced, and then nobody tells this process of a rotation.
+fn start_watching(
     shared: &Arc<ServerState>,
     tell: impl Fn((Vec<RootFault>, bool)) + Send + 'static,
+    retired: OwnedFd,
 ) -> io::Result<()> {
     let state = Arc::downgrade(shared);
     let life = move || {
+        let mut is_retired = false;
         while let Some(shared) = state.upgrade() {
+            if is_retired {
+                shared.follow_logs();
+            }
             tell(gather::faults(&shared));
             drop(shared);
-            thread::sleep(FAULTS_EVERY);
+            match is_retired {
+                true => thread::sleep(FAULTS_EVERY),
+                false => is_retired = is_readable_within(&retired, FAULTS_EVERY),
+            }
         }
     };
     thread::Builder::new().name("faults".into()).stack_size(FAULTS_STACK_BYTES).spawn(life).map(drop)
+}
+
+fn is_readable_within(fd: &OwnedFd, wait: Duration) -> bool {
+    let timeout = Timespec::try_from(wait).ok();
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], timeout.as_ref()).is_ok_and(|count| count > 0)
 }
 
 struct Connections<'a> {

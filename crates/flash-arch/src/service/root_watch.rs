@@ -4,8 +4,8 @@
 //! elsewhere. So have the folders that could not be opened, whose device nobody knows. What changes with a new root is the [disk](flash_disk::Disk::look_at_root)'s business.
 //!
 //! A site that nobody asks for is [idle](flash_disk::Disk::idle_unasked_sites), and nobody looks at it. So many sites cost nothing
-//! while nobody asks for them. Two kinds of sites are never idle: those on remote devices, which may hang when they are asked for, and
-//! those whose programs are found without a look at the disk.
+//! while nobody asks for them. Three kinds of sites are never idle: those on remote devices, which may hang when they are asked for, those
+//! whose folders could not be opened, and those whose programs are found without a look at the disk.
 
 use std::collections::HashSet;
 use std::io;

@@ -11,7 +11,7 @@ use parking_lot::MutexGuard;
 
 use super::{OnReopened, Phase, Shared, SpoolState, Trouble};
 use crate::error_line::{LineStyle, line};
-use crate::log_sink::{LogSink, count_lines};
+use crate::log_sink::{Device, LogSink, count_lines};
 use crate::writers::{Log, Turn};
 
 /// What is to be done with a batch.
@@ -32,6 +32,10 @@ impl SpoolState {
 impl Log for Shared {
     fn turn(&self) -> &Turn {
         &self.turn
+    }
+
+    fn device(&self) -> Device {
+        self.device.lock().clone()
     }
 
     fn work(&self) -> Option<Instant> {
@@ -55,6 +59,7 @@ impl Log for Shared {
                 let result = self.reopen(sink);
                 reopen.into_iter().for_each(|done| done(result.clone()));
             }
+            self.device.lock().clone_from(sink.device());
             if self.closed_now() {
                 *open = None;
             }
