@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -88,8 +88,10 @@ pub(crate) struct Server {
 #[derive(Debug)]
 struct Http2 {
     multiplexer: Arc<Multiplexer>,
-    /// How many connections take requests, or a little earlier.
+    /// How many connections take requests, at once or when they have room, or a little earlier.
     open: AtomicUsize,
+    /// While a connection is being made: the requests that come meanwhile.
+    connecting: Mutex<Option<Vec<Dial>>>,
     /// Of lines about what it does wrong.
     faults: LogLimit,
 }
@@ -203,6 +205,7 @@ impl Server {
         let http2 = multiplexer.map(|multiplexer| Http2 {
             multiplexer: Arc::clone(multiplexer),
             open: AtomicUsize::new(0),
+            connecting: Mutex::default(),
             faults: LogLimit::new(now),
         });
         let mut hasher = DefaultHasher::new();
@@ -248,10 +251,8 @@ impl Server {
         let now = Instant::now();
         let asking = Asking { in_flight, name: begin.name, queued };
         let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
-        if let Some(http2) = &self.http2
-            && http2.open.load(Ordering::Relaxed) > 0
-        {
-            return Some(self.share(http2, asking));
+        if let Some(http2) = &self.http2 {
+            return self.begin_shared(http2, asking, reply, now);
         }
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
@@ -266,11 +267,45 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let give_up_at = now + self.connect;
-        let attempt = match self.attempt(give_up_at) {
+        let attempt = match self.attempt(now + self.connect) {
             Attempt::Done(result) => return Some(self.opened(result, asking)),
             attempt => attempt,
         };
+        match self.dial(asking, reply, now) {
+            Ok(dial) => dial.go_on(attempt),
+            Err(refused) => return Some(refused),
+        }
+        None
+    }
+
+    /// Gives a server of HTTP/2 a request: over a connection that there is, or over one that is made for all that come meanwhile.
+    fn begin_shared(
+        self: &Arc<Self>,
+        http2: &Http2,
+        asking: Asking,
+        reply: OnOpened,
+        now: Instant,
+    ) -> Option<Opened> {
+        if http2.open.load(Ordering::Relaxed) > 0 {
+            return Some(self.share(http2, asking));
+        }
+        let dial = match self.dial(asking, reply, now) {
+            Ok(dial) => dial,
+            Err(refused) => return Some(refused),
+        };
+        match http2.join(dial) {
+            Some(dial) if self.breaker.allow(now) => {
+                let attempt = self.attempt(dial.give_up_at);
+                dial.go_on(attempt);
+            }
+            Some(dial) => dial.end(OpenError::Broken),
+            None => {}
+        }
+        None
+    }
+
+    /// Has a request wait for a connection, if there is room.
+    fn dial(self: &Arc<Self>, asking: Asking, reply: OnOpened, now: Instant) -> Result<Dial, Opened> {
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
             if self.refusals.is_due(now) {
@@ -278,11 +313,10 @@ impl Server {
                 self.reporter
                     .log(format_args!("{name}: as many wait for a connection as may: requests get 503"));
             }
-            return Some(self.refuse());
+            return Err(self.refuse());
         }
-        let counted = Counted::one(&self.counter, ProgramCount::Waiting);
-        Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted }.go_on(attempt);
-        None
+        let (give_up_at, counted) = (now + self.connect, Counted::one(&self.counter, ProgramCount::Waiting));
+        Ok(Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -367,6 +401,11 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
+    /// Whether only its connector learns where its name leads.
+    fn has_hidden_address(&self) -> bool {
+        self.lookup.is_some() && self.connector.load().is_some()
+    }
+
     pub(crate) fn attempt(&self, until: Instant) -> Attempt {
         match self.connector() {
             Some(connector) => {
@@ -402,11 +441,41 @@ impl Server {
     }
 
     fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, asking: Asking) -> Opened {
-        match result {
-            Ok(stream) => self.connected(stream, asking),
-            // There is no background thread any more.
-            Err(Errno::CANCELED) => Opened::Failed(OpenError::Busy),
-            Err(error) => Opened::Failed(self.failed(error)),
+        let result = result.map_err(|error| self.failed(error));
+        match &self.http2 {
+            Some(http2) => self.share_if(http2, self.connected_shared(http2, result), asking),
+            None => result.map_or_else(Opened::Failed, |stream| self.connected(stream, asking)),
+        }
+    }
+
+    /// A connection of HTTP/2 is there, or is not: those that came meanwhile go on.
+    fn connected_shared(
+        self: &Arc<Self>,
+        http2: &Http2,
+        result: Result<OwnedFd, OpenError>,
+    ) -> Result<(), OpenError> {
+        if result.is_ok() {
+            http2.open.store(1, Ordering::Relaxed);
+        }
+        let joined = http2.connecting().take().unwrap_or_default();
+        let (made, outcome) = match result {
+            Ok(stream) => (Some((stream, self.begin_tls())), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        http2.multiplexer.connected(self.origin(), made);
+        if self.has_hidden_address() {
+            self.background.tick();
+        }
+        for dial in joined {
+            dial.answer(|asking| self.share_if(http2, outcome, asking));
+        }
+        outcome
+    }
+
+    fn share_if(self: &Arc<Self>, http2: &Http2, outcome: Result<(), OpenError>, asking: Asking) -> Opened {
+        match outcome {
+            Ok(()) => self.share(http2, asking),
+            Err(error) => Opened::Failed(error),
         }
     }
 
@@ -422,10 +491,6 @@ impl Server {
     fn connected(self: &Arc<Self>, stream: OwnedFd, asking: Asking) -> Opened {
         let now = Instant::now();
         self.is_there(now);
-        if let Some(http2) = &self.http2 {
-            http2.multiplexer.connected(self.origin(), Some((stream, self.begin_tls())));
-            return self.share(http2, asking);
-        }
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
         self.lend((stream, self.begin_tls()), asking, slot, false)
@@ -447,24 +512,31 @@ impl Server {
         }
     }
 
-    /// What a check is sent over: a new connection, or a stream of it.
+    /// What a check is sent over: a new connection, or its only stream.
     pub(crate) fn checked_over(self: &Arc<Self>, stream: OwnedFd) -> io::Result<Kept> {
         let tls = self.begin_tls();
         let Some(http2) = &self.http2 else { return Ok((stream, tls)) };
-        http2.multiplexer.connected(self.origin(), Some((stream, tls)));
-        Ok((http2.multiplexer.open(self.origin())?, None))
+        Ok((http2.multiplexer.open_alone(self.origin(), (stream, tls))?, None))
     }
 
     fn failed(&self, error: Errno) -> OpenError {
+        // There is no background thread any more, or as many wait there as may.
+        if matches!(error, Errno::CANCELED | Errno::AGAIN) {
+            return OpenError::Busy;
+        }
         self.counter.add(ProgramCount::Failed, 1);
         if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
             // The fault is on this side.
             self.reporter.log(format_args!("{}: {error}", self.name));
             return OpenError::Busy;
         }
-        let pause = self.breaker.failed(Instant::now());
-        self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.name));
+        self.trip(&error);
         if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
+    }
+
+    fn trip(&self, why: &dyn fmt::Display) {
+        let pause = self.breaker.failed(Instant::now());
+        self.reporter.log(format_args!("{}: {why}; not tried again for {pause:?}", self.name));
     }
 
     fn lend(self: &Arc<Self>, (stream, tls): Kept, asking: Asking, slot: Option<Slot>, used: bool) -> Opened {
@@ -494,35 +566,39 @@ impl Origin for Server {
     }
 
     fn connect(self: Arc<Self>) {
-        let until = Instant::now() + self.connect;
-        let background = Arc::clone(&self.background);
-        self.attempt(until).wait(
-            until,
-            &background,
-            Box::new(move |result| {
-                let made = match result {
-                    Ok(stream) => {
-                        self.is_there(Instant::now());
-                        Some((stream, self.begin_tls()))
-                    }
-                    // There is no background thread any more, or as many wait there as may.
-                    Err(Errno::CANCELED | Errno::AGAIN) => None,
-                    Err(error) => {
-                        self.failed(error);
-                        None
-                    }
-                };
-                if let Some(http2) = &self.http2 {
-                    http2.multiplexer.connected(self.origin(), made);
-                }
-            }),
-        );
+        let Some(http2) = &self.http2 else { return };
+        // Else that one serves them, too.
+        if !http2.begin_connecting() {
+            return;
+        }
+        let now = Instant::now();
+        if !self.breaker.allow(now) {
+            _ = self.connected_shared(http2, Err(OpenError::Broken));
+            return;
+        }
+        let (until, server) = (now + self.connect, Arc::clone(&self));
+        let then = move |result: Result<OwnedFd, Errno>| {
+            let result = result.map_err(|error| server.failed(error));
+            if let Some(http2) = &server.http2 {
+                _ = server.connected_shared(http2, result);
+            }
+        };
+        self.attempt(until).wait(until, &self.background, Box::new(then));
     }
 
     fn set_open(&self, connections: usize) {
         if let Some(http2) = &self.http2 {
             http2.open.store(connections, Ordering::Relaxed);
         }
+    }
+
+    fn is_served(&self) {
+        self.is_there(Instant::now());
+    }
+
+    fn is_useless(&self, why: &str) {
+        self.count(ProgramCount::Failed);
+        self.trip(&why);
     }
 
     fn report(&self, why: &str) {
@@ -534,14 +610,16 @@ impl Origin for Server {
 
 impl Maintained for Server {
     fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
-        if self.lookup.is_some() && self.connector.load().is_some() {
+        let has_hidden_address = self.has_hidden_address();
+        if has_hidden_address {
             let mut may_move_at = self.may_move_at.lock().unwrap_or_else(PoisonError::into_inner);
             if now >= *may_move_at {
                 *may_move_at = now + resolver::EVERY;
                 self.moved();
             }
         }
-        self.idle.expire_idle(IDLE_MAX, now)
+        let is_shared = self.http2.as_ref().is_some_and(|http2| http2.open.load(Ordering::Relaxed) > 0);
+        self.idle.expire_idle(IDLE_MAX, now) || has_hidden_address && is_shared
     }
 
     /// Requests that wait for a connection are closed by themselves.
@@ -567,6 +645,34 @@ impl Named for Server {
     }
 }
 
+impl Http2 {
+    fn connecting(&self) -> MutexGuard<'_, Option<Vec<Dial>>> {
+        // Every change leaves it whole.
+        self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether no connection was being made.
+    fn begin_connecting(&self) -> bool {
+        let mut connecting = self.connecting();
+        let is_first = connecting.is_none();
+        connecting.get_or_insert_default();
+        is_first
+    }
+
+    /// Has a request wait for the connection that is being made. Returns it if there is none: its own is the first.
+    fn join(&self, dial: Dial) -> Option<Dial> {
+        let mut connecting = self.connecting();
+        match &mut *connecting {
+            Some(joined) => joined.push(dial),
+            None => {
+                *connecting = Some(Vec::new());
+                return Some(dial);
+            }
+        }
+        None
+    }
+}
+
 impl Dial {
     /// Answers the request, or has the background thread wait.
     fn go_on(self, attempt: Attempt) {
@@ -583,20 +689,38 @@ impl Dial {
             Err(Errno::AGAIN) => {
                 let Server { name, connect, reporter, .. } = &*self.server;
                 reporter.log(format_args!("{name}: as many wait there as may, for {connect:?}"));
-                let refused = self.server.refuse();
-                self.end(refused);
+                self.refuse();
             }
             result => {
-                let Self { server, asking, reply, .. } = self;
-                server.dialing.fetch_sub(1, Ordering::Relaxed);
-                reply(server.opened(result, asking));
+                let server = Arc::clone(&self.server);
+                self.answer(|asking| server.opened(result, asking));
             }
         }
     }
 
-    fn end(self, opened: Opened) {
-        self.server.dialing.fetch_sub(1, Ordering::Relaxed);
-        (self.reply)(opened);
+    fn answer(self, opened: impl FnOnce(Asking) -> Opened) {
+        let Self { server, asking, reply, .. } = self;
+        server.dialing.fetch_sub(1, Ordering::Relaxed);
+        reply(opened(asking));
+    }
+
+    /// There will be no connection.
+    fn end(self, why: OpenError) {
+        if let Some(http2) = &self.server.http2 {
+            _ = self.server.connected_shared(http2, Err(why));
+        }
+        self.answer(|_| Opened::Failed(why));
+    }
+
+    fn refuse(self) {
+        self.server.count(ProgramCount::Refused);
+        self.end(OpenError::Busy);
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dial").field("give_up_at", &self.give_up_at).finish_non_exhaustive()
     }
 }
 
@@ -611,8 +735,7 @@ impl FullSocket for Dial {
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
         if !self.server.has_connector_if_needed(now) {
-            let refused = self.server.refuse();
-            self.end(refused);
+            self.refuse();
             return None;
         }
         match self.server.attempt(self.give_up_at) {
@@ -623,7 +746,7 @@ impl FullSocket for Dial {
     }
 
     fn close(self: Box<Self>) {
-        self.end(Opened::Failed(OpenError::Busy));
+        self.end(OpenError::Busy);
     }
 }
 

@@ -94,6 +94,11 @@ impl Request {
         self.text.starts_with(b"HEAD ")
     }
 
+    /// Whether it may be sent twice (RFC 9110 §9.2.1).
+    pub(super) fn is_repeatable(&self) -> bool {
+        (self.is_head() || self.text.starts_with(b"GET ")) && self.ends_with_head()
+    }
+
     /// Whether it ends with its head.
     pub(super) fn ends_with_head(&self) -> bool {
         self.is_complete() && self.body.is_empty() && !self.has_trailers()
