@@ -42,7 +42,8 @@ impl Request {
             self.state = match head.body {
                 Body::None => State::Complete,
                 Body::Length(bytes) => State::Length(bytes),
-                Body::Chunked => State::Chunks(Chunked::default()),
+                // The request path has seen how long they are.
+                Body::Chunked => State::Chunks(Chunked::with_trailers(u32::MAX)),
             };
             bytes = &bytes[length - seen..];
             self.text.truncate(length);
