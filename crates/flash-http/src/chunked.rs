@@ -7,7 +7,7 @@ use crate::{Reject, Status, scan};
 
 /// Bytes of chunk extensions in one body; beyond it 400. They mean nothing to us, and could be sent without end.
 pub const EXTENSION_BYTES_MAX: u32 = 4096;
-/// Bytes of the trailer section; beyond it 431.
+/// Bytes of the trailer section, if nothing else is said; beyond it 431.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 /// As many as a size of 64 bits has.
 const SIZE_DIGITS_MAX: u8 = 16;
@@ -18,6 +18,7 @@ pub struct Chunked {
     state: ChunkState,
     extension_bytes: u32,
     trailer_bytes: u32,
+    trailer_bytes_max: u32,
 }
 
 /// What one piece held.
@@ -71,7 +72,13 @@ impl Default for Chunked {
 
 impl Chunked {
     pub const fn new() -> Chunked {
-        Chunked { state: ChunkState::Size { size: 0, digits: 0 }, extension_bytes: 0, trailer_bytes: 0 }
+        Chunked::with_trailers(TRAILER_BYTES_MAX)
+    }
+
+    /// For a body whose trailer section has so many bytes at most.
+    pub const fn with_trailers(trailer_bytes_max: u32) -> Chunked {
+        let state = ChunkState::Size { size: 0, digits: 0 };
+        Chunked { state, extension_bytes: 0, trailer_bytes: 0, trailer_bytes_max }
     }
 
     /// Reads on in the next piece. After an error the decoder is of no more use; after the end it consumes nothing.
@@ -161,7 +168,7 @@ impl Chunked {
     /// One byte of a trailer field. They are checked as fields of a head are.
     fn trailer(&mut self, state: ChunkState, byte: u8) -> Result<ChunkState, Reject> {
         self.trailer_bytes += 1;
-        if self.trailer_bytes > TRAILER_BYTES_MAX {
+        if self.trailer_bytes > self.trailer_bytes_max {
             return Err(Reject {
                 status: Status::FIELDS_TOO_LARGE,
                 reason: "the trailer section is too long",

@@ -118,6 +118,11 @@ impl CommandChannel {
         self.channel.drain().filter_map(pending).collect()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_ticking(&self) -> bool {
+        self.is_ticking.load(Ordering::Relaxed)
+    }
+
     /// Something is kept that has to be looked at periodically.
     pub(crate) fn tick(&self) {
         // Looking first keeps the cache line with all who look.

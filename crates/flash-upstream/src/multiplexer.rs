@@ -31,6 +31,8 @@ use self::response::Fields;
 
 enum Command {
     Request(Arc<dyn Origin>, OwnedFd),
+    /// Over this connection, which no other request gets.
+    Alone(Arc<dyn Origin>, OwnedFd, Made),
     Connected(Arc<dyn Origin>, Option<Made>),
     /// Of the server with this key.
     Moved(usize),
@@ -62,6 +64,8 @@ struct Worker {
 const COMMANDS: u64 = 0;
 const EVENTS_MAX: usize = 256;
 const BUFFER_BYTES: usize = 64 << 10;
+/// More connections than this no server has.
+const CONNECTIONS_MAX: usize = 128;
 /// How long a connection is kept without a request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
@@ -92,10 +96,18 @@ impl Multiplexer {
     /// # Errors
     /// When the process cannot have a descriptor more.
     pub(crate) fn open(&self, origin: Arc<dyn Origin>) -> io::Result<OwnedFd> {
-        let (ours, theirs) = socket::pair(SocketType::STREAM)?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
-        rustix::io::ioctl_fionbio(&theirs, true)?;
+        let (ours, theirs) = pair()?;
         self.channel.send(Command::Request(origin, theirs));
+        Ok(ours)
+    }
+
+    /// The same, over this connection, which no other request gets.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn open_alone(&self, origin: Arc<dyn Origin>, made: Made) -> io::Result<OwnedFd> {
+        let (ours, theirs) = pair()?;
+        self.channel.send(Command::Alone(origin, theirs, made));
         Ok(ours)
     }
 
@@ -116,6 +128,13 @@ impl Multiplexer {
             let _ = thread.join();
         }
     }
+}
+
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socket::pair(SocketType::STREAM)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    rustix::io::ioctl_fionbio(&theirs, true)?;
+    Ok((ours, theirs))
 }
 
 /// What tells servers apart.
@@ -140,7 +159,8 @@ impl Worker {
             let channel = Arc::clone(&self.channel);
             for command in channel.drain() {
                 match command {
-                    Command::Request(origin, stream) => self.begin(origin, stream),
+                    Command::Request(origin, stream) => self.begin(Exchange::new(origin, stream)),
+                    Command::Alone(origin, stream, made) => self.begin_alone(origin, stream, made),
                     Command::Connected(origin, made) => self.connected(&origin, made),
                     Command::Moved(key) => self.retire_all(key),
                     Command::Close => return,
@@ -176,39 +196,69 @@ impl Worker {
         Some(exchange)
     }
 
-    fn begin(&mut self, origin: Arc<dyn Origin>, stream: OwnedFd) {
+    fn begin(&mut self, exchange: Exchange) {
         let token = self.token();
-        if self.poller.add(&stream, token, Interest::INPUT).is_ok() {
-            self.exchanges.insert(token, Exchange::new(origin, stream));
+        if self.poller.add(&exchange.stream, token, Interest::INPUT).is_ok() {
+            self.exchanges.insert(token, exchange);
             // The request may be there already.
             self.exchange_ready(token);
         }
     }
 
+    fn begin_alone(&mut self, origin: Arc<dyn Origin>, stream: OwnedFd, made: Made) {
+        let mut connection = Connection::new(Arc::clone(&origin), made);
+        connection.is_shared = false;
+        let Some(number) = self.add(connection) else { return };
+        let mut exchange = Exchange::new(origin, stream);
+        exchange.own = Some(number);
+        self.begin(exchange);
+        self.flush(number);
+    }
+
+    fn add(&mut self, connection: Connection) -> Option<u64> {
+        let token = self.token();
+        self.poller.add(&connection.stream, token, Interest::INPUT).ok()?;
+        self.connections.insert(token, connection);
+        Some(token)
+    }
+
     fn connected(&mut self, origin: &Arc<dyn Origin>, made: Option<Made>) {
         self.connecting.remove(&key(origin));
-        let token = self.token();
-        if let Some((stream, tls)) = made
-            && self.poller.add(&stream, token, Interest::INPUT).is_ok()
-        {
-            self.connections.insert(token, Connection::new(Arc::clone(origin), (stream, tls)));
-            self.flush(token);
-            self.serve_waiting();
-        } else {
-            // Those that wait go on waiting for the connections that there are.
-            self.fail_waiting(origin);
+        match made.and_then(|made| self.add(Connection::new(Arc::clone(origin), made))) {
+            Some(number) => {
+                self.tell(origin);
+                self.flush(number);
+            }
+            None => {
+                self.tell(origin);
+                self.fail_waiting(origin);
+            }
         }
     }
 
-    /// Without a connection, nothing is worth waiting for.
+    /// The connections to a server that serve any request.
+    fn open<'w>(&'w self, origin: &Arc<dyn Origin>) -> impl Iterator<Item = &'w Connection> + use<'w> {
+        let wanted = key(origin);
+        self.connections.values().filter(move |of| key(&of.origin) == wanted && of.is_open())
+    }
+
+    fn tell(&self, origin: &Arc<dyn Origin>) {
+        origin.set_open(self.open(origin).count());
+    }
+
+    fn is_waiting_for(&self, token: u64, origin: &Arc<dyn Origin>) -> bool {
+        self.exchanges.get(&token).is_some_and(|of| key(&of.origin) == key(origin) && of.own.is_none())
+    }
+
+    /// Without a connection, nothing is worth waiting for. Those that wait go on waiting for the connections that there are.
     fn fail_waiting(&mut self, origin: &Arc<dyn Origin>) {
-        if self.connections.values().any(|connection| key(&connection.origin) == key(origin)) {
+        if self.open(origin).next().is_some() {
             return;
         }
         for token in std::mem::take(&mut self.waiting) {
-            match self.exchanges.get(&token) {
-                Some(exchange) if key(&exchange.origin) == key(origin) => _ = self.forget(token),
-                _ => self.waiting.push_back(token),
+            match self.is_waiting_for(token, origin) {
+                true => _ = self.forget(token),
+                false => self.waiting.push_back(token),
             }
         }
     }
@@ -218,40 +268,42 @@ impl Worker {
         for token in std::mem::take(&mut self.waiting) {
             self.place(token);
         }
-        self.tell_origins();
-    }
-
-    fn tell_origins(&self) {
-        let mut open: HashMap<usize, (&Arc<dyn Origin>, usize)> = HashMap::new();
-        for connection in self.connections.values() {
-            let (_, count) = open.entry(key(&connection.origin)).or_insert((&connection.origin, 0));
-            *count += usize::from(connection.has_room());
-        }
-        open.values().for_each(|(origin, count)| origin.set_open(*count));
     }
 
     /// Gives a request a stream, or has it wait.
     fn place(&mut self, token: u64) {
         let Some(exchange) = self.exchanges.get_mut(&token) else { return };
-        let origin = Arc::clone(&exchange.origin);
-        let is_of =
-            |connection: &Connection| key(&connection.origin) == key(&origin) && connection.has_room();
+        let (origin, own) = (Arc::clone(&exchange.origin), exchange.own);
+        let is_of = |number: u64, of: &Connection| match own {
+            Some(own) => number == own,
+            None => of.is_shared && key(&of.origin) == key(&origin),
+        };
         // The first that has room: the others may end.
-        let found = self.connections.iter_mut().filter(|(_, of)| is_of(of)).min_by_key(|(token, _)| **token);
-        let Some((number, connection)) = found else {
+        let found = self.connections.iter_mut().filter(|(number, of)| is_of(**number, of) && of.has_room());
+        let Some((&number, connection)) = found.min_by_key(|(number, _)| **number) else {
             exchange.place = Place::Waiting;
             self.waiting.push_back(token);
-            let is_of = |connection: &Connection| key(&connection.origin) == key(&origin);
-            let is_awaited = self.connections.values().any(|of| is_of(of) && !of.has_settings());
-            if !is_awaited && self.connecting.insert(key(&origin)) {
-                origin.connect();
+            if own.is_none() {
+                self.connect(origin);
             }
             return;
         };
-        exchange.open(*number, connection, token);
-        let number = *number;
+        let is_first = connection.is_shared && !connection.has_served;
+        exchange.open(number, connection, token);
+        if is_first {
+            origin.is_served();
+        }
         self.send_body(token);
         self.flush(number);
+    }
+
+    /// Has one more connection made, if none is on its way.
+    fn connect(&mut self, origin: Arc<dyn Origin>) {
+        let is_awaited = self.open(&origin).any(|connection| !connection.has_settings());
+        let is_allowed = !is_awaited && self.open(&origin).count() < CONNECTIONS_MAX;
+        if is_allowed && self.connecting.insert(key(&origin)) {
+            origin.connect();
+        }
     }
 
     /// Passes on what has come of a request's body.
@@ -284,10 +336,7 @@ impl Worker {
         let before = exchange.place;
         self.write_response(token);
         match self.exchanges.get(&token).map(|exchange| exchange.place) {
-            Some(_) if is_new => {
-                self.place(token);
-                self.tell_origins();
-            }
+            Some(_) if is_new => self.place(token),
             Some(Place::On { connection, .. }) => {
                 self.send_body(token);
                 self.flush(connection);
@@ -311,7 +360,10 @@ impl Worker {
         {
             connection.cancel(stream, exchange.received_before);
             self.flush(number);
+            self.tell(&exchange.origin);
             self.serve_waiting();
+        } else if let Some(number) = exchange.own {
+            self.end_connection(number, None);
         }
     }
 
@@ -322,24 +374,40 @@ impl Worker {
             return self.cancel(token);
         }
         let Place::On { connection: number, stream } = exchange.place else { return };
-        let Some(connection) = self.connections.get_mut(&number) else { return };
-        if exchange.response.unwritten().is_empty() {
-            connection.client.consumed(stream, std::mem::take(&mut exchange.response.body_bytes));
-            if exchange.response.is_complete() {
+        let is_written = exchange.response.unwritten().is_empty();
+        let is_done = is_written && exchange.response.is_complete();
+        // The server may have ended it meanwhile.
+        if let Some(connection) = self.connections.get_mut(&number) {
+            if is_written {
+                connection.client.consumed(stream, std::mem::take(&mut exchange.response.body_bytes));
+            }
+            if is_done {
                 connection.finish(stream, exchange.is_sent);
-                self.forget(token);
-                return;
             }
         }
-        self.settle(token);
+        match is_done {
+            true => _ = self.forget(token),
+            false => self.settle(token),
+        }
     }
 
     fn connection_ready(&mut self, number: u64) {
+        let state = |of: &Connection| (of.is_open(), of.has_room());
+        let (before, waiting) = (self.connections.get(&number).map(state), self.waiting.len());
         if let Err(why) = self.receive(number) {
             return self.end_connection(number, why);
         }
+        let Some(connection) = self.connections.get(&number) else { return };
+        if connection.allows_nothing() {
+            return self.end_connection(number, None);
+        }
+        let (now, origin) = (Some(state(connection)), Arc::clone(&connection.origin));
         self.flush(number);
-        self.serve_waiting();
+        // Only what has changed may serve them.
+        if now != before || self.waiting.len() > waiting {
+            self.tell(&origin);
+            self.serve_waiting();
+        }
     }
 
     /// Reads what the server has sent. Fails if the connection ends, with a reason if that is the server's fault.
@@ -399,7 +467,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let Some(&token) = connection.streams.get(&stream) else { return };
         let Some(exchange) = self.exchanges.get_mut(&token) else { return };
-        exchange.has_answer = true;
+        (exchange.has_answer, connection.has_answered) = (true, true);
         if let Err(why) = take(exchange) {
             connection.origin.report(why);
             connection.finish(stream, false);
@@ -414,9 +482,18 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let Some(token) = connection.streams.remove(&stream) else { return };
         connection.client.forget(stream);
-        match is_refused && self.exchanges.get_mut(&token).is_some_and(Exchange::may_move) {
-            true => self.waiting.push_back(token),
-            false => _ = self.forget(token),
+        self.lose(token, |_| is_refused);
+    }
+
+    /// An exchange has no stream any more. A complete response is still its reader's, and the request may get another one.
+    fn lose(&mut self, token: u64, may_move: impl FnOnce(&Exchange) -> bool) {
+        let Some(exchange) = self.exchanges.get_mut(&token) else { return };
+        if exchange.response.is_complete() {
+            exchange.is_sent = true;
+        } else if may_move(exchange) && exchange.may_move() {
+            self.waiting.push_back(token);
+        } else {
+            self.forget(token);
         }
     }
 
@@ -449,21 +526,37 @@ impl Worker {
             }
             self.flush(number);
         }
-        self.tell_origins();
+        let some = self.connections.values().find(|connection| key(&connection.origin) == of);
+        if let Some(connection) = some {
+            self.tell(&connection.origin);
+        }
     }
 
     fn end_connection(&mut self, number: u64, why: Option<String>) {
         let Some(connection) = self.connections.remove(&number) else { return };
-        if let Some(why) = why {
-            connection.origin.report(&why);
+        let origin = &connection.origin;
+        let is_wanted = self.waiting.iter().any(|token| self.is_waiting_for(*token, origin));
+        let is_unused = connection.is_shared && !connection.is_retired && !connection.has_served;
+        let is_useless = is_unused && (is_wanted || !connection.has_settings());
+        match why {
+            why if is_useless => origin.is_useless(why.as_deref().unwrap_or("has allowed no request")),
+            Some(why) => origin.report(&why),
+            None => {}
         }
         self.poller.disarm(&connection.stream);
         for token in connection.streams.values() {
-            self.forget(*token);
+            // The server may have closed a used connection before it saw the request.
+            self.lose(*token, |exchange| {
+                connection.has_answered && !exchange.has_answer && exchange.request.is_repeatable()
+            });
         }
-        connection.origin.set_open(0);
-        if !connection.has_settings() {
-            self.fail_waiting(&connection.origin);
+        let alone = self.exchanges.iter().find(|(_, of)| of.own == Some(number));
+        if let Some((&token, _)) = alone {
+            self.lose(token, |_| false);
+        }
+        self.tell(origin);
+        if is_useless {
+            self.fail_waiting(origin);
         }
         self.serve_waiting();
     }

@@ -4,9 +4,10 @@
 //! time are finished by the [background thread](crate::background). What is sent over a connection is the request
 //! path's business.
 
+mod http2;
+
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -25,6 +26,7 @@ use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use self::http2::Http2;
 use crate::address::Address;
 use crate::background::{Command, CommandChannel, FullSocket, Maintained};
 use crate::balance::Candidate;
@@ -36,7 +38,7 @@ use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
 use crate::log_limit::LogLimit;
-use crate::multiplexer::{Multiplexer, Origin};
+use crate::multiplexer::Multiplexer;
 use crate::resolver::{self, Named};
 use crate::settings::{ServerConfig, Settings};
 
@@ -82,16 +84,6 @@ pub(crate) struct Server {
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     counter: Arc<dyn ProgramCounter>,
-}
-
-/// What a server of HTTP/2 has besides.
-#[derive(Debug)]
-struct Http2 {
-    multiplexer: Arc<Multiplexer>,
-    /// How many connections take requests, or a little earlier.
-    open: AtomicUsize,
-    /// Of lines about what it does wrong.
-    faults: LogLimit,
 }
 
 /// What servers share with each other.
@@ -199,12 +191,7 @@ impl Server {
         let ServerConfig { name, address, lookup, tls, is_http2 } = config;
         let Shared { settings, background, connector, multiplexer, reporter } = shared;
         let now = Instant::now();
-        let multiplexer = multiplexer.filter(|_| is_http2);
-        let http2 = multiplexer.map(|multiplexer| Http2 {
-            multiplexer: Arc::clone(multiplexer),
-            open: AtomicUsize::new(0),
-            faults: LogLimit::new(now),
-        });
+        let http2 = multiplexer.filter(|_| is_http2).map(|multiplexer| Http2::new(multiplexer, now));
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self {
@@ -248,10 +235,8 @@ impl Server {
         let now = Instant::now();
         let asking = Asking { in_flight, name: begin.name, queued };
         let idle_max = if begin.may_be_repeated { IDLE_MAX } else { UNREPEATABLE_IDLE_MAX };
-        if let Some(http2) = &self.http2
-            && http2.open.load(Ordering::Relaxed) > 0
-        {
-            return Some(self.share(http2, asking));
+        if let Some(http2) = &self.http2 {
+            return self.begin_shared(http2, asking, reply, now);
         }
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
@@ -266,11 +251,19 @@ impl Server {
                 _ => self.refuse(),
             });
         }
-        let give_up_at = now + self.connect;
-        let attempt = match self.attempt(give_up_at) {
+        let attempt = match self.attempt(now + self.connect) {
             Attempt::Done(result) => return Some(self.opened(result, asking)),
             attempt => attempt,
         };
+        match self.dial(asking, reply, now) {
+            Ok(dial) => dial.go_on(attempt),
+            Err(refused) => return Some(refused),
+        }
+        None
+    }
+
+    /// Has a request wait for a connection, if there is room.
+    fn dial(self: &Arc<Self>, asking: Asking, reply: OnOpened, now: Instant) -> Result<Dial, Opened> {
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
             if self.refusals.is_due(now) {
@@ -278,11 +271,10 @@ impl Server {
                 self.reporter
                     .log(format_args!("{name}: as many wait for a connection as may: requests get 503"));
             }
-            return Some(self.refuse());
+            return Err(self.refuse());
         }
-        let counted = Counted::one(&self.counter, ProgramCount::Waiting);
-        Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted }.go_on(attempt);
-        None
+        let (give_up_at, counted) = (now + self.connect, Counted::one(&self.counter, ProgramCount::Waiting));
+        Ok(Dial { server: Arc::clone(self), asking, give_up_at, reply, _counted: counted })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -367,6 +359,11 @@ impl Server {
         Opened::Failed(OpenError::Busy)
     }
 
+    /// Whether only its connector learns where its name leads.
+    fn has_hidden_address(&self) -> bool {
+        self.lookup.is_some() && self.connector.load().is_some()
+    }
+
     pub(crate) fn attempt(&self, until: Instant) -> Attempt {
         match self.connector() {
             Some(connector) => {
@@ -402,11 +399,10 @@ impl Server {
     }
 
     fn opened(self: &Arc<Self>, result: Result<OwnedFd, Errno>, asking: Asking) -> Opened {
-        match result {
-            Ok(stream) => self.connected(stream, asking),
-            // There is no background thread any more.
-            Err(Errno::CANCELED) => Opened::Failed(OpenError::Busy),
-            Err(error) => Opened::Failed(self.failed(error)),
+        let result = result.map_err(|error| self.failed(error));
+        match &self.http2 {
+            Some(http2) => self.share_if(http2, self.connected_shared(http2, result), asking),
+            None => result.map_or_else(Opened::Failed, |stream| self.connected(stream, asking)),
         }
     }
 
@@ -422,49 +418,29 @@ impl Server {
     fn connected(self: &Arc<Self>, stream: OwnedFd, asking: Asking) -> Opened {
         let now = Instant::now();
         self.is_there(now);
-        if let Some(http2) = &self.http2 {
-            http2.multiplexer.connected(self.origin(), Some((stream, self.begin_tls())));
-            return self.share(http2, asking);
-        }
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
         self.lend((stream, self.begin_tls()), asking, slot, false)
     }
 
-    fn origin(self: &Arc<Self>) -> Arc<dyn Origin> {
-        let server: Arc<Self> = Arc::clone(self);
-        server
-    }
-
-    /// A stream of a connection that other requests have, too.
-    fn share(self: &Arc<Self>, http2: &Http2, asking: Asking) -> Opened {
-        match http2.multiplexer.open(self.origin()) {
-            Ok(stream) => self.lend((stream, None), asking, None, false),
-            Err(error) => {
-                self.reporter.log(format_args!("{}: {error}", self.name));
-                self.refuse()
-            }
-        }
-    }
-
-    /// What a check is sent over: a new connection, or a stream of it.
-    pub(crate) fn checked_over(self: &Arc<Self>, stream: OwnedFd) -> io::Result<Kept> {
-        let tls = self.begin_tls();
-        let Some(http2) = &self.http2 else { return Ok((stream, tls)) };
-        http2.multiplexer.connected(self.origin(), Some((stream, tls)));
-        Ok((http2.multiplexer.open(self.origin())?, None))
-    }
-
     fn failed(&self, error: Errno) -> OpenError {
+        // There is no background thread any more, or as many wait there as may.
+        if matches!(error, Errno::CANCELED | Errno::AGAIN) {
+            return OpenError::Busy;
+        }
         self.counter.add(ProgramCount::Failed, 1);
         if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
             // The fault is on this side.
             self.reporter.log(format_args!("{}: {error}", self.name));
             return OpenError::Busy;
         }
-        let pause = self.breaker.failed(Instant::now());
-        self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.name));
+        self.trip(&error);
         if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
+    }
+
+    fn trip(&self, why: &dyn fmt::Display) {
+        let pause = self.breaker.failed(Instant::now());
+        self.reporter.log(format_args!("{}: {why}; not tried again for {pause:?}", self.name));
     }
 
     fn lend(self: &Arc<Self>, (stream, tls): Kept, asking: Asking, slot: Option<Slot>, used: bool) -> Opened {
@@ -488,60 +464,18 @@ impl Server {
     }
 }
 
-impl Origin for Server {
-    fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
-
-    fn connect(self: Arc<Self>) {
-        let until = Instant::now() + self.connect;
-        let background = Arc::clone(&self.background);
-        self.attempt(until).wait(
-            until,
-            &background,
-            Box::new(move |result| {
-                let made = match result {
-                    Ok(stream) => {
-                        self.is_there(Instant::now());
-                        Some((stream, self.begin_tls()))
-                    }
-                    // There is no background thread any more, or as many wait there as may.
-                    Err(Errno::CANCELED | Errno::AGAIN) => None,
-                    Err(error) => {
-                        self.failed(error);
-                        None
-                    }
-                };
-                if let Some(http2) = &self.http2 {
-                    http2.multiplexer.connected(self.origin(), made);
-                }
-            }),
-        );
-    }
-
-    fn set_open(&self, connections: usize) {
-        if let Some(http2) = &self.http2 {
-            http2.open.store(connections, Ordering::Relaxed);
-        }
-    }
-
-    fn report(&self, why: &str) {
-        if self.http2.as_ref().is_some_and(|http2| http2.faults.is_due(Instant::now())) {
-            self.reporter.log(format_args!("{}: {why}", self.name));
-        }
-    }
-}
-
 impl Maintained for Server {
     fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
-        if self.lookup.is_some() && self.connector.load().is_some() {
+        let has_hidden_address = self.has_hidden_address();
+        if has_hidden_address {
             let mut may_move_at = self.may_move_at.lock().unwrap_or_else(PoisonError::into_inner);
             if now >= *may_move_at {
                 *may_move_at = now + resolver::EVERY;
                 self.moved();
             }
         }
-        self.idle.expire_idle(IDLE_MAX, now)
+        let is_shared = self.http2.as_ref().is_some_and(Http2::is_open);
+        self.idle.expire_idle(IDLE_MAX, now) || has_hidden_address && is_shared
     }
 
     /// Requests that wait for a connection are closed by themselves.
@@ -583,20 +517,38 @@ impl Dial {
             Err(Errno::AGAIN) => {
                 let Server { name, connect, reporter, .. } = &*self.server;
                 reporter.log(format_args!("{name}: as many wait there as may, for {connect:?}"));
-                let refused = self.server.refuse();
-                self.end(refused);
+                self.refuse();
             }
             result => {
-                let Self { server, asking, reply, .. } = self;
-                server.dialing.fetch_sub(1, Ordering::Relaxed);
-                reply(server.opened(result, asking));
+                let server = Arc::clone(&self.server);
+                self.answer(|asking| server.opened(result, asking));
             }
         }
     }
 
-    fn end(self, opened: Opened) {
-        self.server.dialing.fetch_sub(1, Ordering::Relaxed);
-        (self.reply)(opened);
+    fn answer(self, opened: impl FnOnce(Asking) -> Opened) {
+        let Self { server, asking, reply, .. } = self;
+        server.dialing.fetch_sub(1, Ordering::Relaxed);
+        reply(opened(asking));
+    }
+
+    /// There will be no connection.
+    fn end(self, why: OpenError) {
+        if let Some(http2) = &self.server.http2 {
+            _ = self.server.connected_shared(http2, Err(why));
+        }
+        self.answer(|_| Opened::Failed(why));
+    }
+
+    fn refuse(self) {
+        self.server.count(ProgramCount::Refused);
+        self.end(OpenError::Busy);
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dial").field("give_up_at", &self.give_up_at).finish_non_exhaustive()
     }
 }
 
@@ -611,8 +563,7 @@ impl FullSocket for Dial {
 
     fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
         if !self.server.has_connector_if_needed(now) {
-            let refused = self.server.refuse();
-            self.end(refused);
+            self.refuse();
             return None;
         }
         match self.server.attempt(self.give_up_at) {
@@ -623,7 +574,7 @@ impl FullSocket for Dial {
     }
 
     fn close(self: Box<Self>) {
-        self.end(Opened::Failed(OpenError::Busy));
+        self.end(OpenError::Busy);
     }
 }
 

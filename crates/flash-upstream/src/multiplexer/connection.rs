@@ -20,7 +20,7 @@ pub(super) struct Connection {
     tls: Option<Box<dyn UpstreamSession>>,
     pub(super) client: Client,
     /// Bytes for the server, sealed, of which so many are sent.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     sent: usize,
     pub(super) interest: Interest,
     /// The exchanges, by their streams.
@@ -28,6 +28,11 @@ pub(super) struct Connection {
     pub(super) idle_since: Instant,
     /// It takes no more requests.
     pub(super) is_retired: bool,
+    /// Not for one exchange alone.
+    pub(super) is_shared: bool,
+    /// A request was sent over it.
+    pub(super) has_served: bool,
+    pub(super) has_answered: bool,
     /// How often something has come.
     pub(super) received: u64,
 }
@@ -38,6 +43,8 @@ const WINDOW_BYTES: u32 = 256 << 10;
 const STREAMS_MAX: usize = 128;
 /// Requests' bodies wait while this much is on its way.
 const BACKLOG_BYTES: usize = 256 << 10;
+/// Bytes that are sent take up this much memory at most, or as much as what follows them.
+const SENT_BYTES_MAX: usize = 64 << 10;
 /// Frames without use: at once, and each second.
 const IDLE_FRAMES: (u32, u32) = (2_000, 200);
 
@@ -59,6 +66,9 @@ impl Connection {
             streams: HashMap::new(),
             idle_since: Instant::now(),
             is_retired: false,
+            is_shared: true,
+            has_served: false,
+            has_answered: false,
             received: 0,
         }
     }
@@ -68,9 +78,20 @@ impl Connection {
         !self.is_retired && self.has_settings() && self.streams.len() < STREAMS_MAX && self.client.can_open()
     }
 
+    /// Whether it serves any request, now or once it has room.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_shared && !self.is_retired && !self.client.is_draining()
+    }
+
     /// Whether nothing more comes of it.
     pub(super) fn is_over(&self) -> bool {
-        self.streams.is_empty() && (self.is_retired || self.client.is_draining())
+        let is_used_up = !self.is_shared && self.has_served;
+        self.streams.is_empty() && (self.is_retired || is_used_up || self.client.is_draining())
+    }
+
+    /// Whether the server has said that it allows no request, before any was sent.
+    pub(super) fn allows_nothing(&self) -> bool {
+        self.has_settings() && !self.has_served && !self.client.can_open()
     }
 
     pub(super) fn has_settings(&self) -> bool {
@@ -101,15 +122,24 @@ impl Connection {
             match rustix::net::send(&self.stream, &self.out[self.sent..], NO_SIGNAL | SendFlags::DONTWAIT) {
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
-                // A server that does not read is not read either: what it says is answered.
-                Err(Errno::AGAIN) if self.has_backlog() => return Some(Interest::ROOM),
-                Err(Errno::AGAIN) => return Some(Interest::BOTH),
+                // A server that does not read is not read either: what it says is answered. A long upload may never find the socket empty.
+                Err(Errno::AGAIN) => {
+                    self.forget_sent();
+                    return Some(if self.has_backlog() { Interest::ROOM } else { Interest::BOTH });
+                }
                 Err(_) => return None,
             }
         }
         self.out.clear();
         self.sent = 0;
         Some(Interest::INPUT)
+    }
+
+    fn forget_sent(&mut self) {
+        if self.sent > SENT_BYTES_MAX {
+            self.out.drain(..self.sent);
+            self.sent = 0;
+        }
     }
 
     /// Reads what has come.

@@ -20,12 +20,14 @@ pub(super) struct Exchange {
     pub(super) request: Request,
     pub(super) response: Response,
     pub(super) place: Place,
+    /// The connection that it has for itself.
+    pub(super) own: Option<u64>,
     /// The request is sent to its end.
     pub(super) is_sent: bool,
     /// Bytes of its body are sent.
     has_sent_body: bool,
     pub(super) has_answer: bool,
-    /// How many servers have refused it.
+    /// How many connections have refused it, or have ended with it.
     refusals: u8,
     /// How often its connection had received something when it was sent.
     pub(super) received_before: u64,
@@ -56,6 +58,7 @@ impl Exchange {
             request: Request::default(),
             response: Response::default(),
             place: Place::Head,
+            own: None,
             is_sent: false,
             has_sent_body: false,
             has_answer: false,
@@ -64,7 +67,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a server that has refused it has left it whole. It waits for another stream then.
+    /// Whether a server that has refused it, or is gone, has left it whole. It waits for another stream then.
     pub(super) fn may_move(&mut self) -> bool {
         self.refusals += 1;
         let may = !self.has_sent_body && !self.has_answer && self.refusals <= REFUSALS_MAX;
@@ -107,6 +110,7 @@ impl Exchange {
         connection.streams.insert(stream, token);
         (self.place, self.is_sent) = (Place::On { connection: number, stream }, ends);
         self.received_before = connection.received;
+        connection.has_served = true;
     }
 
     /// Sends as much of the body as there are windows for.

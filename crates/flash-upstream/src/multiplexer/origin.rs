@@ -9,11 +9,17 @@ use flash_core::upstream::UpstreamSession;
 pub(crate) trait Origin: Send + Sync {
     fn scheme(&self) -> &'static str;
 
-    /// Makes one more connection. Its result is the multiplexer's. Never waits.
+    /// Makes one more connection, if that may be tried now. Its result is the multiplexer's. Never waits.
     fn connect(self: Arc<Self>);
 
-    /// From now on, so many connections take requests.
+    /// From now on, so many connections take requests, at once or when they have room.
     fn set_open(&self, connections: usize);
+
+    /// A connection gets its first request.
+    fn is_served(&self);
+
+    /// A connection was of no use to those that wait.
+    fn is_useless(&self, why: &str);
 
     /// A connection ends, because the server has done something wrong.
     fn report(&self, why: &str);

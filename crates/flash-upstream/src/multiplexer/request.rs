@@ -42,7 +42,8 @@ impl Request {
             self.state = match head.body {
                 Body::None => State::Complete,
                 Body::Length(bytes) => State::Length(bytes),
-                Body::Chunked => State::Chunks(Chunked::default()),
+                // The request path has seen how long they are.
+                Body::Chunked => State::Chunks(Chunked::with_trailers(u32::MAX)),
             };
             bytes = &bytes[length - seen..];
             self.text.truncate(length);
@@ -92,6 +93,11 @@ impl Request {
 
     pub(super) fn is_head(&self) -> bool {
         self.text.starts_with(b"HEAD ")
+    }
+
+    /// Whether it may be sent twice (RFC 9110 §9.2.1).
+    pub(super) fn is_repeatable(&self) -> bool {
+        (self.is_head() || self.text.starts_with(b"GET ")) && self.ends_with_head()
     }
 
     /// Whether it ends with its head.

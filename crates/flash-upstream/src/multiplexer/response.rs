@@ -73,10 +73,11 @@ impl Fields {
             }
             _ => {}
         }
-        if self.lines.len() + name.len() + value.len() > FIELDS_BYTES_MAX {
+        let line = [name, b": ", value, b"\r\n"];
+        if self.lines.len() + line.iter().map(|part| part.len()).sum::<usize>() > FIELDS_BYTES_MAX {
             return Err("a head without end");
         }
-        [name, b": ", value, b"\r\n"].iter().for_each(|part| self.lines.extend_from_slice(part));
+        line.iter().for_each(|part| self.lines.extend_from_slice(part));
         Ok(())
     }
 }

@@ -47,6 +47,12 @@ impl Origin for Server {
         self.open.store(connections, Ordering::SeqCst);
     }
 
+    fn is_served(&self) {}
+
+    fn is_useless(&self, why: &str) {
+        self.report(why);
+    }
+
     fn report(&self, why: &str) {
         self.faults.lock().unwrap().push(why.into());
     }
@@ -87,13 +93,18 @@ impl World {
 
     /// The server's end of a connection that was made, which allows so many streams.
     fn peer(&self, streams_max: u32) -> Peer {
+        self.peer_that_adds(streams_max, &[])
+    }
+
+    /// The same. These frames follow its settings at once.
+    fn peer_that_adds(&self, streams_max: u32, frames: &[u8]) -> Peer {
         let stream = self.made.recv_timeout(PATIENCE).unwrap();
         let head = HeadLimits { bytes_max: 8_000, fields_max: 40 };
         let limits = Limits { streams_max, head, resets: (100, 1), idle_frames: (1_000, 1) };
         let (session, scratch, input) = (Session::new(limits), Scratch::default(), Vec::new());
         let mut peer = Peer { stream, session, scratch, input };
         // Its settings.
-        peer.send(&[]);
+        peer.send(frames);
         peer
     }
 
@@ -157,6 +168,19 @@ impl Peer {
         }
     }
 
+    /// Returns once the other side has read all that was sent.
+    fn is_read(&mut self) {
+        let mut ping = Vec::new();
+        frame::ping(&mut ping, b"all read", false);
+        self.send(&ping);
+        let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+        while !got.windows(8).any(|bytes| bytes == b"all read") {
+            let count = self.stream.read(&mut buffer).expect("it is answered");
+            assert!(count > 0, "the connection ends");
+            got.extend_from_slice(&buffer[..count]);
+        }
+    }
+
     fn answer(&mut self, stream: u32, fields: &[(&str, &str)], body: &[u8], ends: bool) {
         let mut out = Vec::new();
         let start = frame::begin_headers(&mut out, stream);
@@ -184,6 +208,14 @@ fn said(mut stream: &UnixStream) -> String {
     // One that was not read to its end is reset.
     let _ = stream.read_to_string(&mut all);
     all
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come");
+        thread::yield_now();
+    }
 }
 
 const OK: &str = "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -215,9 +247,7 @@ fn a_request_waits_until_the_server_has_room() {
     // There will be no other connection.
     world.server.refused.store(1, Ordering::SeqCst);
     let second = world.get("/second");
-    while world.server.refused.load(Ordering::SeqCst) > 0 {
-        thread::yield_now();
-    }
+    wait_until(|| world.server.refused.load(Ordering::SeqCst) == 0);
     peer.answer(stream, &[], b"", true);
     assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
     let (stream, path) = peer.next();
@@ -296,16 +326,163 @@ fn a_connection_that_the_server_ends_is_there_until_the_last_reader_has_all() {
     peer.answer(stream, &[], b"", false);
     // More than the reader's socket takes.
     (0..15).for_each(|_| peer.send(&data(stream, &[b'x'; 16_384], false)));
-    let mut end = data(stream, b"", true);
-    frame::ping(&mut end, b"all read", false);
-    peer.send(&end);
-    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
-    while !got.windows(8).any(|bytes| bytes == b"all read") {
-        let count = peer.stream.read(&mut buffer).expect("it is answered");
-        got.extend_from_slice(&buffer[..count]);
-    }
+    peer.send(&data(stream, b"", true));
+    peer.is_read();
     assert_eq!(said(&slow).matches('x').count(), 15 * 16_384);
     while peer.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+}
+
+#[test]
+fn a_response_that_is_complete_outlives_its_stream_and_its_connection() {
+    for is_reset in [false, true] {
+        let world = World::new();
+        let slow = world.get("/slow");
+        let mut peer = world.peer(100);
+        let (stream, _) = peer.next();
+        peer.answer(stream, &[], b"", false);
+        // More than the reader's socket takes.
+        (0..15).for_each(|_| peer.send(&data(stream, &[b'x'; 16_384], false)));
+        peer.send(&data(stream, b"", true));
+        if is_reset {
+            let mut reset = Vec::new();
+            frame::rst_stream(&mut reset, stream, ErrorCode::NO_ERROR);
+            peer.send(&reset);
+        }
+        peer.is_read();
+        if !is_reset {
+            drop(peer);
+            wait_until(|| world.server.open.load(Ordering::SeqCst) == 0);
+        }
+        let got = said(&slow);
+        assert!(got.ends_with("\r\n0\r\n\r\n") && got.matches('x').count() == 15 * 16_384, "{is_reset}");
+    }
+}
+
+#[test]
+fn a_server_that_gives_no_stream_is_not_connected_to_again_for_those_that_wait() {
+    let mut goaway = Vec::new();
+    frame::goaway(&mut goaway, 0, ErrorCode::NO_ERROR, "");
+    for (streams_max, more) in [(0, &[][..]), (100, &goaway)] {
+        let world = World::new();
+        let asked = [world.get("/first"), world.get("/second")];
+        let _peer = world.peer_that_adds(streams_max, more);
+        asked.iter().for_each(|stream| assert_eq!(said(stream), ""));
+        assert!(world.made.try_recv().is_err(), "one connection is enough");
+        assert_eq!(world.faults().len(), 1);
+    }
+}
+
+#[test]
+fn a_server_has_so_many_connections_and_no_more() {
+    let world = World::new();
+    let (mut asked, mut peers) = (Vec::new(), Vec::new());
+    for _ in 0..CONNECTIONS_MAX {
+        asked.push(world.get("/"));
+        let mut peer = world.peer(1);
+        let (stream, _) = peer.next();
+        peers.push((peer, stream));
+    }
+    let last = world.get("/last");
+    // It is placed by then.
+    peers[1].0.is_read();
+    assert!(world.made.try_recv().is_err(), "there are as many as may be");
+    let (peer, stream) = &mut peers[0];
+    peer.answer(*stream, &[], b"", true);
+    let (stream, path) = peer.next();
+    assert_eq!(path, "/last");
+    peer.answer(stream, &[], b"", true);
+    assert_eq!(said(&last), format!("{OK}0\r\n\r\n"));
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_is_not_tried_again_at_each_frame() {
+    let world = World::new();
+    let first = world.get("/first");
+    let mut peer = world.peer(1);
+    let (stream, _) = peer.next();
+    world.server.refused.store(100, Ordering::SeqCst);
+    let second = world.get("/second");
+    wait_until(|| world.server.refused.load(Ordering::SeqCst) == 99);
+    (0..5).for_each(|_| peer.is_read());
+    assert_eq!(world.server.refused.load(Ordering::SeqCst), 99);
+    peer.answer(stream, &[], b"", true);
+    let (stream, path) = peer.next();
+    assert_eq!(path, "/second");
+    peer.answer(stream, &[], b"", true);
+    assert_eq!([said(&first), said(&second)], [format!("{OK}0\r\n\r\n"), format!("{OK}0\r\n\r\n")]);
+}
+
+#[test]
+fn a_request_that_a_used_connection_takes_along_is_sent_again_if_it_may_be() {
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    for (request, is_again) in [("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true), (post, false)] {
+        let world = World::new();
+        let first = world.get("/first");
+        let mut peer = world.peer(100);
+        let (stream, _) = peer.next();
+        peer.answer(stream, &[], b"", true);
+        assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
+        let second = world.ask(request);
+        peer.next();
+        drop(peer);
+        if is_again {
+            // A new one that ends shows that the request is to blame, or the server.
+            let mut peer = world.peer(100);
+            peer.next();
+        }
+        assert_eq!(said(&second), "");
+        assert!(world.made.try_recv().is_err());
+    }
+}
+
+/// As checks have them.
+#[test]
+fn a_request_alone_has_its_own_connection_which_ends_with_it() {
+    let world = World::new();
+    let first = world.get("/first");
+    let mut peer = world.peer(100);
+    let (stream, _) = peer.next();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let origin: Arc<Server> = Arc::clone(&world.server);
+    let multiplexer = world.server.multiplexer.get().unwrap();
+    let mut alone = UnixStream::from(multiplexer.open_alone(origin, (ours.into(), None)).unwrap());
+    alone.write_all(b"GET /check HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    world.server.made.lock().unwrap().send(theirs).unwrap();
+    let mut own = world.peer(100);
+    let (check, path) = own.next();
+    assert_eq!(path, "/check");
+    let second = world.get("/second");
+    let (other, path) = peer.next();
+    assert_eq!((path.as_str(), world.server.open.load(Ordering::SeqCst)), ("/second", 1));
+    own.answer(check, &[], b"", true);
+    while own.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+    [stream, other].iter().for_each(|stream| peer.answer(*stream, &[], b"", true));
+    alone.set_nonblocking(false).unwrap();
+    [&first, &second, &alone].iter().for_each(|stream| assert_eq!(said(stream), format!("{OK}0\r\n\r\n")));
+    // One that is given up takes its connection along, whether it has got a stream or not.
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let origin: Arc<Server> = Arc::clone(&world.server);
+    drop(multiplexer.open_alone(origin, (ours.into(), None)).unwrap());
+    theirs.set_read_timeout(Some(PATIENCE)).unwrap();
+    while theirs.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+}
+
+/// An upload that never finds the socket empty.
+#[test]
+fn what_is_sent_is_not_kept() {
+    let world = World::new();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let origin: Arc<Server> = Arc::clone(&world.server);
+    let mut connection = Connection::new(origin, (ours.into(), None));
+    while connection.flush() == Some(Interest::INPUT) {
+        connection.put(&[0; 16_384]);
+    }
+    for _ in 0..100 {
+        connection.put(&[0; 16_384]);
+        assert_ne!(connection.flush(), Some(Interest::INPUT));
+        theirs.read_exact(&mut [0; 16_384]).unwrap();
+    }
+    assert!(connection.out.len() < BUFFER_BYTES * 8, "{} bytes", connection.out.len());
 }
 
 type Fault<'f> = &'f dyn Fn(&mut Peer, u32);

@@ -276,6 +276,22 @@ fn trailers_pass_in_both_directions() {
     assert_eq!((answer.status(), &*answer.body, &*answer.trailers), ("200", &b"ok"[..], &*sum()));
 }
 
+/// Servers of gRPC tell of their errors in trailers.
+#[test]
+fn trailers_of_a_response_may_be_as_long_as_those_of_http2() {
+    let mut world = world_of_streams();
+    let request = CHUNKED.replace("Host: a\r\n", "Host: a\r\nTE: trailers\r\n");
+    let mut client = uploading(&mut world, request.as_bytes(), 1 << 20);
+    world.receive(&mut client, b"0\r\n\r\n");
+    let trailers = format!("X-Sum: {}\r\n", "7".repeat(60_000));
+    world.hear(&mut client, |program| {
+        program.say(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n{trailers}\r\n"))
+    });
+    let got = String::from_utf8(client.got.clone()).unwrap();
+    assert!(got.ends_with(&format!("\r\n0\r\n{trailers}\r\n")), "{} bytes", got.len());
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Reusable)));
+}
+
 fn sum() -> Vec<(String, String)> {
     vec![("x-sum".into(), "7".into())]
 }

@@ -114,10 +114,16 @@ pub(crate) enum ResponseState {
 }
 
 /// A body in chunks, and the trailer fields that have come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Chunks {
     decoder: Chunked,
     trailers: Vec<u8>,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self { decoder: Chunked::with_trailers(TRAILER_BYTES_MAX), trailers: Vec::new() }
+    }
 }
 
 /// How a program writes its head.
@@ -136,6 +142,8 @@ const SWITCHING_PROTOCOLS: u16 = 101;
 /// A server that sends more interim responses (RFC 9110 §15.2) never comes to an end.
 const INTERIM_MAX: u8 = 16;
 
+/// Trailers may be as long as those that a server of HTTP/2 may send.
+const TRAILER_BYTES_MAX: u32 = 64 << 10;
 /// How much Flash reads and drops after the response's end.
 pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 
