@@ -4,9 +4,10 @@
 //! time are finished by the [background thread](crate::background). What is sent over a connection is the request
 //! path's business.
 
+mod http2;
+
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -36,7 +37,7 @@ use crate::first_responses::{FirstResponses, Slot};
 use crate::health::Health;
 use crate::idle_connections::{IdleConnections, Kept};
 use crate::log_limit::LogLimit;
-use crate::multiplexer::{Multiplexer, Origin};
+use crate::multiplexer::Multiplexer;
 use crate::resolver::{self, Named};
 use crate::settings::{ServerConfig, Settings};
 
@@ -201,13 +202,7 @@ impl Server {
         let ServerConfig { name, address, lookup, tls, is_http2 } = config;
         let Shared { settings, background, connector, multiplexer, reporter } = shared;
         let now = Instant::now();
-        let multiplexer = multiplexer.filter(|_| is_http2);
-        let http2 = multiplexer.map(|multiplexer| Http2 {
-            multiplexer: Arc::clone(multiplexer),
-            open: AtomicUsize::new(0),
-            connecting: Mutex::default(),
-            faults: LogLimit::new(now),
-        });
+        let http2 = multiplexer.filter(|_| is_http2).map(|multiplexer| Http2::new(multiplexer, now));
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self {
@@ -274,32 +269,6 @@ impl Server {
         match self.dial(asking, reply, now) {
             Ok(dial) => dial.go_on(attempt),
             Err(refused) => return Some(refused),
-        }
-        None
-    }
-
-    /// Gives a server of HTTP/2 a request: over a connection that there is, or over one that is made for all that come meanwhile.
-    fn begin_shared(
-        self: &Arc<Self>,
-        http2: &Http2,
-        asking: Asking,
-        reply: OnOpened,
-        now: Instant,
-    ) -> Option<Opened> {
-        if http2.open.load(Ordering::Relaxed) > 0 {
-            return Some(self.share(http2, asking));
-        }
-        let dial = match self.dial(asking, reply, now) {
-            Ok(dial) => dial,
-            Err(refused) => return Some(refused),
-        };
-        match http2.join(dial) {
-            Some(dial) if self.breaker.allow(now) => {
-                let attempt = self.attempt(dial.give_up_at);
-                dial.go_on(attempt);
-            }
-            Some(dial) => dial.end(OpenError::Broken),
-            None => {}
         }
         None
     }
@@ -448,37 +417,6 @@ impl Server {
         }
     }
 
-    /// A connection of HTTP/2 is there, or is not: those that came meanwhile go on.
-    fn connected_shared(
-        self: &Arc<Self>,
-        http2: &Http2,
-        result: Result<OwnedFd, OpenError>,
-    ) -> Result<(), OpenError> {
-        if result.is_ok() {
-            http2.open.store(1, Ordering::Relaxed);
-        }
-        let joined = http2.connecting().take().unwrap_or_default();
-        let (made, outcome) = match result {
-            Ok(stream) => (Some((stream, self.begin_tls())), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        http2.multiplexer.connected(self.origin(), made);
-        if self.has_hidden_address() {
-            self.background.tick();
-        }
-        for dial in joined {
-            dial.answer(|asking| self.share_if(http2, outcome, asking));
-        }
-        outcome
-    }
-
-    fn share_if(self: &Arc<Self>, http2: &Http2, outcome: Result<(), OpenError>, asking: Asking) -> Opened {
-        match outcome {
-            Ok(()) => self.share(http2, asking),
-            Err(error) => Opened::Failed(error),
-        }
-    }
-
     /// It could be reached.
     fn is_there(&self, now: Instant) {
         if self.breaker.succeeded() {
@@ -494,29 +432,6 @@ impl Server {
         let is_fastcgi = self.protocol == UpstreamProtocol::FastCgi;
         let slot = is_fastcgi.then(|| self.first_responses.begin(now)).flatten();
         self.lend((stream, self.begin_tls()), asking, slot, false)
-    }
-
-    fn origin(self: &Arc<Self>) -> Arc<dyn Origin> {
-        let server: Arc<Self> = Arc::clone(self);
-        server
-    }
-
-    /// A stream of a connection that other requests have, too.
-    fn share(self: &Arc<Self>, http2: &Http2, asking: Asking) -> Opened {
-        match http2.multiplexer.open(self.origin()) {
-            Ok(stream) => self.lend((stream, None), asking, None, false),
-            Err(error) => {
-                self.reporter.log(format_args!("{}: {error}", self.name));
-                self.refuse()
-            }
-        }
-    }
-
-    /// What a check is sent over: a new connection, or its only stream.
-    pub(crate) fn checked_over(self: &Arc<Self>, stream: OwnedFd) -> io::Result<Kept> {
-        let tls = self.begin_tls();
-        let Some(http2) = &self.http2 else { return Ok((stream, tls)) };
-        Ok((http2.multiplexer.open_alone(self.origin(), (stream, tls))?, None))
     }
 
     fn failed(&self, error: Errno) -> OpenError {
@@ -560,54 +475,6 @@ impl Server {
     }
 }
 
-impl Origin for Server {
-    fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
-
-    fn connect(self: Arc<Self>) {
-        let Some(http2) = &self.http2 else { return };
-        // Else that one serves them, too.
-        if !http2.begin_connecting() {
-            return;
-        }
-        let now = Instant::now();
-        if !self.breaker.allow(now) {
-            _ = self.connected_shared(http2, Err(OpenError::Broken));
-            return;
-        }
-        let (until, server) = (now + self.connect, Arc::clone(&self));
-        let then = move |result: Result<OwnedFd, Errno>| {
-            let result = result.map_err(|error| server.failed(error));
-            if let Some(http2) = &server.http2 {
-                _ = server.connected_shared(http2, result);
-            }
-        };
-        self.attempt(until).wait(until, &self.background, Box::new(then));
-    }
-
-    fn set_open(&self, connections: usize) {
-        if let Some(http2) = &self.http2 {
-            http2.open.store(connections, Ordering::Relaxed);
-        }
-    }
-
-    fn is_served(&self) {
-        self.is_there(Instant::now());
-    }
-
-    fn is_useless(&self, why: &str) {
-        self.count(ProgramCount::Failed);
-        self.trip(&why);
-    }
-
-    fn report(&self, why: &str) {
-        if self.http2.as_ref().is_some_and(|http2| http2.faults.is_due(Instant::now())) {
-            self.reporter.log(format_args!("{}: {why}", self.name));
-        }
-    }
-}
-
 impl Maintained for Server {
     fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
         let has_hidden_address = self.has_hidden_address();
@@ -618,7 +485,7 @@ impl Maintained for Server {
                 self.moved();
             }
         }
-        let is_shared = self.http2.as_ref().is_some_and(|http2| http2.open.load(Ordering::Relaxed) > 0);
+        let is_shared = self.http2.as_ref().is_some_and(Http2::is_open);
         self.idle.expire_idle(IDLE_MAX, now) || has_hidden_address && is_shared
     }
 
@@ -646,6 +513,20 @@ impl Named for Server {
 }
 
 impl Http2 {
+    fn new(multiplexer: &Arc<Multiplexer>, now: Instant) -> Self {
+        Self {
+            multiplexer: Arc::clone(multiplexer),
+            open: AtomicUsize::new(0),
+            connecting: Mutex::default(),
+            faults: LogLimit::new(now),
+        }
+    }
+
+    /// Whether any connection takes requests.
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
     fn connecting(&self) -> MutexGuard<'_, Option<Vec<Dial>>> {
         // Every change leaves it whole.
         self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
