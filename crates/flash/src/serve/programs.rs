@@ -196,23 +196,27 @@ impl Programs {
         self.list.iter().map(shown).collect()
     }
 
-    /// The most descriptors that the programs of all sites take, and how many each client's connection does.
+    /// The most descriptors that the programs of all sites take, and how many each client's connection does: its own, those of its
+    /// request to a server, and the other end of those to a server of HTTP/2.
     pub(super) fn descriptors<'p>(
         sites: impl Iterator<Item = &'p Self>,
         flags: &flags::Programs,
     ) -> (usize, usize) {
-        let (mut has_scripts, mut applications, mut has_servers) = (false, 0, false);
+        let (mut has_scripts, mut applications, mut of_connection) = (false, 0, 1);
         for (_, service) in sites.flat_map(|programs| &programs.list) {
             match service {
                 UpstreamConfig::Cgi { .. } => has_scripts = true,
                 UpstreamConfig::Application(_) => applications += 1,
                 // Any number of requests may be on their way to it, each over a connection.
-                UpstreamConfig::FastCgi(_) | UpstreamConfig::Http(_) => has_servers = true,
+                UpstreamConfig::Http(all) if all.servers.iter().any(|member| member.server.is_http2) => {
+                    of_connection = 3;
+                }
+                UpstreamConfig::FastCgi(_) | UpstreamConfig::Http(_) => of_connection = of_connection.max(2),
             }
         }
         let scripts = if has_scripts { flags.cgi_max + flags.cgi_queue_max } else { 0 };
         let processes = scripts + flags.app_max * applications;
-        (PROGRAM_DESCRIPTORS * processes, if has_servers { 2 } else { 1 })
+        (PROGRAM_DESCRIPTORS * processes, of_connection)
     }
 
     /// How many processes their applications may have.

@@ -191,4 +191,7 @@ fn what_programs_take_of_the_table_of_open_files() {
     assert_eq!(taken(&["--cgi", &cgi]), (100, 1));
     assert_eq!(taken(&["--app", "/app=sh"]), (4 * 8 * 2, 1));
     assert_eq!(taken(&["--fastcgi", "/php=localhost:9000"]), (0, 2));
+    assert_eq!(taken(&["--proxy", "http://localhost:9000"]), (0, 2));
+    // Those of HTTP/2 share connections, and each request has a pair of sockets.
+    assert_eq!(taken(&["--proxy", "h2c://localhost:9000"]), (0, 3));
 }
