@@ -10,7 +10,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -26,7 +26,6 @@ use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use self::http2::Http2;
 use crate::address::Address;
 use crate::background::{Command, CommandChannel, FullSocket, Maintained};
 use crate::balance::Candidate;
@@ -84,6 +83,18 @@ pub(crate) struct Server {
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
     counter: Arc<dyn ProgramCounter>,
+}
+
+/// What a server of HTTP/2 has besides.
+#[derive(Debug)]
+struct Http2 {
+    multiplexer: Arc<Multiplexer>,
+    /// How many connections take requests, at once or when they have room, or a little earlier.
+    open: AtomicUsize,
+    /// While a connection is being made: the requests that come meanwhile.
+    connecting: Mutex<Option<Vec<Dial>>>,
+    /// Of lines about what it does wrong.
+    faults: LogLimit,
 }
 
 /// What servers share with each other.
@@ -498,6 +509,48 @@ impl Named for Server {
             self.address.store(Arc::new(address));
             self.moved();
         }
+    }
+}
+
+impl Http2 {
+    fn new(multiplexer: &Arc<Multiplexer>, now: Instant) -> Self {
+        Self {
+            multiplexer: Arc::clone(multiplexer),
+            open: AtomicUsize::new(0),
+            connecting: Mutex::default(),
+            faults: LogLimit::new(now),
+        }
+    }
+
+    /// Whether any connection takes requests.
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
+    fn connecting(&self) -> MutexGuard<'_, Option<Vec<Dial>>> {
+        // Every change leaves it whole.
+        self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether no connection was being made.
+    fn begin_connecting(&self) -> bool {
+        let mut connecting = self.connecting();
+        let is_first = connecting.is_none();
+        connecting.get_or_insert_default();
+        is_first
+    }
+
+    /// Has a request wait for the connection that is being made. Returns it if there is none: its own is the first.
+    fn join(&self, dial: Dial) -> Option<Dial> {
+        let mut connecting = self.connecting();
+        match &mut *connecting {
+            Some(joined) => joined.push(dial),
+            None => {
+                *connecting = Some(Vec::new());
+                return Some(dial);
+            }
+        }
+        None
     }
 }
 

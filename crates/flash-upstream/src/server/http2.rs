@@ -3,72 +3,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{OnOpened, OpenError, Opened};
 use rustix::io::Errno;
 
-use super::{Asking, Dial, Server};
+use super::{Asking, Http2, Server};
 use crate::idle_connections::Kept;
-use crate::log_limit::LogLimit;
-use crate::multiplexer::{Multiplexer, Origin};
-
-/// What a server of HTTP/2 has besides.
-#[derive(Debug)]
-pub(super) struct Http2 {
-    pub(super) multiplexer: Arc<Multiplexer>,
-    /// How many connections take requests, at once or when they have room, or a little earlier.
-    open: AtomicUsize,
-    /// While a connection is being made: the requests that come meanwhile.
-    connecting: Mutex<Option<Vec<Dial>>>,
-    /// Of lines about what it does wrong.
-    faults: LogLimit,
-}
-
-impl Http2 {
-    pub(super) fn new(multiplexer: &Arc<Multiplexer>, now: Instant) -> Self {
-        Self {
-            multiplexer: Arc::clone(multiplexer),
-            open: AtomicUsize::new(0),
-            connecting: Mutex::default(),
-            faults: LogLimit::new(now),
-        }
-    }
-
-    /// Whether any connection takes requests.
-    pub(super) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0
-    }
-
-    fn connecting(&self) -> MutexGuard<'_, Option<Vec<Dial>>> {
-        // Every change leaves it whole.
-        self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns whether no connection was being made.
-    fn begin_connecting(&self) -> bool {
-        let mut connecting = self.connecting();
-        let is_first = connecting.is_none();
-        connecting.get_or_insert_default();
-        is_first
-    }
-
-    /// Has a request wait for the connection that is being made. Returns it if there is none: its own is the first.
-    fn join(&self, dial: Dial) -> Option<Dial> {
-        let mut connecting = self.connecting();
-        match &mut *connecting {
-            Some(joined) => joined.push(dial),
-            None => {
-                *connecting = Some(Vec::new());
-                return Some(dial);
-            }
-        }
-        None
-    }
-}
+use crate::multiplexer::Origin;
 
 impl Server {
     /// Gives a server of HTTP/2 a request: over a connection that there is, or over one that is made for all that come meanwhile.
