@@ -194,6 +194,13 @@ impl Peer {
             self.session.finish(stream, true);
         }
     }
+
+    /// Answers the next request, which is for this path, without content.
+    fn serve(&mut self, path: &str) {
+        let (stream, asked) = self.next();
+        assert_eq!(asked, path);
+        self.answer(stream, &[], b"", true);
+    }
 }
 
 fn data(stream: u32, body: &[u8], ends: bool) -> Vec<u8> {
@@ -219,6 +226,14 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 const OK: &str = "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n";
+/// A response without content.
+const EMPTY: &str = "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+
+fn goaway(last: u32) -> Vec<u8> {
+    let mut goaway = Vec::new();
+    frame::goaway(&mut goaway, last, ErrorCode::NO_ERROR, "");
+    goaway
+}
 
 #[test]
 fn requests_share_a_connection_and_are_answered_in_any_order() {
@@ -249,11 +264,9 @@ fn a_request_waits_until_the_server_has_room() {
     let second = world.get("/second");
     wait_until(|| world.server.refused.load(Ordering::SeqCst) == 0);
     peer.answer(stream, &[], b"", true);
-    assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
-    let (stream, path) = peer.next();
-    assert_eq!(path, "/second");
-    peer.answer(stream, &[], b"", true);
-    assert_eq!(said(&second), format!("{OK}0\r\n\r\n"));
+    assert_eq!(said(&first), EMPTY);
+    peer.serve("/second");
+    assert_eq!(said(&second), EMPTY);
 }
 
 #[test]
@@ -262,9 +275,7 @@ fn what_a_server_has_not_looked_at_goes_over_another_connection() {
     let (first, second) = (world.get("/first"), world.get("/second"));
     let mut peer = world.peer(100);
     let (one, other) = (peer.next().0, peer.next().0);
-    let mut goaway = Vec::new();
-    frame::goaway(&mut goaway, one.min(other), ErrorCode::NO_ERROR, "");
-    peer.send(&goaway);
+    peer.send(&goaway(one.min(other)));
     let mut next = world.peer(100);
     let (stream, _) = next.next();
     // Refused, and then answered.
@@ -274,7 +285,7 @@ fn what_a_server_has_not_looked_at_goes_over_another_connection() {
     let (stream, _) = next.next();
     next.answer(stream, &[], b"", true);
     peer.answer(one.min(other), &[], b"", true);
-    assert_eq!([said(&first), said(&second)], [format!("{OK}0\r\n\r\n"), format!("{OK}0\r\n\r\n")]);
+    assert_eq!([said(&first), said(&second)], [EMPTY, EMPTY]);
     let mut end = [0];
     assert!(matches!(peer.stream.read(&mut end), Ok(0 | 1)), "it ends, as it was asked to");
 }
@@ -284,9 +295,8 @@ fn a_request_that_is_given_up_ends_its_stream() {
     let world = World::new();
     let first = world.get("/first");
     let mut peer = world.peer(100);
-    let (stream, _) = peer.next();
-    peer.answer(stream, &[], b"", true);
-    assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
+    peer.serve("/first");
+    assert_eq!(said(&first), EMPTY);
     let request = world.ask("POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     assert_eq!((peer.next().1, peer.next().1), ("/up".to_owned(), "abc".to_owned()));
     drop(request);
@@ -320,9 +330,7 @@ fn a_connection_that_the_server_ends_is_there_until_the_last_reader_has_all() {
     let slow = world.get("/slow");
     let mut peer = world.peer(100);
     let (stream, _) = peer.next();
-    let mut goaway = Vec::new();
-    frame::goaway(&mut goaway, stream, ErrorCode::NO_ERROR, "");
-    peer.send(&goaway);
+    peer.send(&goaway(stream));
     peer.answer(stream, &[], b"", false);
     // More than the reader's socket takes.
     (0..15).for_each(|_| peer.send(&data(stream, &[b'x'; 16_384], false)));
@@ -360,12 +368,10 @@ fn a_response_that_is_complete_outlives_its_stream_and_its_connection() {
 
 #[test]
 fn a_server_that_gives_no_stream_is_not_connected_to_again_for_those_that_wait() {
-    let mut goaway = Vec::new();
-    frame::goaway(&mut goaway, 0, ErrorCode::NO_ERROR, "");
-    for (streams_max, more) in [(0, &[][..]), (100, &goaway)] {
+    for (streams_max, more) in [(0, Vec::new()), (100, goaway(0))] {
         let world = World::new();
         let asked = [world.get("/first"), world.get("/second")];
-        let _peer = world.peer_that_adds(streams_max, more);
+        let _peer = world.peer_that_adds(streams_max, &more);
         asked.iter().for_each(|stream| assert_eq!(said(stream), ""));
         assert!(world.made.try_recv().is_err(), "one connection is enough");
         assert_eq!(world.faults().len(), 1);
@@ -388,10 +394,8 @@ fn a_server_has_so_many_connections_and_no_more() {
     assert!(world.made.try_recv().is_err(), "there are as many as may be");
     let (peer, stream) = &mut peers[0];
     peer.answer(*stream, &[], b"", true);
-    let (stream, path) = peer.next();
-    assert_eq!(path, "/last");
-    peer.answer(stream, &[], b"", true);
-    assert_eq!(said(&last), format!("{OK}0\r\n\r\n"));
+    peer.serve("/last");
+    assert_eq!(said(&last), EMPTY);
 }
 
 #[test]
@@ -406,10 +410,8 @@ fn a_connection_that_cannot_be_made_is_not_tried_again_at_each_frame() {
     (0..5).for_each(|_| peer.is_read());
     assert_eq!(world.server.refused.load(Ordering::SeqCst), 99);
     peer.answer(stream, &[], b"", true);
-    let (stream, path) = peer.next();
-    assert_eq!(path, "/second");
-    peer.answer(stream, &[], b"", true);
-    assert_eq!([said(&first), said(&second)], [format!("{OK}0\r\n\r\n"), format!("{OK}0\r\n\r\n")]);
+    peer.serve("/second");
+    assert_eq!([said(&first), said(&second)], [EMPTY, EMPTY]);
 }
 
 #[test]
@@ -419,9 +421,8 @@ fn a_request_that_a_used_connection_takes_along_is_sent_again_if_it_may_be() {
         let world = World::new();
         let first = world.get("/first");
         let mut peer = world.peer(100);
-        let (stream, _) = peer.next();
-        peer.answer(stream, &[], b"", true);
-        assert_eq!(said(&first), format!("{OK}0\r\n\r\n"));
+        peer.serve("/first");
+        assert_eq!(said(&first), EMPTY);
         let second = world.ask(request);
         peer.next();
         drop(peer);
@@ -458,7 +459,7 @@ fn a_request_alone_has_its_own_connection_which_ends_with_it() {
     while own.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
     [stream, other].iter().for_each(|stream| peer.answer(*stream, &[], b"", true));
     alone.set_nonblocking(false).unwrap();
-    [&first, &second, &alone].iter().for_each(|stream| assert_eq!(said(stream), format!("{OK}0\r\n\r\n")));
+    [&first, &second, &alone].iter().for_each(|stream| assert_eq!(said(stream), EMPTY));
     // One that is given up takes its connection along, whether it has got a stream or not.
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let origin: Arc<Server> = Arc::clone(&world.server);
