@@ -1,67 +1,59 @@
 //! The directives of Caddy: in which order they are followed, and which ones need nothing.
 
+/// What follows if a directive for some requests is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// It would have let nobody in, and kept nobody out.
+    Harmless,
+    /// Others may get what it would have answered, or kept back.
+    InDoubt,
+}
+
+use Left::{Harmless, InDoubt};
+
 /// The order of Caddy's own, whatever the order of the lines.
-const ORDER: [&str; 37] = [
-    "tracing",
-    "map",
-    "vars",
-    "fs",
-    "root",
-    "log_append",
-    "log_skip",
-    "skip_log",
-    "log_name",
-    "header",
-    "copy_response_headers",
-    "request_body",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basicauth",
-    "basic_auth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "push",
-    "intercept",
-    "templates",
-    "invoke",
-    "handle",
-    "handle_path",
-    "route",
-    "abort",
-    "error",
-    "copy_response",
-    "respond",
-    "metrics",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
+const ORDER: [(&str, Left); 37] = [
+    ("tracing", Harmless),
+    ("map", Harmless),
+    ("vars", Harmless),
+    ("fs", InDoubt),
+    ("root", InDoubt),
+    ("log_append", Harmless),
+    ("log_skip", Harmless),
+    ("skip_log", Harmless),
+    ("log_name", Harmless),
+    ("header", Harmless),
+    ("copy_response_headers", Harmless),
+    ("request_body", Harmless),
+    ("redir", InDoubt),
+    ("method", InDoubt),
+    ("rewrite", InDoubt),
+    ("uri", InDoubt),
+    ("try_files", InDoubt),
+    ("basicauth", InDoubt),
+    ("basic_auth", InDoubt),
+    ("forward_auth", InDoubt),
+    ("request_header", Harmless),
+    ("encode", Harmless),
+    ("push", Harmless),
+    ("intercept", InDoubt),
+    ("templates", Harmless),
+    ("invoke", InDoubt),
+    ("handle", InDoubt),
+    ("handle_path", InDoubt),
+    ("route", InDoubt),
+    ("abort", InDoubt),
+    ("error", InDoubt),
+    ("copy_response", InDoubt),
+    ("respond", InDoubt),
+    ("metrics", Harmless),
+    ("reverse_proxy", InDoubt),
+    ("php_fastcgi", InDoubt),
+    ("file_server", InDoubt),
 ];
 
 /// Lines of a site that are about no request.
 pub(super) const OF_SITES: [&str; 5] = ["tls", "bind", "log", "handle_errors", "import"];
-
-/// Directives that let nobody in, so that one for some requests may be left out.
-const OPENS_NOTHING: [&str; 15] = [
-    "tracing",
-    "map",
-    "vars",
-    "log_append",
-    "log_skip",
-    "skip_log",
-    "log_name",
-    "header",
-    "copy_response_headers",
-    "request_body",
-    "request_header",
-    "encode",
-    "push",
-    "templates",
-    "metrics",
-];
 
 /// Options and settings that Flash has by itself, or that are about Caddy alone.
 const NOTHING_TO_SET: [&str; 11] = [
@@ -82,11 +74,11 @@ const NOTHING_TO_SET: [&str; 11] = [
 pub(super) fn place_in_order(name: &str) -> Option<usize> {
     // They are one kind.
     let name = if name == "handle_path" { "handle" } else { name };
-    ORDER.iter().position(|known| *known == name)
+    ORDER.iter().position(|(known, _)| *known == name)
 }
 
 pub(super) fn opens_nothing(name: &str) -> bool {
-    OPENS_NOTHING.contains(&name)
+    ORDER.contains(&(name, Harmless))
 }
 
 pub(super) fn needs_nothing(name: &str) -> bool {
