@@ -11,7 +11,7 @@ use flash_lab::bench::{Rig, TestBed};
 use flash_lab::data::Data;
 use flash_lab::environment;
 use flash_lab::finding::{self, Judgement};
-use flash_lab::plan::{self, Extent, Plan};
+use flash_lab::plan::{self, Extent, MachineNeeds, Plan};
 use flash_lab::progress::Progress;
 use flash_lab::record::{Missing, Run, Store};
 use flash_lab::run::{self, Ending};
@@ -70,12 +70,10 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
         names = plan::built_in().iter().map(|plan| plan.name).collect();
     }
     let mut plans = names.into_iter().map(plan::find).collect::<Result<Vec<_>, _>>()?;
-    if flags.seek_ms.is_some() || flags.arm.is_some() {
-        if !flash_rig::is_root() {
-            bail!("--seek-ms and --arm mount a slow disk, which takes root");
-        }
-        plans.iter_mut().for_each(|(plan, text)| on_slow_disk(plan, text, flags));
+    if (flags.seek_ms.is_some() || flags.arm.is_some()) && !flash_rig::is_root() {
+        bail!("--seek-ms and --arm mount a slow disk, which takes root");
     }
+    plans.iter_mut().for_each(|(plan, text)| on_slow_disk(plan, text, flags));
     let known =
         |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
     if let Some(stranger) = flags.servers.iter().find(|name| !known(name)) {
@@ -86,21 +84,18 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
     Ok(plans)
 }
 
-/// The plan on a slow disk, which is another plan.
+/// The plan on the slow disk of the flags, if they name one: another plan.
 fn on_slow_disk(plan: &mut Plan, text: &mut String, flags: &RunFlags) {
-    plan.machine.disk_reads_per_second = None;
-    if let Some(ms) = flags.seek_ms {
-        plan.name.push_str("-seek");
-        plan.title.push_str(&format!(", on a disk with seeks of {ms} ms"));
-        plan.machine.seek_ms = Some(ms);
-        text.push_str(&format!("\n# --seek-ms {ms}\n"));
-    }
-    if let Some(arm) = &flags.arm {
-        plan.name.push_str("-arm");
-        plan.title.push_str(&format!(", on a disk with an arm ({arm})"));
-        plan.machine.arm = Some(arm.clone());
-        text.push_str(&format!("\n# --arm {arm}\n"));
-    }
+    let (end, title, flag) = match (&flags.arm, flags.seek_ms) {
+        (Some(arm), _) => ("-arm", format!("an arm ({arm})"), format!("--arm {arm}")),
+        (None, Some(ms)) => ("-seek", format!("seeks of {ms} ms"), format!("--seek-ms {ms}")),
+        (None, None) => return,
+    };
+    let (arm, seek_ms) = (flags.arm.clone(), flags.seek_ms);
+    plan.machine = MachineNeeds { arm, seek_ms, disk_reads_per_second: None, ..plan.machine.clone() };
+    plan.name.push_str(end);
+    plan.title.push_str(&format!(", on a disk with {title}"));
+    text.push_str(&format!("\n# {flag}\n"));
 }
 
 fn one(
