@@ -100,8 +100,10 @@ impl ResponseChanges {
     /// An address of the application, as its client knows it. `None` for any other.
     fn location(&self, rules: &ProxyRules, address: &[u8]) -> Option<Vec<u8>> {
         if let [b'/', rest @ ..] = address {
-            // Two slashes begin another server's name (RFC 3986 §4.2).
-            return if rest.starts_with(b"/") { None } else { self.path(rules, address) };
+            // Two slashes begin another server's name (RFC 3986 §4.2), in what is said and in what would come of it.
+            let is_other = |rest: &[u8]| matches!(rest.first(), Some(b'/' | b'\\'));
+            let path = self.path(rules, address).filter(|path| !is_other(&path[1..]));
+            return path.filter(|_| !is_other(rest));
         }
         let schemes: [(&[u8], &[u8]); 2] = [(b"http://", b":80"), (b"https://", b":443")];
         let (rest, port) = schemes.iter().find_map(|(scheme, port)| {
@@ -250,6 +252,10 @@ mod tests {
         assert_eq!(changed(&plain, "Location", "/a"), "/a");
         assert_eq!(changed(&changes("", "/api", None), "Location", "/a"), "/api/a");
         assert_eq!(changed(&changes("/v2", "", None), "Location", "/v2"), "/");
+        // What would lead to another server stays as the application has said it.
+        for said in ["/v2//evil.example/x", "/v2/\\evil.example/x"] {
+            assert_eq!(changed(&changes("/v2", "", None), "Location", said), said);
+        }
         for (said, expected) in [
             ("5; url=/v2/a", "5; url=/api/a"),
             ("0;URL='http://10.0.0.1:8000/v2/a'", "0;URL='https://example.org/api/a'"),
