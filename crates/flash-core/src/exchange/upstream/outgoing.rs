@@ -92,9 +92,8 @@ impl Outgoing {
             (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
             // A chunk without bytes would be the last.
             (_, UpstreamProtocol::Http) if self.is_chunked && !data.is_empty() => {
-                self.seal(format!("{:x}\r\n", data.len()).as_bytes());
-                self.seal(data);
-                self.seal(b"\r\n");
+                // With TLS, each part would be a record of its own.
+                self.seal(&[format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat());
             }
             (_, UpstreamProtocol::Http) => self.seal(data),
         }
