@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 
 use flash_http::head::{Body, RequestHead, Version};
 use flash_http::method::Method;
-use flash_http::percent;
+use flash_http::{percent, scan};
 
 use crate::clients::forwarded::ForwardedField;
 use crate::connection::transport::TransportInfo;
@@ -216,8 +216,7 @@ fn forwarded(head: &RequestHead<'_>, told: &Told<'_>, chain: &[u8]) -> Vec<u8> {
 
 /// A token, or a text in quotes (RFC 9110 §5.6).
 fn quoted(text: &[u8]) -> Vec<u8> {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    if !text.is_empty() && text.iter().all(is_token) {
+    if !text.is_empty() && scan::token_run(text) == text.len() {
         return text.to_vec();
     }
     let escaped = text.iter().flat_map(|&byte| {
