@@ -290,7 +290,7 @@ fn writer<'a>(world: &'a World, upstream: &UpstreamExchange, sink: &'a mut Strea
         upgrades: false,
         expects: false,
         takes_trailers: false,
-        changes: Arc::default(),
+        changes: None,
         persists: None,
         rate: None,
     }
@@ -321,8 +321,12 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);
         let request = Request::new(&head, request, &answer::Program { script: None, is_fallback: false });
-        let mut upstream =
-            UpstreamExchange::new(id, request, RequestBodyLength::Known, world.server.hosts.unnamed());
+        let mut upstream = UpstreamExchange::new(
+            id,
+            (request, &head),
+            RequestBodyLength::Known,
+            world.server.hosts.unnamed(),
+        );
         assert!(upstream.need_after_reading(0).is_none(), "its body is not whole");
         upstream.body_arrived(3);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));

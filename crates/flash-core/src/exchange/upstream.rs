@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flash_cgi::fastcgi::{Decoder, Encoder};
+use flash_http::head::Head;
 
 use crate::connection::context::Context;
 use crate::connection::output::Mark;
@@ -155,8 +156,13 @@ pub(crate) enum Ended {
 }
 
 impl UpstreamExchange {
-    pub(crate) fn new(id: ExchangeId, request: Request, body: RequestBodyLength, site: &Site) -> Self {
-        let streams = body != RequestBodyLength::None && request.streams(site);
+    pub(crate) fn new(
+        id: ExchangeId,
+        (request, head): (Request, &Head<'_>),
+        body: RequestBodyLength,
+        site: &Site,
+    ) -> Self {
+        let streams = body != RequestBodyLength::None && request.streams(head, site);
         let spools = body != RequestBodyLength::None && !streams;
         Self {
             id,
@@ -360,7 +366,9 @@ impl UpstreamExchange {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
         if upstream.protocol == UpstreamProtocol::Http {
-            Arc::make_mut(&mut self.request.changes).answered_by(upstream.server, now_s);
+            if let Some(changes) = &mut self.request.changes {
+                Arc::make_mut(changes).answered_by(upstream.server, now_s);
+            }
             self.outgoing.put(&std::mem::take(&mut self.request.http_head), upstream.protocol);
             self.outgoing.is_chunked = self.streams && self.body == RequestBodyLength::Unknown;
         }

@@ -79,7 +79,7 @@ pub(crate) struct Request {
     /// Of its route, if that leads to HTTP servers.
     rules: Option<Arc<ProxyRules>>,
     /// What becomes of the fields of an HTTP server's response.
-    pub(super) changes: Arc<ResponseChanges>,
+    pub(super) changes: Option<Arc<ResponseChanges>>,
     /// The request's id, if the client and the program get it. Known when the program is asked for.
     pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
@@ -113,7 +113,7 @@ impl Request {
             // HTTP/2 has a place for them, and its clients drop what they do not want.
             takes_trailers: version == Version::Http2 || http_request::asks_for_trailers(head),
             rules: None,
-            changes: Arc::default(),
+            changes: None,
             id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
@@ -163,9 +163,9 @@ impl Request {
     }
 
     /// Whether its body passes as it comes.
-    pub(super) fn streams(&self, site: &Site) -> bool {
+    pub(super) fn streams(&self, head: &Head<'_>, site: &Site) -> bool {
         let Some(routes) = &site.routes else { return false };
-        let path = self.path(&self.parse(), site);
+        let path = self.path(head, site);
         let routed = path.as_ref().and_then(|path| self.routed(path, routes));
         routed.and_then(|routed| routed.route.proxy.as_ref()).is_some_and(|rules| rules.streams_requests)
     }
@@ -209,7 +209,7 @@ impl Request {
         let expects =
             stored_bytes.is_none() && head.expect == Expect::Continue && body != RequestBodyLength::None;
         let (mut variables, mut http_head, mut hash) = (Variables::default(), Vec::new(), None);
-        let mut changes = ResponseChanges::default();
+        let mut changes = None;
         match &route.proxy {
             Some(rules) => {
                 let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
@@ -252,7 +252,7 @@ impl Request {
             may_be_repeated: self.may_be_repeated,
             failed: self.failed,
             hash,
-            sticky: changes.server(),
+            sticky: changes.as_ref().and_then(ResponseChanges::server),
             direct,
             upstreams: routes.upstreams.clone(),
         };
@@ -260,7 +260,7 @@ impl Request {
         self.id = id.map(|id| id.as_bytes().into());
         self.is_direct = begin.direct.is_some();
         (self.upgrades, self.expects, self.rules) = (upgrades, expects, rules);
-        self.changes = changes.into();
+        self.changes = changes.map(Arc::new);
         (self.variables, self.http_head) = (Arc::clone(&begin.variables), http_head);
         Ok(begin)
     }

@@ -18,10 +18,10 @@ use crate::site::sticky::StickyRequest;
 /// A field's name and its value.
 type Changed<'h> = (&'h [u8], Cow<'h, [u8]>);
 
-/// What is known before the response is there.
+/// What is known before the response is there. A request without it gets the fields as they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseChanges {
-    /// `None` if they change nothing.
+    /// `None` if they change no field.
     rules: Option<Arc<ProxyRules>>,
     /// As the client sees the application: its scheme and host, and the path that is left out for the application.
     scheme: &'static str,
@@ -34,25 +34,26 @@ pub(crate) struct ResponseChanges {
 }
 
 impl ResponseChanges {
-    /// By the rules of the request's route, where the application does not see the prefix.
+    /// By the rules of the request's route, where the application does not see the prefix. `None` if they change nothing.
     pub(super) fn new(
         rules: &Arc<ProxyRules>,
         prefix: &[u8],
         head: &Head<'_>,
         client: &TransportInfo,
         now: &Now,
-    ) -> Self {
+    ) -> Option<Self> {
         let sticky = rules.sticky(head, client.scheme == Scheme::Https, now.unix_seconds() as u64);
-        match rules.response.is_empty() {
-            true => Self { sticky, ..Self::default() },
-            false => Self {
+        match (rules.response.is_empty(), sticky) {
+            (true, None) => None,
+            (true, sticky) => Some(Self { sticky, ..Self::default() }),
+            (false, sticky) => Some(Self {
                 rules: Some(Arc::clone(rules)),
                 scheme: client.scheme.name(),
                 host: head.host.unwrap_or_default().into(),
                 prefix: prefix.into(),
                 sticky,
                 cookie: None,
-            },
+            }),
         }
     }
 
@@ -68,14 +69,23 @@ impl ResponseChanges {
 
     /// The fields that the client gets of these.
     pub(super) fn of<'h>(
-        &'h self,
+        this: Option<&'h Self>,
         fields: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> impl Iterator<Item = Changed<'h>> {
+        let changed = move |name: &[u8], value: &'h [u8]| match this {
+            Some(this) => this.changed(name, value),
+            None => Some(value.into()),
+        };
+        let passing = fields.filter_map(move |(name, value)| Some((name, changed(name, value)?)));
+        passing.chain(this.into_iter().flat_map(Self::own))
+    }
+
+    /// Those that are not the application's.
+    fn own(&self) -> impl Iterator<Item = Changed<'_>> {
         let set = self.rules.iter().flat_map(|rules| &rules.response.fields);
         let set = set.filter(|(_, value)| !value.is_empty()).map(|(name, value)| (&**name, &**value));
         let cookie = self.cookie.iter().map(|cookie| (&b"Set-Cookie"[..], &cookie[..]));
-        let of_flash = set.chain(cookie).map(|(name, value)| (name, Cow::Borrowed(value)));
-        fields.filter_map(|(name, value)| Some((name, self.changed(name, value)?))).chain(of_flash)
+        set.chain(cookie).map(|(name, value)| (name, Cow::Borrowed(value)))
     }
 
     /// `None` if the field does not pass.
@@ -286,9 +296,10 @@ mod tests {
     fn fields_are_set_and_left_out() {
         let changes = changes("", "", None);
         let said: [(&[u8], &[u8]); 3] = [(b"x-powered-by", b"x"), (b"X-OWN", b"its"), (b"X-A", b"b")];
-        let got: Vec<_> =
-            changes.of(said.into_iter()).map(|(name, value)| (name, value.into_owned())).collect();
+        let got: Vec<_> = ResponseChanges::of(Some(&changes), said.into_iter())
+            .map(|(name, value)| (name, value.into_owned()))
+            .collect();
         assert_eq!(got, [(&b"X-A"[..], b"b".to_vec()), (b"X-Own", b"set".to_vec())]);
-        assert_eq!(ResponseChanges::default().of(said.into_iter()).count(), 3);
+        assert_eq!(ResponseChanges::of(None, said.into_iter()).count(), 3);
     }
 }

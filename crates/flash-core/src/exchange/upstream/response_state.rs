@@ -1,5 +1,6 @@
 //! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use flash_cgi::response::{self, Kind, Limits, Parsed};
@@ -40,7 +41,7 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) expects: bool,
     pub(crate) takes_trailers: bool,
     /// What becomes of the fields of an HTTP server's response.
-    pub(crate) changes: Arc<ResponseChanges>,
+    pub(crate) changes: Option<Arc<ResponseChanges>>,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
     /// The client's rate, if the program has said something of it.
@@ -59,8 +60,7 @@ impl<'a, S> Writer<'a, S> {
         cx: &Context<'c>,
     ) -> Self {
         let Server { settings, .. } = cx.server;
-        let (limits, accepts, changes) =
-            (&settings.program_head, request.accepts, Arc::clone(&request.changes));
+        let (limits, accepts, changes) = (&settings.program_head, request.accepts, request.changes.clone());
         let Request { upgrades, expects, takes_trailers, .. } = *request;
         let (now, head, rate, persists) = (cx.now, None, None, None);
         Self {
@@ -424,8 +424,7 @@ impl<S: ResponseSink> Writer<'_, S> {
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
         let own = template.fields_beside(head.fields().map(|(name, _)| name));
         let writer = self.sink.head(head.status, reason, self.now, None).lines(&own);
-        let site = self.site;
-        let fields = self.changes.of(head.fields().filter(|(name, _)| lets_pass(site, name)));
+        let fields = passing(head, self.site, self.changes.as_deref());
         let mut buffer = Vec::new();
         let mut writer = fields.fold(writer, |writer, (name, value)| {
             let value = match coding {
@@ -454,7 +453,7 @@ impl<S: ResponseSink> Writer<'_, S> {
         out.extend_from_slice(
             b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
         );
-        for (name, value) in self.changes.of(head.fields().filter(|(name, _)| lets_pass(self.site, name))) {
+        for (name, value) in passing(head, self.site, self.changes.as_deref()) {
             header::field(&mut out, name, &value);
         }
         out.extend_from_slice(b"\r\n");
@@ -472,7 +471,7 @@ impl<S: ResponseSink> Writer<'_, S> {
         let Some(target) = hand_off::target(to, self.site) else {
             return Err(GatewayError::of_program("hands on what is in none of the folders of files"));
         };
-        let fields = self.changes.of(head.fields().filter(|(name, _)| lets_pass(self.site, name)));
+        let fields = passing(head, self.site, self.changes.as_deref());
         let Some(hand_off) = HandOff::new(head.status, self.rate, fields) else {
             return Err(GatewayError::of_program("hands a file on with too many fields"));
         };
@@ -489,6 +488,15 @@ impl<S: ResponseSink> Writer<'_, S> {
         let response = responder.page(head.status, fields);
         self.head = Some((response.status, response.head_bytes));
     }
+}
+
+/// The fields of a program's head that the client gets.
+fn passing<'h>(
+    head: &'h response::Head<'_>,
+    site: &'h Site,
+    changes: Option<&'h ResponseChanges>,
+) -> impl Iterator<Item = (&'h [u8], Cow<'h, [u8]>)> {
+    ResponseChanges::of(changes, head.fields().filter(move |(name, _)| lets_pass(site, name)))
 }
 
 /// Whether a field that a program has written is sent. The request's id is there already, if the client gets it.

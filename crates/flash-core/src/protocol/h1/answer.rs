@@ -129,7 +129,8 @@ impl Http1 {
         cx: &mut Context<'_>,
     ) {
         let (id, request) = (self.exchange_id(), Request::new(head, head_bytes, program));
-        let upstream = UpstreamExchange::new(id, request, self.unread_body(head).length(), decision.site);
+        let length = self.unread_body(head).length();
+        let upstream = UpstreamExchange::new(id, (request, head), length, decision.site);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && head.expect == Expect::Continue;
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, decision, framing, cx);

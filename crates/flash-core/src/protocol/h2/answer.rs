@@ -182,7 +182,8 @@ impl Http2 {
         let id = arrived.id;
         let request = Request::new(arrived.head, arrived.text, program);
         let length = self.state(arrived).body.length;
-        let upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length, decision.site);
+        let upstream =
+            UpstreamExchange::new(ExchangeId::of_stream(id), (request, arrived.head), length, decision.site);
         // The program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && arrived.head.expect == Expect::Continue;
         self.begin_exchange(arrived, ExchangeState::Upstream(Box::new(upstream)), decision);
