@@ -79,7 +79,8 @@ impl Fpm {
             .expect("php-fpm starts");
         let fpm = Self { child, folder };
         let give_up = Instant::now() + PATIENCE;
-        while !fpm.socket().exists() {
+        // Its name is there before it listens.
+        while std::os::unix::net::UnixStream::connect(fpm.socket()).is_err() {
             assert!(Instant::now() < give_up, "php-fpm listens");
             std::thread::sleep(Duration::from_millis(10));
         }
