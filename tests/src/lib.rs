@@ -293,6 +293,14 @@ pub fn is_superuser(what: &str) -> bool {
     is_superuser
 }
 
+/// A temporary folder that all users may look into.
+#[must_use]
+pub fn open_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    set_mode(folder.path(), 0o755);
+    folder
+}
+
 pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode is set");
 }

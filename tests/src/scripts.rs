@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::{need, set_mode};
+use crate::{need, open_folder, set_mode};
 
 /// Name and source of each script that a shell runs.
 const SHELL: [(&str, &str); 23] = [
@@ -55,9 +55,8 @@ pub const APPLICATION: &str = include_str!("application.c");
 /// A folder of scripts. What else is in it must never run: a script that may not be run, one that lies elsewhere, a
 /// folder with one more.
 pub fn make() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = open_folder();
     let root = folder.path();
-    set_mode(root, 0o755);
     for (name, source) in SHELL {
         script(root, name, &format!("#!/bin/sh\n{source}\n"));
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::{open_folder};
 use flash_os::residency::{self, Residency};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
@@ -22,9 +23,8 @@ pub fn pattern(size: usize) -> Vec<u8> {
 
 /// All users may read it, as they may a real one.
 pub fn make() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = open_folder();
     let root = folder.path();
-    crate::set_mode(root, 0o755);
     for name in ["sub", "plain/inner", "many", ".git", ".well-known", "colon:dir"] {
         fs::create_dir_all(root.join(name)).expect("a folder");
     }

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ fn serve_cold(wrapper: &[&str], arch: &str, flags: &[&str]) -> Option<[String; 2
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         site::write(&file, b"cold\n");
     }
-    allow_everybody(folder.path());
+    set_mode(folder.path(), 0o755);
     let image = SlowImage::mount(folder.path(), mountpoint.path(), 16, "").unwrap();
     let socket = mountpoint.path().with_extension("admin");
     let admin = format!("unix:{}", socket.display());
@@ -71,11 +70,6 @@ fn wait_for_a_line(server: &Server) {
 /// Whether the server gives up the right to kernel stacks, if it has it.
 fn rights_go(flags: &[&str]) -> bool {
     flags.contains(&"--user") || flags.contains(&"--sandbox")
-}
-
-/// Temporary folders are their owner's alone.
-fn allow_everybody(folder: &Path) {
-    set_mode(folder, 0o755);
 }
 
 /// The sleeps of a cause in a report, without regard to the functions.

@@ -13,7 +13,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, is_superuser, program, reply, set_mode, site, wait_for};
+use flash_tests::{
+    ARCHITECTURES, PATIENCE, Server, is_superuser, open_folder, program, reply, set_mode, site, wait_for,
+};
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
@@ -28,8 +30,7 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Daemon {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let path = folder.path().join("log");
         Daemon { socket: bind(&path), _folder: folder, path }
     }

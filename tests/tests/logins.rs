@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
 use flash_tests::{
-    ARCHITECTURES, PROCESSES, Server, arch_settings, program, read_all, set_mode, site, wait_for,
+    ARCHITECTURES, PROCESSES, Server, arch_settings, open_folder, program, read_all, set_mode, site, wait_for,
 };
 use tempfile::TempDir;
 
@@ -161,8 +161,7 @@ fn a_success_is_remembered_by_all_loops_and_processes() {
 /// Also one that is root's alone, where the server is another user's.
 #[test]
 fn a_reload_reads_the_file_again() {
-    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
-    set_mode(folder.path(), 0o755);
+    let (site, folder) = (site::make(), open_folder());
     let file = users(&folder, &[BOB]);
     set_mode(&file, 0o600);
     let user = if rustix::process::geteuid().is_root() { "user = 'nobody'\n" } else { "" };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use flash_rig::{Cpus, Dynamic, Machine, ServerSpec, Setup};
 use flash_sleep::Cause;
 use flash_slowdisk::SlowImage;
-use flash_tests::{PATIENCE, set_mode};
+use flash_tests::{PATIENCE, open_folder};
 use flash_why::{Block, Level, Target, Watch};
 
 const FILES: usize = 400;
@@ -90,7 +90,7 @@ fn other_servers_sleep_for_what_they_read() {
     if let Some(missing) = missing.map(|error| error.to_string()).or_else(flash_slowdisk::missing) {
         return eprintln!("NOT TESTED, sleeps of other servers: {missing}");
     }
-    let (site, point, work) = (folder(), folder(), folder());
+    let (site, point, work) = (open_folder(), open_folder(), open_folder());
     for number in 0..FILES {
         for (suffix, content) in [("html", &[b'x'; 8192][..]), ("php", b"<?php echo 'hello';\n")] {
             let file = site.path().join(&path(number, suffix)[1..]);
@@ -151,11 +151,4 @@ fn judge(name: &str, blocks: &[Block], site: &Path) {
 
 fn pid(process: &flash_rig::Process) -> u32 {
     process.pid().as_raw_nonzero().get().unsigned_abs()
-}
-
-/// For servers that give up the superuser's rights.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    set_mode(folder.path(), 0o755);
-    folder
 }

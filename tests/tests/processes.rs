@@ -12,7 +12,8 @@ use std::thread;
 
 use flash_tests::family::{self, Process};
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, is_superuser, reply, scripts, set_mode, site, wait_for,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, Stop, is_superuser, open_folder, reply, scripts, site,
+    wait_for,
 };
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -221,8 +222,7 @@ fn without_its_privileged_opener_a_server_writes_on_to_the_old_log() {
     if !is_superuser("becoming another user") {
         return;
     }
-    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
-    set_mode(folder.path(), 0o755);
+    let (site, folder) = (site::make(), open_folder());
     let [log, moved] = ["log", "moved"].map(|name| folder.path().join(name));
     let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap()];
     let server = Server::start("amped", site.path(), &flags);

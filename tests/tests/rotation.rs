@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, is_superuser, program, read_all, reply, set_mode,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, is_superuser, open_folder, program, read_all, reply,
     site, terminal, wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -91,8 +91,7 @@ fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
     let site = site::make();
     let unconfined = format!("{PROCESSES} --sandbox off");
     for arch in ARCHITECTURES.into_iter().chain([unconfined.as_str()]) {
-        let folder = tempfile::tempdir().unwrap();
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let [access, error] = ["access", "error"].map(|name| folder.path().join(name));
         let moved = |path: &Path| path.with_extension("1");
         let flags = ["--access-log", access.to_str().unwrap(), "--error-log", error.to_str().unwrap()];
@@ -137,8 +136,7 @@ fn the_log_of_a_new_site_is_opened_and_rotated_with_the_rights_of_the_start() {
     }
     let site = site::make();
     for arch in ARCHITECTURES {
-        let folder = tempfile::tempdir().unwrap();
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let (path, root) = (folder.path().join("flash.toml"), site.path().display());
         let settings = |sites: &[&str]| {
             let of = |name: &&str| format!("[site.'{name}']\nroot = '{root}'\naccess-log = 'logs/{name}'\n");
@@ -180,8 +178,7 @@ fn a_server_that_gave_up_root_reopens_hundreds_of_logs() {
     }
     let site = site::make();
     for arch in ARCHITECTURES {
-        let folder = tempfile::tempdir().unwrap();
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let (path, root) = (folder.path().join("flash.toml"), site.path().display());
         let of = |number| format!("[site.'s{number}']\nroot = '{root}'\naccess-log = 'logs/{number}'\n");
         let sites: String = (0..LOGS).map(of).collect();
@@ -209,8 +206,7 @@ fn a_replaced_process_writes_to_the_log_of_today() {
         return;
     }
     let site = site::make();
-    let folder = tempfile::tempdir().unwrap();
-    set_mode(folder.path(), 0o755);
+    let folder = open_folder();
     let [access, moved] = ["access", "moved"].map(|name| folder.path().join(name));
     let flags = ["--user", "nobody", "--processes", "1", "--access-log", access.to_str().unwrap()];
     let server = Server::start("mp", site.path(), &flags);

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
 
-use flash_tests::{ARCHITECTURES, Server, is_superuser, program, set_mode, site};
+use flash_tests::{ARCHITECTURES, Server, is_superuser, open_folder, program, site};
 
 fn get(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).expect("the server accepts");
@@ -33,8 +33,7 @@ fn a_socket_has_its_mode_its_group_and_its_user() {
             (",group=1", false, (0o755, 0, 1)),
         ] {
             // A folder of root's, as /run is: the user may not remove the name.
-            let folder = tempfile::tempdir().unwrap();
-            set_mode(folder.path(), 0o755);
+            let folder = open_folder();
             let socket = folder.path().join("socket");
             let listen = format!("unix:{}{options}", socket.display());
             let user: &[&str] = if user { &["--user", "nobody"] } else { &[] };

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use flash_tests::{Server, is_superuser, program, set_mode, site};
+use flash_tests::{Server, is_superuser, open_folder, program, set_mode, site};
 use tempfile::TempDir;
 
 /// An ordinary user, whom Debian calls nobody.
@@ -27,8 +27,7 @@ impl Folders {
         if !is_superuser("a server of root's") {
             return None;
         }
-        let (roots, site) = (tempfile::tempdir().unwrap(), site::make());
-        set_mode(roots.path(), 0o755);
+        let (roots, site) = (open_folder(), site::make());
         let theirs = roots.path().join("theirs");
         fs::create_dir(&theirs).unwrap();
         give(&theirs);

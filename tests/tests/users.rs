@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use flash_tests::{ARCHITECTURES, Server, is_superuser, set_mode, site};
+use flash_tests::{ARCHITECTURES, Server, is_superuser, open_folder, set_mode, site};
 
 /// An ordinary user, whom Debian calls nobody.
 const NOBODY: u32 = 65_534;
@@ -76,8 +76,7 @@ fn user_folders() {
         return;
     }
     let site = site::make();
-    let homes = tempfile::tempdir().unwrap();
-    set_mode(homes.path(), 0o755);
+    let homes = open_folder();
     let public = homes.path().join("ann/public_html");
     fs::create_dir_all(public.join("sub")).unwrap();
     fs::write(homes.path().join("ann/private.txt"), "private").unwrap();
@@ -123,8 +122,7 @@ fn users_folders_lead_to_what_is_the_users() {
         return;
     }
     let site = site::make();
-    let homes = tempfile::tempdir().unwrap();
-    set_mode(homes.path(), 0o755);
+    let homes = open_folder();
     let home = |name: &str| homes.path().join(name);
     let secret = home("secret");
     site::write(&secret, b"secret");

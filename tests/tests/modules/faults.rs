@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use flash_helper::protocol::{AnswerKind, Hello, Question, QuestionKind, Root};
 use flash_tests::asker::find;
 use flash_tests::peer::{Kind, Peer, ask, whole};
-use flash_tests::{PATIENCE, connect, read_all, set_mode, site};
+use flash_tests::{PATIENCE, connect, open_folder, read_all, set_mode, site};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{cold, daemon, folder, kinds, make_site, slow_site};
+use super::{cold, daemon, kinds, make_site, slow_site};
 
 /// A socket at which no real daemon listens.
 struct Impostor {
@@ -60,7 +60,7 @@ fn wait_for(what: &str, peer: &Peer, is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_sent_ends_the_connection() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in kinds() {
         let file = root.path().join("shrinks");
         site::write(&file, &site::pattern(30 << 20));
@@ -80,7 +80,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection() {
 
 #[test]
 fn a_file_that_shrinks_under_a_filter_gets_no_other_end() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in kinds().filter(|kind| matches!(kind, Kind::Apache(_))) {
         let file = root.path().join("shrinks");
         // It cannot be compressed.
@@ -119,7 +119,7 @@ fn a_file_that_shrinks_under_a_filter_gets_no_other_end() {
 
 #[test]
 fn a_worker_of_nginx_that_ends_leaves_no_alert() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "");
@@ -150,7 +150,7 @@ fn longest_disk_sleep(pid: u32, ends: &AtomicBool) -> Duration {
 fn a_worker_sends_no_page_that_is_still_being_read() {
     for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
         let Some((image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "");
         // The names stay in memory, and the pages do not.
@@ -185,7 +185,7 @@ fn a_worker_sends_no_page_that_is_still_being_read() {
 #[test]
 fn a_window_that_is_in_memory_needs_no_helper_of_a_disk_that_is_down() {
     let Some((image, root)) = slow_site("") else { return };
-    let beside = folder();
+    let beside = open_folder();
     let daemon = daemon(&root, &beside, &["--disk-deadline", "1s"]);
     let (mut asker, mut other) = (daemon.asker(), daemon.asker());
     let file = fs::File::open(root.path().join("a.txt")).unwrap();
@@ -210,7 +210,7 @@ fn a_window_that_is_in_memory_needs_no_helper_of_a_disk_that_is_down() {
 
 #[test]
 fn a_daemon_that_breaks_off_its_greeting_costs_no_descriptor() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in kinds().filter(|kind| matches!(kind, Kind::Apache(_))) {
         let impostor = Impostor::listen(beside.path());
         let peer = kind.start(root.path(), &impostor.path, "");
@@ -232,7 +232,7 @@ fn a_daemon_that_breaks_off_its_greeting_costs_no_descriptor() {
 fn a_root_that_could_not_be_taken_is_told_again() {
     let root = make_site();
     for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
-        let beside = folder();
+        let beside = open_folder();
         let impostor = Impostor::listen(beside.path());
         let peer = kind.start(root.path(), &impostor.path, "flash_deadline 1s;");
         // As from a kernel that had no room for the descriptor.
@@ -255,7 +255,7 @@ fn a_root_that_could_not_be_taken_is_told_again() {
 fn a_graceful_restart_cuts_no_response() {
     for kind in kinds().filter(|kind| matches!(kind, Kind::Apache(_))) {
         let Some((image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "");
         assert_eq!(peer.get("/a.txt").status, 200);

@@ -20,7 +20,7 @@ use flash_slowdisk::{SlowDisk, SlowImage};
 use flash_tests::asker::Daemon;
 use flash_tests::peer::{Kind, ask};
 use flash_tests::reply::Reply;
-use flash_tests::{PATIENCE, is_superuser, need, own_addresses, set_mode, site, wait_for};
+use flash_tests::{PATIENCE, is_superuser, need, open_folder, own_addresses, site, wait_for};
 use tempfile::TempDir;
 
 const KINDS: [Kind; 5] = [
@@ -44,14 +44,8 @@ fn kinds() -> impl Iterator<Item = Kind> {
     })
 }
 
-fn folder() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    set_mode(folder.path(), 0o755);
-    folder
-}
-
 fn make_site() -> TempDir {
-    let root = folder();
+    let root = open_folder();
     for name in ["sub", "empty-folder", "denied"] {
         fs::create_dir(root.path().join(name)).unwrap();
     }
@@ -129,7 +123,7 @@ fn check_alike(kind: Kind, with: SocketAddr, without: SocketAddr) {
 
 #[test]
 fn responses_are_the_same_as_without_the_module() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in kinds() {
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "");
@@ -148,7 +142,7 @@ fn responses_are_the_same_as_without_the_module() {
 
 #[test]
 fn a_link_out_of_the_root_is_forbidden() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     site::write(&beside.path().join("secret"), b"secret");
     symlink(beside.path().join("secret"), root.path().join("out")).unwrap();
     symlink("a.txt", root.path().join("inside")).unwrap();
@@ -162,7 +156,7 @@ fn a_link_out_of_the_root_is_forbidden() {
 
 #[test]
 fn nginx_sends_compressed_copies_to_those_who_accept_them() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     site::write(&root.path().join("page.html.gz"), b"gzipped");
     for kind in kinds().filter(|kind| matches!(kind, Kind::Nginx(_))) {
         let daemon = daemon(&root, &beside, &[]);
@@ -177,7 +171,7 @@ fn nginx_sends_compressed_copies_to_those_who_accept_them() {
 
 #[test]
 fn an_asker_tries_what_it_has_seen_lately_enough() {
-    let (beside, sources) = (folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/../modules"));
+    let (beside, sources) = (open_folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/../modules"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/modules/asker.c");
     let program = beside.path().join("asker");
     let mut compiler = Command::new(need("cc", "gcc"));
@@ -195,7 +189,7 @@ fn slow_site(rules: &str) -> Option<(SlowImage, TempDir)> {
         eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
         return None;
     }
-    let (behind, root) = (make_site(), folder());
+    let (behind, root) = (make_site(), open_folder());
     for folder in 0..20 {
         fs::create_dir(behind.path().join(folder.to_string())).unwrap();
         site::write(&behind.path().join(format!("{folder}/cold")), &site::pattern(600_000 + folder));
@@ -212,7 +206,7 @@ fn cold(n: usize) -> String {
 fn slashes_in_a_row_are_one_in_cold_paths_too() {
     for kind in kinds() {
         let Some((_image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         let folder = root.path().display();
         let words = match kind {
@@ -231,7 +225,7 @@ fn slashes_in_a_row_are_one_in_cold_paths_too() {
 fn cold_files_come_whole_and_hold_up_no_hot_one() {
     for kind in kinds() {
         let Some((image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         // Of a quarter of the workers no one waits for the disk.
         let words = if matches!(kind, Kind::Nginx(_)) { "" } else { "FlashDeadline 10" };
@@ -278,7 +272,7 @@ fn a_page_of_a_cold_file_is_used_once() {
         return eprintln!("NOT TESTED, pages cannot be counted: {why:#}");
     }
     for kind in kinds() {
-        let (root, beside) = (folder(), folder());
+        let (root, beside) = (open_folder(), open_folder());
         for number in 0..FILES {
             let path = root.path().join(number.to_string());
             site::write(&path, &site::pattern(BYTES));
@@ -305,7 +299,7 @@ fn a_page_of_a_cold_file_is_used_once() {
 fn a_hung_disk_costs_cold_requests_one_deadline_and_hot_ones_nothing() {
     for kind in kinds() {
         let Some((image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &["--disk-deadline", "6s"]);
         let words = if matches!(kind, Kind::Nginx(_)) { "flash_deadline 6s;" } else { "FlashDeadline 6" };
         let peer = kind.start(root.path(), &daemon.socket, words);
@@ -344,7 +338,7 @@ fn files_of_a_remote_mount_come_whole() {
         eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
         return;
     }
-    let (behind, root, beside) = (make_site(), folder(), folder());
+    let (behind, root, beside) = (make_site(), open_folder(), open_folder());
     site::write(&behind.path().join("huge"), &site::pattern(6 << 20));
     let _disk = SlowDisk::mount(behind.path(), root.path(), "read delay fixed:1ms").unwrap();
     for kind in kinds() {
@@ -369,7 +363,7 @@ fn a_daemon_that_is_killed_under_load_gives_no_wrong_byte() {
     };
     for (kind, fallback) in kinds().flat_map(both) {
         let Some((image, root)) = slow_site("read delay fixed:3ms") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let words = match (kind, fallback) {
             (_, false) => "",
             (Kind::Nginx(_), true) => "flash_fallback block;",
@@ -426,7 +420,7 @@ fn a_daemon_that_is_killed_under_load_gives_no_wrong_byte() {
 #[test]
 fn apache_refuses_htaccess_files_at_its_start() {
     for kind in kinds().filter(|kind| *kind == Kind::Apache("event")) {
-        let (root, work) = (make_site(), folder());
+        let (root, work) = (make_site(), open_folder());
         let text =
             kind.configuration(work.path(), root.path(), &work.path().join("h.sock"), "", own_addresses());
         let file = work.path().join("server.conf");

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use flash_slowdisk::SlowDisk;
 use flash_tests::peer::{Kind, Peer, ask};
-use flash_tests::{connect, read_all, reply, site};
+use flash_tests::{connect, open_folder, read_all, reply, site};
 use rustix::fs::{Advice, fadvise};
 
-use super::{cold, daemon, folder, kinds, make_site, settled, slow_site};
+use super::{cold, daemon, kinds, make_site, settled, slow_site};
 
 fn of_nginx() -> impl Iterator<Item = Kind> {
     kinds().filter(|kind| matches!(kind, Kind::Nginx(_)))
@@ -33,7 +33,7 @@ fn begun(peer: &Peer, path: &str, fields: &str) -> (std::net::TcpStream, Vec<u8>
 fn a_folder_whose_index_is_found_on_the_disk_ends_its_request_once() {
     for kind in of_nginx() {
         let Some((_image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, "");
         let mut stream = connect(peer.with);
@@ -51,7 +51,7 @@ fn a_large_file_within_a_page_comes_whole_to_a_slow_client() {
         eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
         return;
     }
-    let (behind, root, beside) = (make_site(), folder(), folder());
+    let (behind, root, beside) = (make_site(), open_folder(), open_folder());
     let whole = site::pattern(24 << 20);
     site::write(&behind.path().join("huge"), &whole);
     site::write(&behind.path().join("page.html"), b"<!--# include virtual=\"/huge\" -->");
@@ -73,7 +73,7 @@ fn a_compressed_response_whose_daemon_is_lost_ends_once() {
     for kind in of_nginx() {
         let was_asked = (0..10).any(|_| {
             let Some((image, root)) = slow_site("") else { return true };
-            let beside = folder();
+            let beside = open_folder();
             let daemon = daemon(&root, &beside, &[]);
             let words = "flash_fallback block; gzip on; gzip_types *; gzip_min_length 1;";
             let peer = kind.start(root.path(), &daemon.socket, words);
@@ -98,7 +98,7 @@ fn a_compressed_response_whose_daemon_is_lost_ends_once() {
 
 #[test]
 fn a_compressed_copy_that_is_older_than_its_file_or_no_file_is_not_sent() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     site::write(&root.path().join("page.html.gz"), b"gzipped");
     site::write(&root.path().join("a.txt.gz"), b"gzipped");
     fs::create_dir(root.path().join("middle.gz")).unwrap();
@@ -121,7 +121,7 @@ fn a_compressed_copy_that_is_older_than_its_file_or_no_file_is_not_sent() {
 
 #[test]
 fn a_block_within_a_location_keeps_its_handler() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for kind in of_nginx() {
         let daemon = daemon(&root, &beside, &[]);
         let words = "location = /dot { if ($arg_x) { set $y 1; } empty_gif; }";
@@ -138,7 +138,7 @@ fn a_block_within_a_location_keeps_its_handler() {
 fn a_block_for_some_methods_finds_files_as_its_location_does() {
     for kind in of_nginx() {
         let Some((_image, root)) = slow_site("") else { return };
-        let beside = folder();
+        let beside = open_folder();
         let daemon = daemon(&root, &beside, &[]);
         let words = format!("location = {} {{ limit_except POST {{ allow all; }} }}", cold(3));
         let peer = kind.start(root.path(), &daemon.socket, &words);
@@ -149,7 +149,7 @@ fn a_block_for_some_methods_finds_files_as_its_location_does() {
 
 #[test]
 fn links_that_nginx_may_not_follow_are_not_followed() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     symlink("a.txt", root.path().join("inside")).unwrap();
     for kind in of_nginx() {
         let daemon = daemon(&root, &beside, &[]);
@@ -162,7 +162,7 @@ fn links_that_nginx_may_not_follow_are_not_followed() {
 fn small_files_are_held_open_while_they_are_hot_and_no_change_is_missed() {
     const WORDS: &str = "open_file_cache max=100 inactive=60s; open_file_cache_valid 60s; tcp_nopush on;";
     for kind in of_nginx() {
-        let (root, beside) = (make_site(), folder());
+        let (root, beside) = (make_site(), open_folder());
         let daemon = daemon(&root, &beside, &[]);
         let peer = kind.start(root.path(), &daemon.socket, WORDS);
         let holds = |name: &str| {
@@ -186,7 +186,7 @@ fn small_files_are_held_open_while_they_are_hot_and_no_change_is_missed() {
 
 #[test]
 fn folders_of_any_name_are_redirected_to_as_without_the_module() {
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     for name in ["a b", "at/index.html", "a\nb"] {
         fs::create_dir_all(root.path().join(name)).unwrap();
     }
@@ -211,7 +211,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 fn a_stream_that_is_reset_takes_no_other_with_it() {
     const SETTINGS: &[u8] = &[0, 4, 0x7f, 0xff, 0xff, 0xff];
     const CANCEL: &[u8] = &[0, 0, 0, 8];
-    let (root, beside) = (make_site(), folder());
+    let (root, beside) = (make_site(), open_folder());
     let whole = site::pattern(30 << 20);
     site::write(&root.path().join("huge"), &whole);
     let get = |stream, path: &str| {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, program, scripts, set_mode, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, open_folder, program, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -28,8 +28,7 @@ fn put(site: &Path, name: &str, text: &str) {
 
 /// A site as WordPress and Laravel have them.
 fn application() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    set_mode(folder.path(), 0o755);
+    let folder = open_folder();
     for (name, text) in [
         ("public/index.php", FRONT),
         ("public/other.php", "<?php echo 'other ', $_SERVER['PATH_INFO'] ?? '';"),

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, scripts, set_mode, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, open_folder, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -23,8 +23,7 @@ echo 'body of the program';
 
 /// A site with a private folder beside it.
 fn folder(settings: &str, arch: &str, socket: &Path) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    set_mode(folder.path(), 0o755);
+    let folder = open_folder();
     for (name, content) in [
         ("site/gate.php", GATE.as_bytes()),
         ("site/open.txt", b"open"),

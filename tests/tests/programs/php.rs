@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, read_all, set_mode, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, open_folder, read_all, site};
 use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
 
@@ -59,8 +59,7 @@ pub(crate) struct Fpm {
 
 impl Fpm {
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let config = folder.path().join("fpm.conf");
         let text = format!(
             "[global]\nerror_log = {0}/fpm.log\ndaemonize = no\n[www]\nlisten = {0}/fpm.sock\nlisten.mode = 0666\npm = static\n\

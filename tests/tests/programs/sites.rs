@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, arch_settings, need, program, scripts, set_mode, site};
+use flash_tests::{ARCHITECTURES, Server, arch_settings, need, open_folder, program, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -18,8 +18,7 @@ echo $_SERVER['SCRIPT_FILENAME'], ' ', strlen(file_get_contents('php://input'));
 
 /// A shop with a front controller, and another application under a prefix.
 fn shop(socket: &Path, arch: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    set_mode(folder.path(), 0o755);
+    let folder = open_folder();
     for (name, text) in [
         ("plain/a.txt", "plain"),
         ("plain/a.php", "source"),
@@ -145,8 +144,7 @@ fn body(server: &Server, host: &str, target: &str) -> (u16, String) {
 fn sites_run_scripts_and_applications_of_their_own() {
     let php = need("php-cgi", "php-cgi");
     for arch in ARCHITECTURES {
-        let folder = tempfile::tempdir().unwrap();
-        set_mode(folder.path(), 0o755);
+        let folder = open_folder();
         let scripts_of = |name: &str| folder.path().join("three/bin").join(name);
         for name in ["one", "two", "three"] {
             fs::create_dir_all(scripts_of(name)).unwrap();
