@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::{open_folder};
+use crate::open_folder;
 use flash_os::residency::{self, Residency};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;

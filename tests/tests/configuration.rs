@@ -326,9 +326,11 @@ fn a_short_list_of_words_stands_in_the_configuration() {
     let (_, explained, said) = run(&["explain", "http://a.example/a.txt"], &path);
     let rule = "field-rules = User-Agent=BadBot, Slow Bot 2/m, Referer=casino  (";
     assert!(explained.contains(rule), "{explained}{said}");
-    for (wrong, why) in
-        [("['a', 'b 0/m']", "the list of User-Agent:2: "), ("['a', 3]", "a list of its lines")]
-    {
+    for (wrong, why) in [
+        ("['a', 'b 0/m']", "the list of User-Agent:2: "),
+        ("['a', 3]", "a list of its lines"),
+        ("\"nofile\\n\"", "a list of its lines"),
+    ] {
         let (_folder, path) = sites(&format!("field-rules = {{ User-Agent = {wrong} }}\n"));
         let (code, _, said) = run(&["check"], &path);
         assert!(code == Some(2) && said.contains(why), "{said}");

@@ -109,6 +109,8 @@ impl Kind {
             }
             // Only 0 needs no unit, and the flag says so.
             (Kind::Duration, DeValue::Integer(number)) => Some(number.as_str().into()),
+            // A text of several lines names no file, and is no list of them.
+            (Kind::FileOrLines, DeValue::String(text)) if text.contains('\n') => None,
             (Kind::Folder | Kind::File | Kind::FileOrLines, DeValue::String(text)) if !text.is_empty() => {
                 path(text)
             }

@@ -21,13 +21,12 @@ const COLUMNS_AT_ONCE: usize = 20;
 /// # Errors
 /// If the server cannot be asked at the beginning, or the terminal fails.
 pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
-    let mut page = administer::get(&flags.to, "/status.txt")?;
     if flags.once || !io::stdout().is_terminal() {
-        return flash_cli::print(page.as_bytes());
+        return flash_cli::print(administer::get(&flags.to, "/status.txt")?.as_bytes());
     }
     let failed = |error: io::Error| Failure::Run(format!("cannot write to the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
-    page = administer::get(&flags.to, &path_for(screen.size().0))?;
+    let mut page = administer::get(&flags.to, &path_for(screen.size().0))?;
     let (mut top, mut left, mut lost) = (0, 0_usize, None);
     loop {
         let next = Instant::now() + EVERY;

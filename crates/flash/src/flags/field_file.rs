@@ -15,7 +15,7 @@ pub(crate) struct FieldFile {
 pub(crate) enum FieldWords {
     /// The file that has them, one on each line.
     File(PathBuf),
-    /// The lines themselves. Only the configuration file can have them.
+    /// The lines themselves, each with its end, as a list in the configuration file gives them.
     Lines(String),
 }
 
