@@ -8,14 +8,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::flags::Arch;
 
-/// Standard streams, signals, logs, closers, the root, mounts below it, the fork helper.
-const OWN: usize = 24;
+/// Standard streams, signals, logs and what wakes their writers, closers, the root, mounts below it, the fork helper.
+const OWN: usize = 25;
 /// What a loop waits and is woken by, and what it opens for a moment.
 const OF_LOOP: usize = 4;
 /// The same for the steps of a pool of pipelined.
 const OF_POOL: usize = 12;
-/// A worker's channels to its parent, what bounds how many workers check log-ins, and the parent's descriptors for the admin socket.
-const OF_WORKER: usize = 8;
+/// A worker's channels to its parent, what ends the thread that looks for faults, what bounds how many workers check log-ins, and the parent's descriptors for the admin socket.
+const OF_WORKER: usize = 9;
 /// A helper's socket, if it is a process, and what it has opened.
 const OF_HELPER: usize = 2;
 /// Connections that come before the caches, where no flag says how many.
