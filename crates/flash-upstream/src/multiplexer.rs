@@ -66,27 +66,13 @@ const EVENTS_MAX: usize = 256;
 const BUFFER_BYTES: usize = 64 << 10;
 /// More connections than this no server has.
 const CONNECTIONS_MAX: usize = 128;
-/// How long a connection is kept without a request.
-const IDLE_MAX: Duration = Duration::from_secs(60);
 
 impl Multiplexer {
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub(crate) fn start() -> io::Result<Self> {
-        let channel = Arc::new(Channel::new()?);
-        let poller = Poller::new()?;
-        poller.add_waker(channel.waker(), COMMANDS)?;
-        let mut worker = Worker {
-            channel: Arc::clone(&channel),
-            poller,
-            tokens: COMMANDS,
-            connections: HashMap::new(),
-            exchanges: HashMap::new(),
-            waiting: VecDeque::new(),
-            connecting: HashSet::new(),
-            buffer: vec![0; BUFFER_BYTES],
-            start: Instant::now(),
-        };
+        let mut worker = Worker::new()?;
+        let channel = Arc::clone(&worker.channel);
         let thread = thread::Builder::new().name("http2".into()).spawn(move || worker.run())?;
         Ok(Self { channel, thread: Mutex::new(Some(thread)) })
     }
@@ -143,10 +129,27 @@ fn key(origin: &Arc<dyn Origin>) -> usize {
 }
 
 impl Worker {
+    fn new() -> io::Result<Self> {
+        let channel = Arc::new(Channel::new()?);
+        let poller = Poller::new()?;
+        poller.add_waker(channel.waker(), COMMANDS)?;
+        Ok(Self {
+            channel,
+            poller,
+            tokens: COMMANDS,
+            connections: HashMap::new(),
+            exchanges: HashMap::new(),
+            waiting: VecDeque::new(),
+            connecting: HashSet::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            start: Instant::now(),
+        })
+    }
+
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
-            if self.poller.wait(&mut events, self.timeout()).is_err() {
+            if self.poller.wait(&mut events, self.timeout(Instant::now())).is_err() {
                 return;
             }
             for event in &events {
@@ -166,22 +169,25 @@ impl Worker {
                     Command::Close => return,
                 }
             }
-            self.expire_idle(Instant::now());
+            self.expire(Instant::now());
         }
     }
 
-    /// Until a connection has been idle for long enough.
-    fn timeout(&self) -> Option<Duration> {
-        let ends = self.connections.values().filter(|connection| connection.streams.is_empty());
-        let first = ends.map(|connection| connection.idle_since + IDLE_MAX).min()?;
-        Some(first.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+    /// Until the next connection expires.
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        let first = self.connections.values().filter_map(Connection::expires_at).min()?;
+        Some(first.saturating_duration_since(now) + Duration::from_millis(1))
     }
 
-    fn expire_idle(&mut self, now: Instant) {
-        let is_idle = |of: &Connection| of.streams.is_empty() && now >= of.idle_since + IDLE_MAX;
-        let ends: Vec<u64> =
-            self.connections.iter().filter(|(_, of)| is_idle(of)).map(|(token, _)| *token).collect();
-        ends.into_iter().for_each(|token| self.end_connection(token, None));
+    /// Ends connections that were idle for long enough, and those to servers that say nothing.
+    fn expire(&mut self, now: Instant) {
+        let is_late = |of: &Connection| of.expires_at().is_some_and(|at| now >= at);
+        let late = self.connections.iter().filter(|(_, of)| is_late(of));
+        let ends: Vec<(u64, bool)> = late.map(|(token, of)| (*token, of.has_settings())).collect();
+        for (token, has_settings) in ends {
+            let why = (!has_settings).then(|| "has not sent its settings in time".to_owned());
+            self.end_connection(token, why);
+        }
     }
 
     fn token(&mut self) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_core::upstream::UpstreamSession;
 use flash_h2::{Client, ClientLimits, ErrorCode};
@@ -25,7 +25,8 @@ pub(super) struct Connection {
     pub(super) interest: Interest,
     /// The exchanges, by their streams.
     pub(super) streams: HashMap<u32, u64>,
-    pub(super) idle_since: Instant,
+    /// When its last stream ended, or when it was made.
+    idle_since: Instant,
     /// It takes no more requests.
     pub(super) is_retired: bool,
     /// Not for one exchange alone.
@@ -45,6 +46,8 @@ const STREAMS_MAX: usize = 128;
 const BACKLOG_BYTES: usize = 256 << 10;
 /// Bytes that are sent take up this much memory at most, or as much as what follows them.
 const SENT_BYTES_MAX: usize = 64 << 10;
+/// How long it is kept without a request.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Frames without use: at once, and each second.
 const IDLE_FRAMES: (u32, u32) = (2_000, 200);
 
@@ -96,6 +99,14 @@ impl Connection {
 
     pub(super) fn has_settings(&self) -> bool {
         self.client.has_settings()
+    }
+
+    /// When it ends, unless something comes: its server has said nothing for as long as a connection may take, or it is idle.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        match self.has_settings() {
+            false => Some(self.idle_since + self.origin.connect_time()),
+            true => self.streams.is_empty().then(|| self.idle_since + IDLE_MAX),
+        }
     }
 
     /// Whether so much waits for the server that bodies have to wait.

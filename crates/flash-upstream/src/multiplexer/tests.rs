@@ -15,6 +15,7 @@ use flash_h2::{Event, Scratch, Session};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(7_200);
 
 struct Server {
     multiplexer: OnceLock<Arc<Multiplexer>>,
@@ -28,6 +29,10 @@ struct Server {
 impl Origin for Server {
     fn scheme(&self) -> &'static str {
         "http"
+    }
+
+    fn connect_time(&self) -> Duration {
+        CONNECT
     }
 
     fn connect(self: Arc<Self>) {
@@ -376,6 +381,40 @@ fn a_server_that_gives_no_stream_is_not_connected_to_again_for_those_that_wait()
         assert!(world.made.try_recv().is_err(), "one connection is enough");
         assert_eq!(world.faults().len(), 1);
     }
+}
+
+/// The thread's work, with a clock that is turned by hand.
+#[test]
+fn a_server_that_says_nothing_has_as_long_as_a_connection_may_take() {
+    let (world, mut worker) = (World::new(), Worker::new().unwrap());
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let (request, mut client) = pair().map(|(ours, theirs)| (theirs, UnixStream::from(ours))).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    worker.begin(Exchange::new(Arc::clone(&origin), request));
+    let now = Instant::now();
+    let timeout = worker.timeout(now).expect("it does not wait for ever");
+    assert!(timeout <= CONNECT + Duration::from_millis(1) && timeout > CONNECT / 2, "{timeout:?}");
+    worker.expire(now);
+    assert_eq!((worker.connections.len(), worker.waiting.len()), (1, 1));
+    worker.expire(now + CONNECT);
+    assert_eq!((worker.connections.len(), worker.exchanges.len()), (0, 0));
+    assert_eq!(world.faults(), ["has not sent its settings in time"]);
+    theirs.read_to_end(&mut Vec::new()).expect("it ends");
+    // One that has said it is kept for as long as it serves requests, and for a while longer.
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let mut settings = Vec::new();
+    frame::settings(&mut settings, &[]);
+    theirs.write_all(&settings).unwrap();
+    let number = *worker.connections.keys().next().unwrap();
+    worker.connection_ready(number);
+    assert!(worker.timeout(Instant::now()).unwrap() < CONNECT / 2, "it is idle");
+    worker.expire(Instant::now());
+    assert_eq!(worker.connections.len(), 1);
+    worker.expire(Instant::now() + CONNECT);
+    assert_eq!((worker.connections.len(), world.faults().len()), (0, 1));
 }
 
 #[test]
