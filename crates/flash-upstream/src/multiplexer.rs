@@ -24,7 +24,7 @@ use flash_os::poller::{Interest, Poller};
 use flash_os::socket;
 use rustix::net::SocketType;
 
-use self::connection::Connection;
+use self::connection::{Connection, Retired};
 use self::exchange::{Exchange, Place};
 pub(crate) use self::origin::{Made, Origin};
 use self::response::Fields;
@@ -305,9 +305,20 @@ impl Worker {
 
     /// Has one more connection made, if none is on its way.
     fn connect(&mut self, origin: Arc<dyn Origin>) {
-        let is_awaited = self.open(&origin).any(|connection| !connection.has_settings());
-        let is_allowed = !is_awaited && self.open(&origin).count() < CONNECTIONS_MAX;
-        if is_allowed && self.connecting.insert(key(&origin)) {
+        let wanted = key(&origin);
+        if self.connecting.contains(&wanted) {
+            return;
+        }
+        let all = self.connections.values().filter(|of| key(&of.origin) == wanted && of.is_counted());
+        let mut count = 0;
+        for connection in all {
+            if connection.is_open() && !connection.has_settings() {
+                return;
+            }
+            count += 1;
+        }
+        if count < CONNECTIONS_MAX {
+            self.connecting.insert(wanted);
             origin.connect();
         }
     }
@@ -364,7 +375,7 @@ impl Worker {
         if let Place::On { connection: number, stream } = exchange.place
             && let Some(connection) = self.connections.get_mut(&number)
         {
-            connection.cancel(stream, exchange.received_before);
+            connection.cancel(stream, Instant::now());
             self.flush(number);
             self.tell(&exchange.origin);
             self.serve_waiting();
@@ -528,7 +539,7 @@ impl Worker {
         let all: Vec<u64> = all.map(|(token, _)| *token).collect();
         for number in all {
             if let Some(connection) = self.connections.get_mut(&number) {
-                connection.is_retired = true;
+                connection.retired = Some(Retired::Moved);
             }
             self.flush(number);
         }
@@ -542,7 +553,7 @@ impl Worker {
         let Some(connection) = self.connections.remove(&number) else { return };
         let origin = &connection.origin;
         let is_wanted = self.waiting.iter().any(|token| self.is_waiting_for(*token, origin));
-        let is_unused = connection.is_shared && !connection.is_retired && !connection.has_served;
+        let is_unused = connection.is_shared && connection.retired.is_none() && !connection.has_served;
         let is_useless = is_unused && (is_wanted || !connection.has_settings());
         match why {
             why if is_useless => origin.is_useless(why.as_deref().unwrap_or("has allowed no request")),

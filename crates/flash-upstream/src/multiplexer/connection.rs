@@ -27,15 +27,23 @@ pub(super) struct Connection {
     pub(super) streams: HashMap<u32, u64>,
     /// When its last stream ended, or when it was made.
     idle_since: Instant,
-    /// It takes no more requests.
-    pub(super) is_retired: bool,
+    pub(super) retired: Option<Retired>,
     /// Not for one exchange alone.
     pub(super) is_shared: bool,
     /// A request was sent over it.
     pub(super) has_served: bool,
     pub(super) has_answered: bool,
-    /// How often something has come.
-    pub(super) received: u64,
+    /// When a request was sent, if nothing has come since.
+    pub(super) asked_at: Option<Instant>,
+}
+
+/// Why it takes no more requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retired {
+    /// The server may be gone.
+    Silent,
+    /// It leads to a former address.
+    Moved,
 }
 
 /// What a server may have sent of a response that its reader has not taken.
@@ -46,6 +54,8 @@ const STREAMS_MAX: usize = 128;
 const BACKLOG_BYTES: usize = 256 << 10;
 /// Bytes that are sent take up this much memory at most, or as much as what follows them.
 const SENT_BYTES_MAX: usize = 64 << 10;
+/// A server that has said nothing for so long, and whose request was given up, may be gone.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// How long it is kept without a request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Frames without use: at once, and each second.
@@ -68,28 +78,37 @@ impl Connection {
             interest: Interest::INPUT,
             streams: HashMap::new(),
             idle_since: Instant::now(),
-            is_retired: false,
+            retired: None,
             is_shared: true,
             has_served: false,
             has_answered: false,
-            received: 0,
+            asked_at: None,
         }
     }
 
     /// Whether one more request may leave. How many may, the server has to say first: a request that it refuses has lost its body.
     pub(super) fn has_room(&self) -> bool {
-        !self.is_retired && self.has_settings() && self.streams.len() < STREAMS_MAX && self.client.can_open()
+        self.retired.is_none()
+            && self.has_settings()
+            && self.streams.len() < STREAMS_MAX
+            && self.client.can_open()
     }
 
     /// Whether it serves any request, now or once it has room.
     pub(super) fn is_open(&self) -> bool {
-        self.is_shared && !self.is_retired && !self.client.is_draining()
+        self.is_shared && self.retired.is_none() && !self.client.is_draining()
+    }
+
+    /// Whether it is one of those of which a server has a limited number. Those that are only kept for the requests that they have, after
+    /// the server has closed them or has moved, keep no other from being made.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_shared && self.retired != Some(Retired::Moved) && !self.client.is_draining()
     }
 
     /// Whether nothing more comes of it.
     pub(super) fn is_over(&self) -> bool {
         let is_used_up = !self.is_shared && self.has_served;
-        self.streams.is_empty() && (self.is_retired || is_used_up || self.client.is_draining())
+        self.streams.is_empty() && (self.retired.is_some() || is_used_up || self.client.is_draining())
     }
 
     /// Whether the server has said that it allows no request, before any was sent.
@@ -164,7 +183,7 @@ impl Connection {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Vec::new()),
             Err(_) => return Err(None),
         };
-        self.received += 1;
+        self.asked_at = None;
         let bytes = &buffer[..count];
         let Some(tls) = &mut self.tls else { return Ok(bytes.to_vec()) };
         let mut plain = Vec::new();
@@ -181,9 +200,11 @@ impl Connection {
         }
     }
 
-    /// Its request was given up. If the server has said nothing since the request came, it may be gone.
-    pub(super) fn cancel(&mut self, stream: u32, received_before: u64) {
-        self.is_retired |= self.received == received_before;
+    /// Its request was given up.
+    pub(super) fn cancel(&mut self, stream: u32, now: Instant) {
+        if self.asked_at.is_some_and(|at| now >= at + SILENCE_MAX) {
+            self.retired.get_or_insert(Retired::Silent);
+        }
         self.finish(stream, false);
     }
 

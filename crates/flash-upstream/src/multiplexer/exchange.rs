@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flash_os::poller::Interest;
 use flash_os::socket::NO_SIGNAL;
@@ -29,8 +30,6 @@ pub(super) struct Exchange {
     pub(super) has_answer: bool,
     /// How many connections have refused it, or have ended with it.
     refusals: u8,
-    /// How often its connection had received something when it was sent.
-    pub(super) received_before: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +62,6 @@ impl Exchange {
             has_sent_body: false,
             has_answer: false,
             refusals: 0,
-            received_before: 0,
         }
     }
 
@@ -109,7 +107,7 @@ impl Exchange {
         connection.put(&frames);
         connection.streams.insert(stream, token);
         (self.place, self.is_sent) = (Place::On { connection: number, stream }, ends);
-        self.received_before = connection.received;
+        connection.asked_at.get_or_insert_with(Instant::now);
         connection.has_served = true;
     }
 

@@ -306,10 +306,52 @@ fn a_request_that_is_given_up_ends_its_stream() {
     assert_eq!((peer.next().1, peer.next().1), ("/up".to_owned(), "abc".to_owned()));
     drop(request);
     assert_eq!(peer.next().1, "reset");
-    // It had said nothing since: another connection has the next request.
-    let _next = world.get("/");
-    let mut another = world.peer(100);
-    assert_eq!(another.next().1, "/");
+    // Its connection has the next ones, even if the server never gets round to saying something.
+    for _ in 0..20 {
+        let request = world.get("/");
+        assert_eq!(peer.next().1, "/");
+        drop(request);
+        assert_eq!(peer.next().1, "reset");
+    }
+    assert!(world.made.try_recv().is_err(), "one connection is enough");
+}
+
+#[test]
+fn a_connection_is_given_up_if_its_server_is_silent_for_long() {
+    let world = World::new();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let mut connection = Connection::new(origin, (ours.into(), None));
+    let asked_at = Instant::now();
+    let is_retired_after = |connection: &mut Connection, seconds| {
+        connection.cancel(1, asked_at + Duration::from_secs(seconds));
+        connection.retired.is_some()
+    };
+    assert!(!is_retired_after(&mut connection, 3_600), "nothing was asked");
+    connection.asked_at = Some(asked_at);
+    theirs.write_all(b"x").unwrap();
+    connection.receive(&mut [0; 8]).unwrap();
+    assert!(!is_retired_after(&mut connection, 3_600), "something has come");
+    connection.asked_at = Some(asked_at);
+    assert!(!is_retired_after(&mut connection, 1));
+    assert!(is_retired_after(&mut connection, 60));
+    assert!(connection.is_counted() && !connection.is_open());
+}
+
+#[test]
+fn connections_that_are_given_up_count_and_those_to_a_former_address_do_not() {
+    for (retired, is_another_made) in [(Retired::Silent, false), (Retired::Moved, true)] {
+        let (world, mut worker) = (World::new(), Worker::new().unwrap());
+        let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+        for _ in 0..CONNECTIONS_MAX {
+            let (ours, _) = UnixStream::pair().unwrap();
+            let mut connection = Connection::new(Arc::clone(&origin), (ours.into(), None));
+            connection.retired = Some(retired);
+            worker.add(connection).unwrap();
+        }
+        worker.connect(origin);
+        assert_eq!(world.made.try_recv().is_ok(), is_another_made, "{retired:?}");
+    }
 }
 
 #[test]
