@@ -271,14 +271,21 @@ impl Worker {
 
     /// Gives those that wait a stream, as far as there is room.
     fn serve_waiting(&mut self) {
+        let mut full = HashSet::new();
         for token in std::mem::take(&mut self.waiting) {
-            self.place(token);
+            let Some(exchange) = self.exchanges.get(&token) else { continue };
+            let (server, is_alone) = (key(&exchange.origin), exchange.own.is_some());
+            if !is_alone && full.contains(&server) {
+                self.waiting.push_back(token);
+            } else if !self.place(token) && !is_alone {
+                full.insert(server);
+            }
         }
     }
 
-    /// Gives a request a stream, or has it wait.
-    fn place(&mut self, token: u64) {
-        let Some(exchange) = self.exchanges.get_mut(&token) else { return };
+    /// Gives a request a stream, or has it wait. Returns whether there was room.
+    fn place(&mut self, token: u64) -> bool {
+        let Some(exchange) = self.exchanges.get_mut(&token) else { return true };
         let (origin, own) = (Arc::clone(&exchange.origin), exchange.own);
         let is_of = |number: u64, of: &Connection| match own {
             Some(own) => number == own,
@@ -292,7 +299,7 @@ impl Worker {
             if own.is_none() {
                 self.connect(origin);
             }
-            return;
+            return false;
         };
         let is_first = connection.is_shared && !connection.has_served;
         exchange.open(number, connection, token);
@@ -301,6 +308,7 @@ impl Worker {
         }
         self.send_body(token);
         self.flush(number);
+        true
     }
 
     /// Has one more connection made, if none is on its way.
@@ -353,7 +361,7 @@ impl Worker {
         let before = exchange.place;
         self.write_response(token);
         match self.exchanges.get(&token).map(|exchange| exchange.place) {
-            Some(_) if is_new => self.place(token),
+            Some(_) if is_new => _ = self.place(token),
             Some(Place::On { connection, .. }) => {
                 self.send_body(token);
                 self.flush(connection);
@@ -379,7 +387,10 @@ impl Worker {
             self.flush(number);
             self.tell(&exchange.origin);
             self.serve_waiting();
-        } else if let Some(number) = exchange.own {
+            return;
+        }
+        self.waiting.retain(|other| *other != token);
+        if let Some(number) = exchange.own {
             self.end_connection(number, None);
         }
     }

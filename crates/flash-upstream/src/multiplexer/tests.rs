@@ -479,6 +479,28 @@ fn a_server_has_so_many_connections_and_no_more() {
     assert_eq!(said(&last), EMPTY);
 }
 
+/// The thread's work, step by step.
+#[test]
+fn those_that_wait_keep_their_order_and_those_that_are_given_up_are_forgotten() {
+    let (world, mut worker) = (World::new(), Worker::new().unwrap());
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let mut ask = || {
+        let (theirs, ours) = pair().unwrap();
+        let mut client = UnixStream::from(ours);
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        worker.begin(Exchange::new(Arc::clone(&origin), theirs));
+        (client, worker.tokens)
+    };
+    let asked: Vec<(UnixStream, u64)> = (0..4).map(|_| ask()).collect();
+    worker.cancel(asked[1].1);
+    assert_eq!(worker.waiting, [asked[0].1, asked[2].1, asked[3].1]);
+    worker.forget(asked[2].1);
+    worker.serve_waiting();
+    assert_eq!(worker.waiting, [asked[0].1, asked[3].1]);
+}
+
 #[test]
 fn a_connection_that_cannot_be_made_is_not_tried_again_at_each_frame() {
     let world = World::new();
