@@ -470,9 +470,11 @@ impl Worker {
                 self.respond(number, stream, |exchange| exchange.response.data(bytes, ends));
             }
             ClientEvent::Reset { stream, code } => {
-                self.reset(number, stream, code == ErrorCode::REFUSED_STREAM)
+                self.report(number, "has reset a stream", code);
+                self.reset(number, stream, code == ErrorCode::REFUSED_STREAM);
             }
-            ClientEvent::Goaway { last_stream, .. } => {
+            ClientEvent::Goaway { last_stream, code } => {
+                self.report(number, "has sent GOAWAY", code);
                 let Some(connection) = self.connections.get(&number) else { return };
                 let refused = connection.streams.keys().copied().filter(|stream| *stream > last_stream);
                 refused.collect::<Vec<_>>().into_iter().for_each(|stream| self.reset(number, stream, true));
@@ -482,6 +484,14 @@ impl Worker {
                 let tokens: Vec<u64> = connection.streams.values().copied().collect();
                 tokens.into_iter().for_each(|token| self.send_body(token));
             }
+        }
+    }
+
+    /// The server has ended something with this code, which may say that something is wrong.
+    fn report(&self, number: u64, what: &str, code: ErrorCode) {
+        let is_usual = matches!(code, ErrorCode::NO_ERROR | ErrorCode::CANCEL | ErrorCode::REFUSED_STREAM);
+        if let Some(connection) = self.connections.get(&number).filter(|_| !is_usual) {
+            connection.origin.report(&format!("{what}: {code}"));
         }
     }
 

@@ -589,6 +589,32 @@ fn what_is_sent_is_not_kept() {
     assert!(connection.out.len() < BUFFER_BYTES * 8, "{} bytes", connection.out.len());
 }
 
+#[test]
+fn why_a_server_refuses_is_reported() {
+    for (code, named) in [
+        (ErrorCode::NO_ERROR, None),
+        (ErrorCode::CANCEL, None),
+        (ErrorCode::REFUSED_STREAM, None),
+        (ErrorCode::HTTP_1_1_REQUIRED, Some("HTTP_1_1_REQUIRED")),
+        (ErrorCode(0x99), Some("error 0x99")),
+    ] {
+        let world = World::new();
+        let _request = world.get("/");
+        let mut peer = world.peer(100);
+        let (stream, _) = peer.next();
+        let mut frames = Vec::new();
+        frame::rst_stream(&mut frames, stream, code);
+        frame::goaway(&mut frames, stream, code, "");
+        peer.send(&frames);
+        // The connection is over.
+        while peer.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+        let expected =
+            ["has reset a stream", "has sent GOAWAY"].map(|what| named.map(|name| format!("{what}: {name}")));
+        let expected: Vec<String> = expected.into_iter().flatten().collect();
+        assert_eq!(world.faults(), expected);
+    }
+}
+
 type Fault<'f> = &'f dyn Fn(&mut Peer, u32);
 
 #[test]
