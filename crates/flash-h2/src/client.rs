@@ -97,8 +97,10 @@ pub enum ClientEvent<'i> {
         last_stream: u32,
         code: ErrorCode,
     },
-    /// More may be sent than before: requests, or their bodies.
-    Window,
+    /// More may be sent than before: of this stream's body, or, if that is 0, of any, and requests.
+    Window {
+        stream: u32,
+    },
 }
 
 /// The fields that all requests of a connection have, encoded in advance. They have to be the same for its whole life.
@@ -438,11 +440,11 @@ impl Inner {
             }
             Frame::Settings { payload } => {
                 self.settings(payload)?;
-                Some(ClientEvent::Window)
+                Some(ClientEvent::Window { stream: 0 })
             }
             Frame::WindowUpdate { stream, increment } => {
                 self.widen(stream, increment)?;
-                Some(ClientEvent::Window)
+                Some(ClientEvent::Window { stream })
             }
             Frame::Ping { data, is_ack } => {
                 if !is_ack {

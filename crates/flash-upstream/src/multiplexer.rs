@@ -342,6 +342,13 @@ impl Worker {
         self.settle(token);
     }
 
+    /// The same, of all requests of a connection.
+    fn send_bodies(&mut self, number: u64) {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let tokens: Vec<u64> = connection.streams.values().copied().collect();
+        tokens.into_iter().for_each(|token| self.send_body(token));
+    }
+
     /// Tells the poller what an exchange waits for.
     fn settle(&mut self, token: u64) {
         let Some(exchange) = self.exchanges.get_mut(&token) else { return };
@@ -479,10 +486,12 @@ impl Worker {
                 let refused = connection.streams.keys().copied().filter(|stream| *stream > last_stream);
                 refused.collect::<Vec<_>>().into_iter().for_each(|stream| self.reset(number, stream, true));
             }
-            ClientEvent::Window => {
+            ClientEvent::Window { stream: 0 } => self.send_bodies(number),
+            ClientEvent::Window { stream } => {
                 let Some(connection) = self.connections.get(&number) else { return };
-                let tokens: Vec<u64> = connection.streams.values().copied().collect();
-                tokens.into_iter().for_each(|token| self.send_body(token));
+                if let Some(&token) = connection.streams.get(&stream) {
+                    self.send_body(token);
+                }
             }
         }
     }
@@ -545,8 +554,7 @@ impl Worker {
             connection.interest = interest;
         }
         if had_backlog && !connection.has_backlog() {
-            let tokens: Vec<u64> = connection.streams.values().copied().collect();
-            tokens.into_iter().for_each(|token| self.send_body(token));
+            self.send_bodies(number);
             // What that has written may be the beginning of the next backlog.
             return self.flush(number);
         }
