@@ -447,15 +447,17 @@ impl Worker {
 
     /// Reads what the server has sent. Fails if the connection ends, with a reason if that is the server's fault.
     fn receive(&mut self, number: u64) -> Result<(), Option<String>> {
-        let now_ms = self.start.elapsed().as_millis() as u64;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let received = match self.connections.get_mut(&number) {
-            Some(connection) => connection.receive(&mut buffer),
-            None => Ok(Vec::new()),
-        };
+        let received = self.receive_into(number, &mut buffer);
         self.buffer = buffer;
-        let bytes = received?;
-        let mut input = &bytes[..];
+        received
+    }
+
+    fn receive_into(&mut self, number: u64, buffer: &mut [u8]) -> Result<(), Option<String>> {
+        let now_ms = self.start.elapsed().as_millis() as u64;
+        let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
+        let mut plain = Vec::new();
+        let mut input = connection.receive(buffer, &mut plain)?;
         while let Some(connection) = self.connections.get_mut(&number) {
             let mut fields = Fields::default();
             let event = connection.client.next(&mut input, now_ms, |_, name, value| fields.put(name, value));

@@ -19,6 +19,8 @@ pub(super) struct Connection {
     pub(super) stream: OwnedFd,
     tls: Option<Box<dyn UpstreamSession>>,
     pub(super) client: Client,
+    /// Frames that are about to be sealed.
+    plain: Vec<u8>,
     /// Bytes for the server, sealed, of which so many are sent.
     pub(super) out: Vec<u8>,
     sent: usize,
@@ -73,6 +75,7 @@ impl Connection {
             stream,
             tls,
             client: Client::new(limits),
+            plain: Vec::new(),
             out: Vec::new(),
             sent: 0,
             interest: Interest::INPUT,
@@ -133,21 +136,20 @@ impl Connection {
         self.out.len() - self.sent >= BACKLOG_BYTES
     }
 
-    /// Has these frames sent.
-    pub(super) fn put(&mut self, frames: &[u8]) {
-        match &mut self.tls {
-            Some(tls) => tls.seal(frames, &mut self.out),
-            None => self.out.extend_from_slice(frames),
+    /// Has the frames sent that this writes.
+    pub(super) fn put<T>(&mut self, write: impl FnOnce(&mut Client, &mut Vec<u8>) -> T) -> T {
+        let Some(tls) = &mut self.tls else { return write(&mut self.client, &mut self.out) };
+        let written = write(&mut self.client, &mut self.plain);
+        if !self.plain.is_empty() {
+            tls.seal(&self.plain, &mut self.out);
+            self.plain.clear();
         }
+        written
     }
 
     /// Sends what it can. Returns what to wait for, or `None` if the connection is broken.
     pub(super) fn flush(&mut self) -> Option<Interest> {
-        let mut control = Vec::new();
-        self.client.take_control(&mut control);
-        if !control.is_empty() {
-            self.put(&control);
-        }
+        self.put(|client, out| client.take_control(out));
         while self.sent < self.out.len() {
             match rustix::net::send(&self.stream, &self.out[self.sent..], NO_SIGNAL | SendFlags::DONTWAIT) {
                 Ok(count) => self.sent += count,
@@ -172,23 +174,26 @@ impl Connection {
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has come, by way of these buffers.
     ///
     /// # Errors
     /// The connection has ended; with a reason, if its TLS says so.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Vec<u8>, Option<String>> {
+    pub(super) fn receive<'b>(
+        &mut self,
+        buffer: &'b mut [u8],
+        plain: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8], Option<String>> {
         let count = match rustix::net::recv(&self.stream, &mut *buffer, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Err(None),
             Ok((_, count)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(Vec::new()),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(&[]),
             Err(_) => return Err(None),
         };
         self.asked_at = None;
         let bytes = &buffer[..count];
-        let Some(tls) = &mut self.tls else { return Ok(bytes.to_vec()) };
-        let mut plain = Vec::new();
+        let Some(tls) = &mut self.tls else { return Ok(bytes) };
         // The end of its TLS is followed by that of its connection.
-        tls.open(bytes, &mut plain, &mut self.out).map_err(|why| Some(why.to_owned()))?;
+        tls.open(bytes, plain, &mut self.out).map_err(|why| Some(why.to_owned()))?;
         Ok(plain)
     }
 

@@ -330,7 +330,7 @@ fn a_connection_is_given_up_if_its_server_is_silent_for_long() {
     assert!(!is_retired_after(&mut connection, 3_600), "nothing was asked");
     connection.asked_at = Some(asked_at);
     theirs.write_all(b"x").unwrap();
-    connection.receive(&mut [0; 8]).unwrap();
+    connection.receive(&mut [0; 8], &mut Vec::new()).unwrap();
     assert!(!is_retired_after(&mut connection, 3_600), "something has come");
     connection.asked_at = Some(asked_at);
     assert!(!is_retired_after(&mut connection, 1));
@@ -578,11 +578,12 @@ fn what_is_sent_is_not_kept() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let origin: Arc<Server> = Arc::clone(&world.server);
     let mut connection = Connection::new(origin, (ours.into(), None));
+    let more = |_: &mut _, out: &mut Vec<u8>| out.extend_from_slice(&[0; 16_384]);
     while connection.flush() == Some(Interest::INPUT) {
-        connection.put(&[0; 16_384]);
+        connection.put(more);
     }
     for _ in 0..100 {
-        connection.put(&[0; 16_384]);
+        connection.put(more);
         assert_ne!(connection.flush(), Some(Interest::INPUT));
         theirs.read_exact(&mut [0; 16_384]).unwrap();
     }
