@@ -97,8 +97,10 @@ pub enum ClientEvent<'i> {
         last_stream: u32,
         code: ErrorCode,
     },
-    /// More may be sent than before: requests, or their bodies.
-    Window,
+    /// More may be sent than before: of this stream's body, or, if that is 0, of any, and requests.
+    Window {
+        stream: u32,
+    },
 }
 
 /// The fields that all requests of a connection have, encoded in advance. They have to be the same for its whole life.
@@ -287,15 +289,10 @@ impl Client {
         ends: bool,
         out: &mut Vec<u8>,
     ) -> u32 {
-        let id = self.inner.begin_stream();
-        self.take_control(out);
         if !common.fit && self.inner.table == Table::Nothing {
             self.inner.table = Table::Refused;
         }
-        let start = frame::begin_headers(out, id);
-        if ends {
-            out[start + FLAGS_AT] |= flag::END_STREAM;
-        }
+        let (id, start) = self.begin_request(ends, out);
         if self.inner.table == Table::ToBeEmptied {
             out.push(encoder::EMPTY_TABLE);
         }
@@ -315,18 +312,24 @@ impl Client {
 
     /// The same, of a request that shares nothing with others: `fields` appends all of them. A connection has requests of one kind.
     pub fn open_alone(&mut self, fields: impl FnOnce(&mut Vec<u8>), ends: bool, out: &mut Vec<u8>) -> u32 {
-        let id = self.inner.begin_stream();
-        self.take_control(out);
-        let start = frame::begin_headers(out, id);
-        if ends {
-            out[start + FLAGS_AT] |= flag::END_STREAM;
-        }
+        let (id, start) = self.begin_request(ends, out);
         if std::mem::replace(&mut self.inner.table, Table::Refused) != Table::Refused {
             out.push(encoder::EMPTY_TABLE);
         }
         fields(out);
         frame::end_headers(out, start);
         id
+    }
+
+    /// Returns the number of a new stream, and where the block of its fields begins.
+    fn begin_request(&mut self, ends: bool, out: &mut Vec<u8>) -> (u32, usize) {
+        let id = self.inner.begin_stream();
+        self.take_control(out);
+        let start = frame::begin_headers(out, id);
+        if ends {
+            out[start + FLAGS_AT] |= flag::END_STREAM;
+        }
+        (id, start)
     }
 
     /// Ends a request with trailer fields. Called once all of its body is sent.
@@ -438,11 +441,11 @@ impl Inner {
             }
             Frame::Settings { payload } => {
                 self.settings(payload)?;
-                Some(ClientEvent::Window)
+                Some(ClientEvent::Window { stream: 0 })
             }
             Frame::WindowUpdate { stream, increment } => {
                 self.widen(stream, increment)?;
-                Some(ClientEvent::Window)
+                Some(ClientEvent::Window { stream })
             }
             Frame::Ping { data, is_ack } => {
                 if !is_ack {

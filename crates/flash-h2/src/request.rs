@@ -31,6 +31,9 @@ pub struct HeadLimits {
     pub fields_max: usize,
 }
 
+/// The only value of `TE` (RFC 9113 §8.2.2).
+pub const TRAILERS: &[u8] = b"trailers";
+
 /// What is wrong with a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
@@ -147,10 +150,8 @@ impl<'s> HeadBuilder<'s> {
             return Err("a malformed field value");
         }
         match name {
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
-                return Err("a field of HTTP/1 connections");
-            }
-            b"te" if value != b"trailers" => return Err("a field of HTTP/1 connections"),
+            _ if is_of_connection(name) => return Err("a field of HTTP/1 connections"),
+            b"te" if value != TRAILERS => return Err("a field of HTTP/1 connections"),
             b"host" => {
                 let authority = self.authority.clone().map(|range| &self.scratch.pseudo[range]);
                 match authority {
@@ -221,6 +222,14 @@ impl<'s> HeadBuilder<'s> {
 /// RFC 9113 §8.2.1.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && scan::token_run(name) == name.len() && !name.iter().any(u8::is_ascii_uppercase)
+}
+
+/// Whether a field belongs to a connection of HTTP/1, so that HTTP/2 has no such field (RFC 9113 §8.2.2). It has `TE` in requests, if that
+/// says [`TRAILERS`].
+pub fn is_of_connection(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] =
+        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+    NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 pub fn is_value(value: &[u8]) -> bool {
@@ -312,6 +321,9 @@ mod tests {
             (("a", " x"), "a malformed field value"),
             (("connection", "close"), "a field of HTTP/1 connections"),
             (("transfer-encoding", "chunked"), "a field of HTTP/1 connections"),
+            (("keep-alive", "timeout=5"), "a field of HTTP/1 connections"),
+            (("proxy-connection", "close"), "a field of HTTP/1 connections"),
+            (("upgrade", "h2c"), "a field of HTTP/1 connections"),
             (("te", "gzip"), "a field of HTTP/1 connections"),
             (("host", "other"), "Host differs from :authority"),
             ((":method", "GET"), "a pseudo-header field twice"),

@@ -1,6 +1,7 @@
 //! A request's bytes. Everything that all requests of a group have in common is written once.
 
 use flash_h2::hpack::encoder;
+use flash_h2::request::is_of_connection;
 use flash_h2::{Client, CommonFields};
 use flash_traffic::Message;
 
@@ -66,7 +67,7 @@ impl RequestTemplate {
             fields: CommonFields::new(
                 server.scheme(),
                 hosts[0].1,
-                others.filter(|(name, _)| !is_of_connection(name)),
+                others.filter(|(name, _)| !is_left_out(name)),
             ),
             common,
             encodings: options.encodings.iter().map(|(value, _)| value.clone()).collect(),
@@ -89,7 +90,7 @@ impl RequestTemplate {
         let others = |out: &mut Vec<u8>| {
             self.others(extras, |name, value| {
                 let name = name.to_ascii_lowercase();
-                if !is_of_connection(&name) {
+                if !is_left_out(&name) {
                     encoder::field(out, name.as_bytes(), value.as_bytes());
                 }
             });
@@ -134,9 +135,9 @@ fn name_and_value(line: &str) -> Option<(&str, &str)> {
     line.split_once(':').map(|(name, value)| (name, value.trim()))
 }
 
-/// Whether HTTP/2 has no such field (RFC 9113 §8.2.2, §8.3.1).
-fn is_of_connection(name: &str) -> bool {
-    ["connection", "host", "keep-alive", "transfer-encoding", "upgrade"].contains(&name)
+/// Whether HTTP/2 has no such field, or another in its place.
+fn is_left_out(name: &str) -> bool {
+    name == "host" || is_of_connection(name.as_bytes())
 }
 
 #[cfg(test)]

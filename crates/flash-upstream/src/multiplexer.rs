@@ -24,7 +24,7 @@ use flash_os::poller::{Interest, Poller};
 use flash_os::socket;
 use rustix::net::SocketType;
 
-use self::connection::Connection;
+use self::connection::{Connection, Retired};
 use self::exchange::{Exchange, Place};
 pub(crate) use self::origin::{Made, Origin};
 use self::response::Fields;
@@ -66,27 +66,13 @@ const EVENTS_MAX: usize = 256;
 const BUFFER_BYTES: usize = 64 << 10;
 /// More connections than this no server has.
 const CONNECTIONS_MAX: usize = 128;
-/// How long a connection is kept without a request.
-const IDLE_MAX: Duration = Duration::from_secs(60);
 
 impl Multiplexer {
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub(crate) fn start() -> io::Result<Self> {
-        let channel = Arc::new(Channel::new()?);
-        let poller = Poller::new()?;
-        poller.add_waker(channel.waker(), COMMANDS)?;
-        let mut worker = Worker {
-            channel: Arc::clone(&channel),
-            poller,
-            tokens: COMMANDS,
-            connections: HashMap::new(),
-            exchanges: HashMap::new(),
-            waiting: VecDeque::new(),
-            connecting: HashSet::new(),
-            buffer: vec![0; BUFFER_BYTES],
-            start: Instant::now(),
-        };
+        let mut worker = Worker::new()?;
+        let channel = Arc::clone(&worker.channel);
         let thread = thread::Builder::new().name("http2".into()).spawn(move || worker.run())?;
         Ok(Self { channel, thread: Mutex::new(Some(thread)) })
     }
@@ -143,10 +129,27 @@ fn key(origin: &Arc<dyn Origin>) -> usize {
 }
 
 impl Worker {
+    fn new() -> io::Result<Self> {
+        let channel = Arc::new(Channel::new()?);
+        let poller = Poller::new()?;
+        poller.add_waker(channel.waker(), COMMANDS)?;
+        Ok(Self {
+            channel,
+            poller,
+            tokens: COMMANDS,
+            connections: HashMap::new(),
+            exchanges: HashMap::new(),
+            waiting: VecDeque::new(),
+            connecting: HashSet::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            start: Instant::now(),
+        })
+    }
+
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
-            if self.poller.wait(&mut events, self.timeout()).is_err() {
+            if self.poller.wait(&mut events, self.timeout(Instant::now())).is_err() {
                 return;
             }
             for event in &events {
@@ -166,22 +169,25 @@ impl Worker {
                     Command::Close => return,
                 }
             }
-            self.expire_idle(Instant::now());
+            self.expire(Instant::now());
         }
     }
 
-    /// Until a connection has been idle for long enough.
-    fn timeout(&self) -> Option<Duration> {
-        let ends = self.connections.values().filter(|connection| connection.streams.is_empty());
-        let first = ends.map(|connection| connection.idle_since + IDLE_MAX).min()?;
-        Some(first.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+    /// Until the next connection expires.
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        let first = self.connections.values().filter_map(Connection::expires_at).min()?;
+        Some(first.saturating_duration_since(now) + Duration::from_millis(1))
     }
 
-    fn expire_idle(&mut self, now: Instant) {
-        let is_idle = |of: &Connection| of.streams.is_empty() && now >= of.idle_since + IDLE_MAX;
-        let ends: Vec<u64> =
-            self.connections.iter().filter(|(_, of)| is_idle(of)).map(|(token, _)| *token).collect();
-        ends.into_iter().for_each(|token| self.end_connection(token, None));
+    /// Ends connections that were idle for long enough, and those to servers that say nothing.
+    fn expire(&mut self, now: Instant) {
+        let is_late = |of: &Connection| of.expires_at().is_some_and(|at| now >= at);
+        let late = self.connections.iter().filter(|(_, of)| is_late(of));
+        let ends: Vec<(u64, bool)> = late.map(|(token, of)| (*token, of.has_settings())).collect();
+        for (token, has_settings) in ends {
+            let why = (!has_settings).then(|| "has not sent its settings in time".to_owned());
+            self.end_connection(token, why);
+        }
     }
 
     fn token(&mut self) -> u64 {
@@ -265,14 +271,21 @@ impl Worker {
 
     /// Gives those that wait a stream, as far as there is room.
     fn serve_waiting(&mut self) {
+        let mut full = HashSet::new();
         for token in std::mem::take(&mut self.waiting) {
-            self.place(token);
+            let Some(exchange) = self.exchanges.get(&token) else { continue };
+            let (server, is_alone) = (key(&exchange.origin), exchange.own.is_some());
+            if !is_alone && full.contains(&server) {
+                self.waiting.push_back(token);
+            } else if !self.place(token) && !is_alone {
+                full.insert(server);
+            }
         }
     }
 
-    /// Gives a request a stream, or has it wait.
-    fn place(&mut self, token: u64) {
-        let Some(exchange) = self.exchanges.get_mut(&token) else { return };
+    /// Gives a request a stream, or has it wait. Returns whether there was room.
+    fn place(&mut self, token: u64) -> bool {
+        let Some(exchange) = self.exchanges.get_mut(&token) else { return true };
         let (origin, own) = (Arc::clone(&exchange.origin), exchange.own);
         let is_of = |number: u64, of: &Connection| match own {
             Some(own) => number == own,
@@ -286,7 +299,7 @@ impl Worker {
             if own.is_none() {
                 self.connect(origin);
             }
-            return;
+            return false;
         };
         let is_first = connection.is_shared && !connection.has_served;
         exchange.open(number, connection, token);
@@ -295,13 +308,25 @@ impl Worker {
         }
         self.send_body(token);
         self.flush(number);
+        true
     }
 
     /// Has one more connection made, if none is on its way.
     fn connect(&mut self, origin: Arc<dyn Origin>) {
-        let is_awaited = self.open(&origin).any(|connection| !connection.has_settings());
-        let is_allowed = !is_awaited && self.open(&origin).count() < CONNECTIONS_MAX;
-        if is_allowed && self.connecting.insert(key(&origin)) {
+        let wanted = key(&origin);
+        if self.connecting.contains(&wanted) {
+            return;
+        }
+        let all = self.connections.values().filter(|of| key(&of.origin) == wanted && of.is_counted());
+        let mut count = 0;
+        for connection in all {
+            if connection.is_open() && !connection.has_settings() {
+                return;
+            }
+            count += 1;
+        }
+        if count < CONNECTIONS_MAX {
+            self.connecting.insert(wanted);
             origin.connect();
         }
     }
@@ -315,6 +340,13 @@ impl Worker {
             exchange.send_body(connection, stream);
         }
         self.settle(token);
+    }
+
+    /// The same, of all requests of a connection.
+    fn send_bodies(&mut self, number: u64) {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let tokens: Vec<u64> = connection.streams.values().copied().collect();
+        tokens.into_iter().for_each(|token| self.send_body(token));
     }
 
     /// Tells the poller what an exchange waits for.
@@ -336,7 +368,7 @@ impl Worker {
         let before = exchange.place;
         self.write_response(token);
         match self.exchanges.get(&token).map(|exchange| exchange.place) {
-            Some(_) if is_new => self.place(token),
+            Some(_) if is_new => _ = self.place(token),
             Some(Place::On { connection, .. }) => {
                 self.send_body(token);
                 self.flush(connection);
@@ -358,11 +390,14 @@ impl Worker {
         if let Place::On { connection: number, stream } = exchange.place
             && let Some(connection) = self.connections.get_mut(&number)
         {
-            connection.cancel(stream, exchange.received_before);
+            connection.cancel(stream, Instant::now());
             self.flush(number);
             self.tell(&exchange.origin);
             self.serve_waiting();
-        } else if let Some(number) = exchange.own {
+            return;
+        }
+        self.waiting.retain(|other| *other != token);
+        if let Some(number) = exchange.own {
             self.end_connection(number, None);
         }
     }
@@ -412,15 +447,17 @@ impl Worker {
 
     /// Reads what the server has sent. Fails if the connection ends, with a reason if that is the server's fault.
     fn receive(&mut self, number: u64) -> Result<(), Option<String>> {
-        let now_ms = self.start.elapsed().as_millis() as u64;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let received = match self.connections.get_mut(&number) {
-            Some(connection) => connection.receive(&mut buffer),
-            None => Ok(Vec::new()),
-        };
+        let received = self.receive_into(number, &mut buffer);
         self.buffer = buffer;
-        let bytes = received?;
-        let mut input = &bytes[..];
+        received
+    }
+
+    fn receive_into(&mut self, number: u64, buffer: &mut [u8]) -> Result<(), Option<String>> {
+        let now_ms = self.start.elapsed().as_millis() as u64;
+        let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
+        let mut plain = Vec::new();
+        let mut input = connection.receive(buffer, &mut plain)?;
         while let Some(connection) = self.connections.get_mut(&number) {
             let mut fields = Fields::default();
             let event = connection.client.next(&mut input, now_ms, |_, name, value| fields.put(name, value));
@@ -442,18 +479,30 @@ impl Worker {
                 self.respond(number, stream, |exchange| exchange.response.data(bytes, ends));
             }
             ClientEvent::Reset { stream, code } => {
-                self.reset(number, stream, code == ErrorCode::REFUSED_STREAM)
+                self.report(number, "has reset a stream", code);
+                self.reset(number, stream, code == ErrorCode::REFUSED_STREAM);
             }
-            ClientEvent::Goaway { last_stream, .. } => {
+            ClientEvent::Goaway { last_stream, code } => {
+                self.report(number, "has sent GOAWAY", code);
                 let Some(connection) = self.connections.get(&number) else { return };
                 let refused = connection.streams.keys().copied().filter(|stream| *stream > last_stream);
                 refused.collect::<Vec<_>>().into_iter().for_each(|stream| self.reset(number, stream, true));
             }
-            ClientEvent::Window => {
+            ClientEvent::Window { stream: 0 } => self.send_bodies(number),
+            ClientEvent::Window { stream } => {
                 let Some(connection) = self.connections.get(&number) else { return };
-                let tokens: Vec<u64> = connection.streams.values().copied().collect();
-                tokens.into_iter().for_each(|token| self.send_body(token));
+                if let Some(&token) = connection.streams.get(&stream) {
+                    self.send_body(token);
+                }
             }
+        }
+    }
+
+    /// The server has ended something with this code, which may say that something is wrong.
+    fn report(&self, number: u64, what: &str, code: ErrorCode) {
+        let is_usual = matches!(code, ErrorCode::NO_ERROR | ErrorCode::CANCEL | ErrorCode::REFUSED_STREAM);
+        if let Some(connection) = self.connections.get(&number).filter(|_| !is_usual) {
+            connection.origin.report(&format!("{what}: {code}"));
         }
     }
 
@@ -507,8 +556,7 @@ impl Worker {
             connection.interest = interest;
         }
         if had_backlog && !connection.has_backlog() {
-            let tokens: Vec<u64> = connection.streams.values().copied().collect();
-            tokens.into_iter().for_each(|token| self.send_body(token));
+            self.send_bodies(number);
             // What that has written may be the beginning of the next backlog.
             return self.flush(number);
         }
@@ -522,7 +570,7 @@ impl Worker {
         let all: Vec<u64> = all.map(|(token, _)| *token).collect();
         for number in all {
             if let Some(connection) = self.connections.get_mut(&number) {
-                connection.is_retired = true;
+                connection.retired = Some(Retired::Moved);
             }
             self.flush(number);
         }
@@ -536,7 +584,7 @@ impl Worker {
         let Some(connection) = self.connections.remove(&number) else { return };
         let origin = &connection.origin;
         let is_wanted = self.waiting.iter().any(|token| self.is_waiting_for(*token, origin));
-        let is_unused = connection.is_shared && !connection.is_retired && !connection.has_served;
+        let is_unused = connection.is_shared && connection.retired.is_none() && !connection.has_served;
         let is_useless = is_unused && (is_wanted || !connection.has_settings());
         match why {
             why if is_useless => origin.is_useless(why.as_deref().unwrap_or("has allowed no request")),

@@ -97,8 +97,8 @@ impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
         // The addresses of a name change, and a look-up may fail.
         let is_there = self.lookup.is_some() || self.address == other.address;
-        let of = |one: &Self| (one.name.clone(), one.lookup.clone(), one.is_http2);
-        is_there && of(self) == of(other) && self.tls == other.tls
+        let is_same = self.name == other.name && self.lookup == other.lookup && self.tls == other.tls;
+        is_there && is_same && self.is_http2 == other.is_http2
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use flash_h2::hpack::encoder;
+use flash_h2::request::is_of_connection;
 use flash_http::Fields;
 use flash_http::date;
 use flash_http::digest;
@@ -304,11 +305,9 @@ impl CompressedBlock {
     }
 }
 
-/// Appends a field to a block of HPACK, unless it is about an HTTP/1 connection (RFC 9113 §8.2.2).
+/// Appends a field to a block of HPACK, unless it belongs to a connection of HTTP/1.
 pub(crate) fn compressed_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    const OF_CONNECTIONS: [&[u8]; 5] =
-        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
-    if !OF_CONNECTIONS.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+    if !is_of_connection(name) {
         encoder::field(out, name, value);
     }
 }

@@ -53,7 +53,7 @@ fn at_client(client: &mut Client, bytes: &[u8]) -> Vec<String> {
             fields += &format!("{}={} ", name.escape_ascii(), value.escape_ascii());
         };
         match client.next(&mut input, 0, show).unwrap() {
-            Some(ClientEvent::Window) => {}
+            Some(ClientEvent::Window { .. }) => {}
             Some(event) => said.push(format!("{fields}{event:?}")),
             None => return said,
         }
@@ -204,8 +204,19 @@ fn proxys_client() -> (Client, u32) {
     let stream = client.open_alone(|block| encoder::indexed(block, b":method", b"GET"), true, &mut out);
     let mut bytes = Vec::new();
     frame::settings(&mut bytes, &[]);
-    assert_eq!(client.next(&mut &*bytes, 0, |_, _, _| {}), Ok(Some(ClientEvent::Window)));
+    assert_eq!(client.next(&mut &*bytes, 0, |_, _, _| {}), Ok(Some(ClientEvent::Window { stream: 0 })));
     (client, stream)
+}
+
+#[test]
+fn a_wider_window_says_whose_it_is() {
+    let (mut client, stream) = proxys_client();
+    for stream in [stream, 0] {
+        let mut bytes = Vec::new();
+        frame::window_update(&mut bytes, stream, 1);
+        let event = client.next(&mut &*bytes, 0, |_, _, _| {});
+        assert_eq!(event, Ok(Some(ClientEvent::Window { stream })));
+    }
 }
 
 fn data(stream: u32, bytes: usize) -> Vec<u8> {

@@ -43,7 +43,7 @@ impl Player<'_> {
 
     fn frame(&mut self, place: usize, event: ClientEvent<'_>, here: Instant) -> bool {
         match event {
-            ClientEvent::Window => false,
+            ClientEvent::Window { .. } => false,
             ClientEvent::Fields { stream, ends } => {
                 let Some(at) = self.at(place, stream) else { return false };
                 let read = self.connections[place].pending[at].reply.fields_end();

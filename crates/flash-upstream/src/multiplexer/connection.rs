@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_core::upstream::UpstreamSession;
 use flash_h2::{Client, ClientLimits, ErrorCode};
@@ -19,22 +19,33 @@ pub(super) struct Connection {
     pub(super) stream: OwnedFd,
     tls: Option<Box<dyn UpstreamSession>>,
     pub(super) client: Client,
+    /// Frames that are about to be sealed.
+    plain: Vec<u8>,
     /// Bytes for the server, sealed, of which so many are sent.
     pub(super) out: Vec<u8>,
     sent: usize,
     pub(super) interest: Interest,
     /// The exchanges, by their streams.
     pub(super) streams: HashMap<u32, u64>,
-    pub(super) idle_since: Instant,
-    /// It takes no more requests.
-    pub(super) is_retired: bool,
+    /// When its last stream ended, or when it was made.
+    idle_since: Instant,
+    pub(super) retired: Option<Retired>,
     /// Not for one exchange alone.
     pub(super) is_shared: bool,
     /// A request was sent over it.
     pub(super) has_served: bool,
     pub(super) has_answered: bool,
-    /// How often something has come.
-    pub(super) received: u64,
+    /// When a request was sent, if nothing has come since.
+    pub(super) asked_at: Option<Instant>,
+}
+
+/// Why it takes no more requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retired {
+    /// The server may be gone.
+    Silent,
+    /// It leads to a former address.
+    Moved,
 }
 
 /// What a server may have sent of a response that its reader has not taken.
@@ -45,6 +56,10 @@ const STREAMS_MAX: usize = 128;
 const BACKLOG_BYTES: usize = 256 << 10;
 /// Bytes that are sent take up this much memory at most, or as much as what follows them.
 const SENT_BYTES_MAX: usize = 64 << 10;
+/// A server that has said nothing for so long, and whose request was given up, may be gone.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// How long it is kept without a request.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Frames without use: at once, and each second.
 const IDLE_FRAMES: (u32, u32) = (2_000, 200);
 
@@ -60,33 +75,43 @@ impl Connection {
             stream,
             tls,
             client: Client::new(limits),
+            plain: Vec::new(),
             out: Vec::new(),
             sent: 0,
             interest: Interest::INPUT,
             streams: HashMap::new(),
             idle_since: Instant::now(),
-            is_retired: false,
+            retired: None,
             is_shared: true,
             has_served: false,
             has_answered: false,
-            received: 0,
+            asked_at: None,
         }
     }
 
     /// Whether one more request may leave. How many may, the server has to say first: a request that it refuses has lost its body.
     pub(super) fn has_room(&self) -> bool {
-        !self.is_retired && self.has_settings() && self.streams.len() < STREAMS_MAX && self.client.can_open()
+        self.retired.is_none()
+            && self.has_settings()
+            && self.streams.len() < STREAMS_MAX
+            && self.client.can_open()
     }
 
     /// Whether it serves any request, now or once it has room.
     pub(super) fn is_open(&self) -> bool {
-        self.is_shared && !self.is_retired && !self.client.is_draining()
+        self.is_shared && self.retired.is_none() && !self.client.is_draining()
+    }
+
+    /// Whether it is one of those of which a server has a limited number. Those that are only kept for the requests that they have, after
+    /// the server has closed them or has moved, keep no other from being made.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_shared && self.retired != Some(Retired::Moved) && !self.client.is_draining()
     }
 
     /// Whether nothing more comes of it.
     pub(super) fn is_over(&self) -> bool {
         let is_used_up = !self.is_shared && self.has_served;
-        self.streams.is_empty() && (self.is_retired || is_used_up || self.client.is_draining())
+        self.streams.is_empty() && (self.retired.is_some() || is_used_up || self.client.is_draining())
     }
 
     /// Whether the server has said that it allows no request, before any was sent.
@@ -98,26 +123,33 @@ impl Connection {
         self.client.has_settings()
     }
 
+    /// When it ends, unless something comes: its server has said nothing for as long as a connection may take, or it is idle.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        match self.has_settings() {
+            false => Some(self.idle_since + self.origin.connect_time()),
+            true => self.streams.is_empty().then(|| self.idle_since + IDLE_MAX),
+        }
+    }
+
     /// Whether so much waits for the server that bodies have to wait.
     pub(super) fn has_backlog(&self) -> bool {
         self.out.len() - self.sent >= BACKLOG_BYTES
     }
 
-    /// Has these frames sent.
-    pub(super) fn put(&mut self, frames: &[u8]) {
-        match &mut self.tls {
-            Some(tls) => tls.seal(frames, &mut self.out),
-            None => self.out.extend_from_slice(frames),
+    /// Has the frames sent that this writes.
+    pub(super) fn put<T>(&mut self, write: impl FnOnce(&mut Client, &mut Vec<u8>) -> T) -> T {
+        let Some(tls) = &mut self.tls else { return write(&mut self.client, &mut self.out) };
+        let written = write(&mut self.client, &mut self.plain);
+        if !self.plain.is_empty() {
+            tls.seal(&self.plain, &mut self.out);
+            self.plain.clear();
         }
+        written
     }
 
     /// Sends what it can. Returns what to wait for, or `None` if the connection is broken.
     pub(super) fn flush(&mut self) -> Option<Interest> {
-        let mut control = Vec::new();
-        self.client.take_control(&mut control);
-        if !control.is_empty() {
-            self.put(&control);
-        }
+        self.put(|client, out| client.take_control(out));
         while self.sent < self.out.len() {
             match rustix::net::send(&self.stream, &self.out[self.sent..], NO_SIGNAL | SendFlags::DONTWAIT) {
                 Ok(count) => self.sent += count,
@@ -142,23 +174,26 @@ impl Connection {
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has come, by way of these buffers.
     ///
     /// # Errors
     /// The connection has ended; with a reason, if its TLS says so.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Vec<u8>, Option<String>> {
+    pub(super) fn receive<'b>(
+        &mut self,
+        buffer: &'b mut [u8],
+        plain: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8], Option<String>> {
         let count = match rustix::net::recv(&self.stream, &mut *buffer, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Err(None),
             Ok((_, count)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(Vec::new()),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(&[]),
             Err(_) => return Err(None),
         };
-        self.received += 1;
+        self.asked_at = None;
         let bytes = &buffer[..count];
-        let Some(tls) = &mut self.tls else { return Ok(bytes.to_vec()) };
-        let mut plain = Vec::new();
+        let Some(tls) = &mut self.tls else { return Ok(bytes) };
         // The end of its TLS is followed by that of its connection.
-        tls.open(bytes, &mut plain, &mut self.out).map_err(|why| Some(why.to_owned()))?;
+        tls.open(bytes, plain, &mut self.out).map_err(|why| Some(why.to_owned()))?;
         Ok(plain)
     }
 
@@ -170,9 +205,11 @@ impl Connection {
         }
     }
 
-    /// Its request was given up. If the server has said nothing since the request came, it may be gone.
-    pub(super) fn cancel(&mut self, stream: u32, received_before: u64) {
-        self.is_retired |= self.received == received_before;
+    /// Its request was given up.
+    pub(super) fn cancel(&mut self, stream: u32, now: Instant) {
+        if self.asked_at.is_some_and(|at| now >= at + SILENCE_MAX) {
+            self.retired.get_or_insert(Retired::Silent);
+        }
         self.finish(stream, false);
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flash_os::poller::Interest;
 use flash_os::socket::NO_SIGNAL;
@@ -29,8 +30,6 @@ pub(super) struct Exchange {
     pub(super) has_answer: bool,
     /// How many connections have refused it, or have ended with it.
     refusals: u8,
-    /// How often its connection had received something when it was sent.
-    pub(super) received_before: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +62,6 @@ impl Exchange {
             has_sent_body: false,
             has_answer: false,
             refusals: 0,
-            received_before: 0,
         }
     }
 
@@ -103,13 +101,12 @@ impl Exchange {
     /// Gives the request a stream.
     pub(super) fn open(&mut self, number: u64, connection: &mut Connection, token: u64) {
         let (scheme, ends) = (self.origin.scheme(), self.request.ends_with_head());
-        let mut frames = Vec::new();
+        let request = &self.request;
         let stream =
-            connection.client.open_alone(|block| self.request.fields(scheme, block), ends, &mut frames);
-        connection.put(&frames);
+            connection.put(|client, out| client.open_alone(|block| request.fields(scheme, block), ends, out));
         connection.streams.insert(stream, token);
         (self.place, self.is_sent) = (Place::On { connection: number, stream }, ends);
-        self.received_before = connection.received;
+        connection.asked_at.get_or_insert_with(Instant::now);
         connection.has_served = true;
     }
 
@@ -117,20 +114,20 @@ impl Exchange {
     pub(super) fn send_body(&mut self, connection: &mut Connection, stream: u32) {
         let mut at = 0;
         while !self.is_sent && !connection.has_backlog() {
-            let (rest, mut frames) = (&self.request.body[at..], Vec::new());
+            let rest = &self.request.body[at..];
             let is_whole = self.request.is_complete();
             let is_last = is_whole && !self.request.has_trailers();
-            let count = connection.client.send_data(stream, rest, is_last, &mut frames);
+            let count = connection.put(|client, out| client.send_data(stream, rest, is_last, out));
             at += count;
             self.has_sent_body |= count > 0;
             let is_empty = at == self.request.body.len();
             if is_empty && is_whole {
                 self.is_sent = true;
                 if !is_last {
-                    connection.client.send_trailers(stream, &self.request.trailers(), &mut frames);
+                    let trailers = self.request.trailers();
+                    connection.put(|client, out| client.send_trailers(stream, &trailers, out));
                 }
             }
-            connection.put(&frames);
             if count == 0 || is_empty {
                 break;
             }

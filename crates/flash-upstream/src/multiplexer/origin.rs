@@ -2,12 +2,16 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flash_core::upstream::UpstreamSession;
 
 /// The server at the other end of connections.
 pub(crate) trait Origin: Send + Sync {
     fn scheme(&self) -> &'static str;
+
+    /// How long a connection may take: to be made, and then until the server has said what it allows.
+    fn connect_time(&self) -> Duration;
 
     /// Makes one more connection, if that may be tried now. Its result is the multiplexer's. Never waits.
     fn connect(self: Arc<Self>);

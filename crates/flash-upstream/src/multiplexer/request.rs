@@ -3,6 +3,7 @@
 //! Flash has written these bytes itself, so what is wrong with them is a fault of its own.
 
 use flash_h2::hpack::encoder;
+use flash_h2::request::{TRAILERS, is_of_connection};
 use flash_http::Fields;
 use flash_http::chunked::{Chunked, Part};
 use flash_http::head::{self, Body, Head, Limits, Parsed};
@@ -25,9 +26,6 @@ enum State {
     Chunks(Chunked),
     Complete,
 }
-
-/// Fields of a connection of HTTP/1, and those that become others (RFC 9113 §8.2.2).
-const LEFT_OUT: [&str; 4] = ["connection", "host", "transfer-encoding", "upgrade"];
 
 impl Request {
     /// Takes bytes. Returns `None` if they are none of a request.
@@ -117,9 +115,7 @@ impl Request {
         encoder::indexed(block, b":scheme", scheme.as_bytes());
         encoder::field(block, b":path", target);
         encoder::field(block, b":authority", head.host.unwrap_or_default());
-        let is_left_out =
-            |name: &[u8]| LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
-        for (name, value) in head.fields.filter(|(name, _)| !is_left_out(name)) {
+        for (name, value) in head.fields.filter(|(name, value)| !is_left_out(name, value)) {
             encoder::field(block, name, value);
         }
     }
@@ -132,6 +128,13 @@ impl Request {
         }
         block
     }
+}
+
+/// Whether HTTP/2 has no such field, or another in its place.
+fn is_left_out(name: &[u8], value: &[u8]) -> bool {
+    is_of_connection(name)
+        || name.eq_ignore_ascii_case(b"host")
+        || name.eq_ignore_ascii_case(b"te") && value != TRAILERS
 }
 
 #[cfg(test)]
@@ -163,6 +166,12 @@ mod tests {
             assert_eq!(shown(&request.trailers()), "x-end=1|");
             assert!(request.take(b"x").is_none(), "nothing follows it");
         }
+        let mut request = Request::default();
+        let fields = "Keep-Alive: 3\r\nProxy-Connection: close\r\nUpgrade: a\r\nTE: gzip\r\nX-A: b\r\n";
+        request.take(format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n").as_bytes()).unwrap();
+        let mut block = Vec::new();
+        request.fields("http", &mut block);
+        assert_eq!(shown(&block), ":method=GET|:scheme=http|:path=/|:authority=x|x-a=b|");
         let mut request = Request::default();
         request.take(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert!(request.ends_with_head() && request.is_head());

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use flash_h2::request::{is_name, is_value};
+use flash_h2::request::{is_name, is_of_connection, is_value};
 
 #[derive(Debug, Default)]
 pub(super) struct Response {
@@ -63,9 +63,7 @@ impl Fields {
             return Err("a malformed field");
         }
         match name {
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
-                return Err("a field of HTTP/1 connections");
-            }
+            _ if is_of_connection(name) => return Err("a field of HTTP/1 connections"),
             b"content-length" => {
                 let length = str::from_utf8(value).ok().filter(|_| value.iter().all(u8::is_ascii_digit));
                 let length = length.and_then(|text| text.parse().ok()).filter(|_| self.length.is_none());

@@ -15,6 +15,7 @@ use flash_h2::{Event, Scratch, Session};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(7_200);
 
 struct Server {
     multiplexer: OnceLock<Arc<Multiplexer>>,
@@ -28,6 +29,10 @@ struct Server {
 impl Origin for Server {
     fn scheme(&self) -> &'static str {
         "http"
+    }
+
+    fn connect_time(&self) -> Duration {
+        CONNECT
     }
 
     fn connect(self: Arc<Self>) {
@@ -301,10 +306,52 @@ fn a_request_that_is_given_up_ends_its_stream() {
     assert_eq!((peer.next().1, peer.next().1), ("/up".to_owned(), "abc".to_owned()));
     drop(request);
     assert_eq!(peer.next().1, "reset");
-    // It had said nothing since: another connection has the next request.
-    let _next = world.get("/");
-    let mut another = world.peer(100);
-    assert_eq!(another.next().1, "/");
+    // Its connection has the next ones, even if the server never gets round to saying something.
+    for _ in 0..20 {
+        let request = world.get("/");
+        assert_eq!(peer.next().1, "/");
+        drop(request);
+        assert_eq!(peer.next().1, "reset");
+    }
+    assert!(world.made.try_recv().is_err(), "one connection is enough");
+}
+
+#[test]
+fn a_connection_is_given_up_if_its_server_is_silent_for_long() {
+    let world = World::new();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let mut connection = Connection::new(origin, (ours.into(), None));
+    let asked_at = Instant::now();
+    let is_retired_after = |connection: &mut Connection, seconds| {
+        connection.cancel(1, asked_at + Duration::from_secs(seconds));
+        connection.retired.is_some()
+    };
+    assert!(!is_retired_after(&mut connection, 3_600), "nothing was asked");
+    connection.asked_at = Some(asked_at);
+    theirs.write_all(b"x").unwrap();
+    connection.receive(&mut [0; 8], &mut Vec::new()).unwrap();
+    assert!(!is_retired_after(&mut connection, 3_600), "something has come");
+    connection.asked_at = Some(asked_at);
+    assert!(!is_retired_after(&mut connection, 1));
+    assert!(is_retired_after(&mut connection, 60));
+    assert!(connection.is_counted() && !connection.is_open());
+}
+
+#[test]
+fn connections_that_are_given_up_count_and_those_to_a_former_address_do_not() {
+    for (retired, is_another_made) in [(Retired::Silent, false), (Retired::Moved, true)] {
+        let (world, mut worker) = (World::new(), Worker::new().unwrap());
+        let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+        for _ in 0..CONNECTIONS_MAX {
+            let (ours, _) = UnixStream::pair().unwrap();
+            let mut connection = Connection::new(Arc::clone(&origin), (ours.into(), None));
+            connection.retired = Some(retired);
+            worker.add(connection).unwrap();
+        }
+        worker.connect(origin);
+        assert_eq!(world.made.try_recv().is_ok(), is_another_made, "{retired:?}");
+    }
 }
 
 #[test]
@@ -378,6 +425,40 @@ fn a_server_that_gives_no_stream_is_not_connected_to_again_for_those_that_wait()
     }
 }
 
+/// The thread's work, with a clock that is turned by hand.
+#[test]
+fn a_server_that_says_nothing_has_as_long_as_a_connection_may_take() {
+    let (world, mut worker) = (World::new(), Worker::new().unwrap());
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let (request, mut client) = pair().map(|(ours, theirs)| (theirs, UnixStream::from(ours))).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    worker.begin(Exchange::new(Arc::clone(&origin), request));
+    let now = Instant::now();
+    let timeout = worker.timeout(now).expect("it does not wait for ever");
+    assert!(timeout <= CONNECT + Duration::from_millis(1) && timeout > CONNECT / 2, "{timeout:?}");
+    worker.expire(now);
+    assert_eq!((worker.connections.len(), worker.waiting.len()), (1, 1));
+    worker.expire(now + CONNECT);
+    assert_eq!((worker.connections.len(), worker.exchanges.len()), (0, 0));
+    assert_eq!(world.faults(), ["has not sent its settings in time"]);
+    theirs.read_to_end(&mut Vec::new()).expect("it ends");
+    // One that has said it is kept for as long as it serves requests, and for a while longer.
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let mut settings = Vec::new();
+    frame::settings(&mut settings, &[]);
+    theirs.write_all(&settings).unwrap();
+    let number = *worker.connections.keys().next().unwrap();
+    worker.connection_ready(number);
+    assert!(worker.timeout(Instant::now()).unwrap() < CONNECT / 2, "it is idle");
+    worker.expire(Instant::now());
+    assert_eq!(worker.connections.len(), 1);
+    worker.expire(Instant::now() + CONNECT);
+    assert_eq!((worker.connections.len(), world.faults().len()), (0, 1));
+}
+
 #[test]
 fn a_server_has_so_many_connections_and_no_more() {
     let world = World::new();
@@ -396,6 +477,28 @@ fn a_server_has_so_many_connections_and_no_more() {
     peer.answer(*stream, &[], b"", true);
     peer.serve("/last");
     assert_eq!(said(&last), EMPTY);
+}
+
+/// The thread's work, step by step.
+#[test]
+fn those_that_wait_keep_their_order_and_those_that_are_given_up_are_forgotten() {
+    let (world, mut worker) = (World::new(), Worker::new().unwrap());
+    let origin: Arc<dyn Origin> = Arc::<Server>::clone(&world.server);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    worker.connected(&origin, Some((ours.into(), None)));
+    let mut ask = || {
+        let (theirs, ours) = pair().unwrap();
+        let mut client = UnixStream::from(ours);
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        worker.begin(Exchange::new(Arc::clone(&origin), theirs));
+        (client, worker.tokens)
+    };
+    let asked: Vec<(UnixStream, u64)> = (0..4).map(|_| ask()).collect();
+    worker.cancel(asked[1].1);
+    assert_eq!(worker.waiting, [asked[0].1, asked[2].1, asked[3].1]);
+    worker.forget(asked[2].1);
+    worker.serve_waiting();
+    assert_eq!(worker.waiting, [asked[0].1, asked[3].1]);
 }
 
 #[test]
@@ -475,15 +578,42 @@ fn what_is_sent_is_not_kept() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let origin: Arc<Server> = Arc::clone(&world.server);
     let mut connection = Connection::new(origin, (ours.into(), None));
+    let more = |_: &mut _, out: &mut Vec<u8>| out.extend_from_slice(&[0; 16_384]);
     while connection.flush() == Some(Interest::INPUT) {
-        connection.put(&[0; 16_384]);
+        connection.put(more);
     }
     for _ in 0..100 {
-        connection.put(&[0; 16_384]);
+        connection.put(more);
         assert_ne!(connection.flush(), Some(Interest::INPUT));
         theirs.read_exact(&mut [0; 16_384]).unwrap();
     }
     assert!(connection.out.len() < BUFFER_BYTES * 8, "{} bytes", connection.out.len());
+}
+
+#[test]
+fn why_a_server_refuses_is_reported() {
+    for (code, named) in [
+        (ErrorCode::NO_ERROR, None),
+        (ErrorCode::CANCEL, None),
+        (ErrorCode::REFUSED_STREAM, None),
+        (ErrorCode::HTTP_1_1_REQUIRED, Some("HTTP_1_1_REQUIRED")),
+        (ErrorCode(0x99), Some("error 0x99")),
+    ] {
+        let world = World::new();
+        let _request = world.get("/");
+        let mut peer = world.peer(100);
+        let (stream, _) = peer.next();
+        let mut frames = Vec::new();
+        frame::rst_stream(&mut frames, stream, code);
+        frame::goaway(&mut frames, stream, code, "");
+        peer.send(&frames);
+        // The connection is over.
+        while peer.stream.read(&mut [0; 4096]).expect("it ends then") > 0 {}
+        let expected =
+            ["has reset a stream", "has sent GOAWAY"].map(|what| named.map(|name| format!("{what}: {name}")));
+        let expected: Vec<String> = expected.into_iter().flatten().collect();
+        assert_eq!(world.faults(), expected);
+    }
 }
 
 type Fault<'f> = &'f dyn Fn(&mut Peer, u32);

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flash_core::record::counters::ProgramCount;
 use flash_core::upstream::{OnOpened, OpenError, Opened};
@@ -105,6 +105,10 @@ impl Server {
 impl Origin for Server {
     fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    fn connect_time(&self) -> Duration {
+        self.connect
     }
 
     fn connect(self: Arc<Self>) {

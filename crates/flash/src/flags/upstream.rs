@@ -1,5 +1,6 @@
 //! `--upstream`: HTTP servers with a name.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -184,8 +185,8 @@ fn check_servers(servers: &[UpstreamServer]) -> Result<(), String> {
 }
 
 fn check_paths(servers: &[UpstreamServer]) -> Result<(), String> {
-    let what = |server: &UpstreamServer| (server.url.base.clone(), server.url.is_http2);
-    match servers.windows(2).all(|pair| what(&pair[0]) == what(&pair[1])) {
+    let is_same = |one: &ProxyUrl, other: &ProxyUrl| one.base == other.base && one.is_http2 == other.is_http2;
+    match servers.windows(2).all(|pair| is_same(&pair[0].url, &pair[1].url)) {
         true => Ok(()),
         false => Err("servers that answer the same have the same path and the same version of HTTP".into()),
     }
@@ -196,6 +197,7 @@ fn server(text: &str) -> Result<UpstreamServer, String> {
     let mut parts = text.split(',');
     let url = proxy_url::parse(parts.next().unwrap_or_default())?;
     let mut server = UpstreamServer { url, weight: 1, is_backup: false, requests_max: None };
+    check_once("a server", parts.clone())?;
     for part in parts {
         match part.split_once('=') {
             Some((key @ NamedUpstream::WEIGHT, value)) => {
@@ -216,8 +218,19 @@ fn server(text: &str) -> Result<UpstreamServer, String> {
     Ok(server)
 }
 
+/// Whether each part, such as `weight=3`, stands once.
+fn check_once<'a>(what: &str, parts: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut keys = HashSet::new();
+    let mut names = parts.map(|part| part.split_once('=').map_or(part, |(key, _)| key));
+    match names.find(|key| !keys.insert(*key)) {
+        Some(key) => Err(format!("{what} has '{key}' twice")),
+        None => Ok(()),
+    }
+}
+
 /// `path=/healthz,every=5s`.
 fn check(text: &str) -> Result<(String, Duration), String> {
+    check_once("a check", text.split(','))?;
     let (mut path, mut every) = (None, CHECK_EVERY);
     for part in text.split(',') {
         match part.split_once('=') {
@@ -240,6 +253,7 @@ fn check(text: &str) -> Result<(String, Duration), String> {
 
 /// `cookie=NAME,key=FILE,life=8h,secure=on,http-only=off,same-site=strict`.
 fn sticky(text: &str) -> Result<StickyTerms, String> {
+    check_once("sticky", text.split(','))?;
     let (mut name, mut key, same_site) = (None, None, SameSite::Lax);
     let mut terms = StickyTerms {
         name: String::new(),
@@ -357,6 +371,7 @@ mod tests {
             ("app servers=http://a servers=http://a", "given twice"),
             ("app servers=http://a/x servers=http://b/y", "have the same path"),
             ("app servers=http://a servers=h2c://b", "the same version of HTTP"),
+            ("app servers=http://a,weight=2,weight=3", "a server has 'weight' twice"),
             ("app servers=http://a,backup", "one server is no backup"),
             ("app servers=http://a balance=random", "is no balance"),
             ("app servers=http://a balance=hash", "needs its hash"),
@@ -366,6 +381,8 @@ mod tests {
             ("app servers=http://a check=every=5s", "needs its path"),
             ("app servers=http://a check=path=healthz", "write a check as"),
             ("app servers=http://a check=path=/x,every=500ms", "a second at least"),
+            ("app servers=http://a check=path=/x,path=/y", "a check has 'path' twice"),
+            ("app servers=http://a sticky=cookie=s,cookie=t,key=/k", "sticky has 'cookie' twice"),
             ("app servers=http://a sticky=cookie=a", "needs a key"),
             ("app servers=http://a sticky=key=/k", "needs the name"),
             ("app servers=http://a sticky=cookie=a,key=/k,life=1ms", "a second at least"),
