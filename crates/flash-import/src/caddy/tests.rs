@@ -41,6 +41,37 @@ fn addresses_have_their_ports_and_certificates() {
 }
 
 #[test]
+fn a_policy_for_tls_never_becomes_plain_http() {
+    let policy =
+        "tls c.pem k.pem {\nclient_auth {\nmode require_and_verify\ntrusted_ca_cert_file ca.pem\n}\n}";
+    for (text, listen) in [
+        (format!(":18981 {{\n{policy}\nrespond a\n}}"), "listen = \"https://:18981\""),
+        (format!("{{\nauto_https off\n}}\na.example {{\n{policy}\nrespond a\n}}"), "listen = \":443\""),
+        // TLS belongs to the address.
+        (
+            format!("a.example:8443 {{\n{policy}\nrespond a\n}}\n:8443 {{\nrespond b\n}}"),
+            "listen = [\"https://:8443\", \":80\"]",
+        ),
+        (
+            format!(":8443 {{\nrespond b\n}}\na.example:8443 {{\n{policy}\nrespond a\n}}"),
+            "listen = [\"https://:8443\", \":80\"]",
+        ),
+    ] {
+        let text = (&text, imported(&text).text);
+        assert!(text.1.contains(listen), "{}: {}", text.0, text.1);
+        assert!(text.1.contains("client-certificate = \"required\""), "{}: {}", text.0, text.1);
+        assert!(text.1.contains("tls = { certificate = \"c.pem\""), "{}: {}", text.0, text.1);
+    }
+    // No port of these speaks TLS.
+    for address in [":80", "http://a.example", "http://:8080"] {
+        let imported = imported(&format!("{address} {{\n{policy}\nrespond a\n}}"));
+        assert!(imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{address}: {}", imported.text);
+    }
+    let text = imported(":8080 {\ntls internal\nrespond a\n}").text;
+    assert!(text.contains("listen = \":8080\"") && !text.contains("deny"), "{text}");
+}
+
+#[test]
 fn nobody_comes_in_where_something_is_not_understood() {
     for guard in [
         "basicauth /admin/* {\nbob JDJhJDE0\n}",

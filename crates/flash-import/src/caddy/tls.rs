@@ -66,6 +66,13 @@ pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> 
     settings
 }
 
+/// The line that has even sites without names speak TLS: one with a certificate or settings.
+pub(super) fn policy(block: &[Directive]) -> Option<&Directive> {
+    let has_policy =
+        |of: &&Directive| of.words.len() == 2 || of.block.as_ref().is_some_and(|block| !block.is_empty());
+    block.iter().filter(|of| of.name == "tls").find(has_policy)
+}
+
 /// What clients have to show, or the line that Flash does not follow, which may keep some of them out, and why.
 pub(super) fn clients<'t>(scope: &Scope<'t>) -> Result<Settings, (&'t Directive, &'static str)> {
     let mut settings = Settings::new();
