@@ -130,9 +130,8 @@ impl Matcher {
             })
         };
         match (name, words, block) {
-            ("path", _, None) if self.paths.is_empty() => {
-                self.paths = words.iter().flat_map(|word| Pattern::all(word)).collect();
-            }
+            // Lines of one kind are joined.
+            ("path", _, None) => self.paths.extend(words.iter().flat_map(|word| Pattern::all(word))),
             ("remote_ip" | "client_ip", _, None)
                 if self.clients.is_none() && networks().all(|network| is_network(&network)) =>
             {

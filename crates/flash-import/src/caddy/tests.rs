@@ -120,6 +120,21 @@ fn an_end_of_names_opens_nothing_below_a_refused_prefix() {
 }
 
 #[test]
+fn paths_of_several_lines_are_all_refused() {
+    let site = "root * /srv\n@g {\npath /b/*\npath /private/* /c/*\n}\nrespond @g 403\nfile_server";
+    let text = imported(&format!("http://a.example {{\n{site}\n}}")).text;
+    for name in ["/b", "/c", "/private"] {
+        assert!(place(&text, name).contains("status = 403"), "{name}: {text}");
+    }
+    // Lines whose networks would have to be joined close.
+    for lines in ["remote_ip 192.0.2.0/24\nremote_ip ::1", "not remote_ip ::1\nclient_ip 192.0.2.1"] {
+        let site = format!("root * /srv\n@g {{\n{lines}\n}}\nrespond @g 403\nfile_server");
+        let text = imported(&format!("http://a.example {{\n{site}\n}}")).text;
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{lines}: {text}");
+    }
+}
+
+#[test]
 fn clients_of_some_networks_are_refused() {
     let guarded =
         |guard: &str| imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}")).text;
