@@ -135,6 +135,23 @@ fn paths_of_several_lines_are_all_refused() {
 }
 
 #[test]
+fn names_that_begin_as_a_refused_prefix_are_said_to_stay_open() {
+    for (guard, is_open) in [
+        ("respond /q* 403", true),
+        ("basic_auth /q* {\nbob JDJ\n}", true),
+        ("handle_path /q* {\nabort\n}", true),
+        ("@g {\npath /q*\nnot remote_ip 192.0.2.0/24\n}\nabort @g", true),
+        ("header /q* X-A b", false),
+        ("@g not path /q*\nrespond @g 403", false),
+        ("respond /q/* 403", false),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
+        let open = imported.notes.iter().find(|note| note.text.contains("begin with /q stay open"));
+        assert_eq!(open.is_some_and(|note| note.is_left), is_open, "{guard}: {}", imported.file());
+    }
+}
+
+#[test]
 fn clients_of_some_networks_are_refused() {
     let guarded =
         |guard: &str| imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}")).text;
