@@ -3,16 +3,13 @@
 use std::cmp::Ordering;
 
 use super::answer::Answer;
-use super::directives::{OF_SITES, advice, opens_nothing, place_in_order};
-use super::lines::Lines;
+use super::directives::{advice, opens_nothing, place_in_order};
+use super::lines::{Lines, Matched};
 use super::matcher::{Matcher, Pattern};
 use super::proxy;
 use crate::directive::Directive;
 use crate::flash::{EVERYBODY, PlaceName, Setting, Settings, Value, set, set_more};
 use crate::note::{Of, Paths};
-
-/// A directive with its matcher, and the words behind that.
-type Matched<'t> = (&'t Directive, Matcher, &'t [String]);
 
 /// Indexes of `file_server`.
 const INDEX: [&str; 2] = ["index.html", "index.txt"];
@@ -84,22 +81,13 @@ impl<'t> Answer<'_, 't> {
 
     /// The lines of the present block.
     fn lines(&mut self, is_sorted: bool) {
-        let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
-        let mut all: Vec<Matched<'t>> = self
-            .lines
-            .block
-            .iter()
-            .filter(is_line)
-            .map(|of| {
-                let (matcher, words) = Matcher::of(&self.lines, of);
-                (of, matcher, words)
-            })
-            .collect();
-        if is_sorted {
-            sort(&mut all);
-        }
+        let all = self.lines.matched(|all| {
+            if is_sorted {
+                sort(all)
+            }
+        });
         let mut is_handled = false;
-        for (of, matcher, words) in all {
+        for (of, matcher, words) in &*all {
             if self.is_answered {
                 return;
             }
@@ -125,7 +113,7 @@ impl<'t> Answer<'_, 't> {
                 Some((networks, is_not)) => self.clients(of, networks, *is_not),
                 None => {
                     is_handled |= is_handle;
-                    self.directive(of, &matcher, words);
+                    self.directive(of, matcher, words);
                 }
             }
         }
@@ -347,18 +335,21 @@ impl<'t> Answer<'_, 't> {
 fn sort(all: &mut [Matched<'_>]) {
     // The last one of these counts.
     let is_last = |of: &Directive| ["root", "vars"].contains(&&*of.name);
-    let is_before =
-        |(one, matcher, _): &Matched<'_>, (other, others, _): &Matched<'_>| match place_in_order(&one.name)
-            .cmp(&place_in_order(&other.name))
-        {
-            Ordering::Equal if is_last(one) => others.is_before(matcher),
-            Ordering::Equal => matcher.is_before(others),
-            order => order == Ordering::Less,
-        };
+    let mut places: Vec<Option<usize>> = all.iter().map(|(of, ..)| place_in_order(&of.name)).collect();
     for end in 1..all.len() {
         let mut at = end;
-        while at > 0 && is_before(&all[at], &all[at - 1]) {
+        while at > 0 {
+            let ((of, matcher, _), (_, before, _)) = (&all[at], &all[at - 1]);
+            let comes_first = match places[at].cmp(&places[at - 1]) {
+                Ordering::Equal if is_last(of) => before.is_before(matcher),
+                Ordering::Equal => matcher.is_before(before),
+                order => order == Ordering::Less,
+            };
+            if !comes_first {
+                break;
+            }
             all.swap(at, at - 1);
+            places.swap(at, at - 1);
             at -= 1;
         }
     }

@@ -203,6 +203,20 @@ fn place<'t>(text: &'t str, name: &str) -> &'t str {
 }
 
 #[test]
+fn lines_are_matched_once_for_each_block() {
+    let text = "a.example {\nhandle /a/* {\nrespond /a/b/* 403\n}\nhandle {\nrespond 404\n}\n}";
+    let nothing = |_: &Path| Err("no such file".to_owned());
+    let tree = read::file(Path::new("Caddyfile"), text, &nothing).expect("its syntax is right");
+    let context = Context::new("", ("", Of::Everything));
+    let scope = Scope { levels: Vec::new(), context: &context, hosts: Vec::new() };
+    let site = lines::Lines::of_site(&scope, &tree[0]);
+    let inner = || site.inner(&site.block[0]);
+    let once = inner().matched(|_| {});
+    assert!(std::rc::Rc::ptr_eq(&once, &inner().matched(|_| unreachable!("they are known"))));
+    assert_eq!((once.len(), site.matched(|_| {}).len()), (1, 2));
+}
+
+#[test]
 fn a_matcher_is_that_of_its_block_or_of_one_around_it() {
     let guard = "@secret path {args.0}/secret/*\nrespond @secret 403\nfile_server";
     let text = format!(
