@@ -16,6 +16,8 @@ pub(super) struct Answer<'a, 't> {
     pub(super) root: Option<&'t Directive>,
     pub(super) index: Vec<String>,
     pub(super) is_answered: bool,
+    /// Fields that are for answers without one, each with its line.
+    pub(super) supplied: Vec<(&'t Directive, &'t str)>,
     /// Scripts run, and files may be served, too.
     pub(super) runs_scripts: bool,
     /// In how many blocks for paths the present line stands.

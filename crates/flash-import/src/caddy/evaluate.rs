@@ -24,6 +24,7 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         root: None,
         index: INDEX.map(Into::into).into(),
         is_answered: false,
+        supplied: Vec::new(),
         runs_scripts: false,
         own_blocks: 0,
         in_doubt: Vec::new(),
@@ -41,6 +42,11 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
     }
     answer.settle_doubts();
     let answers = |key: &&str| answer.settings.contains_key(*key);
+    if ["proxy", "fastcgi"].iter().any(answers) {
+        for (line, _) in &answer.supplied {
+            answer.differs(line, "it takes the place of the field that a program sends");
+        }
+    }
     if ["respond", "proxy", "fastcgi"].iter().any(answers) && answer.settings.contains_key("cache-control") {
         let why = "files alone have this Cache-Control, and no answers of respond and programs";
         lines.scope.differs(&of.source, why, answer.concerns(), Of::CacheControl);

@@ -359,6 +359,35 @@ fn a_field_that_is_not_sent_alike_is_named() {
 }
 
 #[test]
+fn a_field_for_answers_without_one_leaves_those_of_other_lines() {
+    for (lines, value) in [
+        ("header X-A own\nheader ?X-A other", "own"),
+        ("header ?X-A other\nheader x-a own", "own"),
+        ("header Cache-Control own\nheader ?Cache-Control other", "own"),
+        ("header ?X-A other\nheader ?X-A own", "own"),
+        ("header ?X-A own", "own"),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{lines}\nfile_server\n}}"));
+        assert!(imported.text.contains(&format!(" = \"{value}\"")), "{lines}: {}", imported.text);
+        assert!(!imported.text.contains("\"other\""), "{lines}: {}", imported.text);
+    }
+    let named = |lines: &str| {
+        let imported = imported(&format!("http://a.example {{\n{lines}\nreverse_proxy localhost:9\n}}"));
+        imported.notes.iter().any(|note| note.text.contains("the field that a program sends"))
+    };
+    assert!(named("header ?X-A b"));
+    assert!(!named("header X-A b") && !named("header ?X-A b\nheader X-A c"));
+}
+
+#[test]
+fn a_site_with_an_unknown_scheme_is_left_out() {
+    let imported = imported("ftp://a.example {\nrespond a\n}\nhttp://b.example {\nrespond b\n}");
+    assert!(!imported.text.contains("body = \"a\""), "{}", imported.text);
+    let is_named = |note: &Note| note.is_left && note.text.contains("http, https or no scheme");
+    assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
+}
+
+#[test]
 fn networks_of_the_environment_close() {
     let text = imported(
         "http://a.example {\nroot * /srv\n@out not remote_ip {$OFFICE:0.0.0.0/0}\nabort @out\nfile_server\n}",
