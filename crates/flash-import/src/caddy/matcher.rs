@@ -59,7 +59,9 @@ impl Pattern {
                 Some(folder) => Self::Below(folder.into()),
                 None => Self::Begins(begin.into()),
             },
-            (None, Some(end)) if !end.is_empty() && !inner(end) => Self::Ends(end.into()),
+            (None, Some(end)) if !end.is_empty() && !end.contains('/') && !inner(end) => {
+                Self::Ends(end.into())
+            }
             (None, None) if text.starts_with('/') && !inner(text) => Self::Exact(text.into()),
             _ => Self::Other,
         }

@@ -85,6 +85,7 @@ fn nobody_comes_in_where_something_is_not_understood() {
         "reverse_proxy /admin/* {\ndynamic srv a.example\n}",
         "root * /srv/{host}",
         "respond /Admin/* 403",
+        "@a path */s.txt\nrespond @a 403",
         "route /admin/* {\nbasic_auth {\nbob JDJ\n}\nfile_server\n}",
     ] {
         let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
