@@ -24,6 +24,10 @@ fn addresses_have_their_ports_and_certificates() {
         ("http://a.example {\nroot * /srv\nfile_server\n}", &["listen = \":80\""]),
         (":8080\nroot * /srv\nfile_server", &["listen = \":8080\"", "[site.\"*\"]"]),
         ("localhost\nroot * /srv\nfile_server", &["tls = true"]),
+        ("10.1.2.3\nroot * /srv\nfile_server", &["tls = true"]),
+        ("https://[::1]:8443\nroot * /srv\nfile_server", &["tls = true"]),
+        ("a.home.arpa\nroot * /srv\nfile_server", &["tls = true"]),
+        ("\u{feff}http://a.example\nrespond ok", &["listen = \":80\"", "[site.\"a.example\"]"]),
         (
             "a.example {\ntls /c.pem /k.pem\nroot * /srv\nfile_server\n}",
             &["tls = { certificate = \"/c.pem\", key = \"/k.pem\" }"],

@@ -1,5 +1,7 @@
 //! The certificates of a site, and those that its clients show.
 
+use std::net::IpAddr;
+
 use crate::directive::Directive;
 use crate::flash::{Settings, Value, set};
 use crate::hosts::Block;
@@ -31,11 +33,14 @@ const OPENS_NOTHING: [&str; 18] = [
 /// `tls`, or what Caddy does without it.
 pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> Settings {
     let mut settings = clients(scope).unwrap_or_default();
+    // No authority issues certificates for these by itself.
     let is_local = |name: &String| {
         name == "localhost"
             || name.ends_with(".localhost")
             || name.ends_with(".local")
             || name.ends_with(".internal")
+            || name.ends_with(".home.arpa")
+            || name.parse::<IpAddr>().is_ok()
     };
     let of = scope.last("tls");
     let words: Vec<&str> = of.iter().flat_map(|of| of.words.iter().map(String::as_str)).collect();
