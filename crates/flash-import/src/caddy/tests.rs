@@ -181,6 +181,13 @@ fn clients_of_some_networks_are_refused() {
 }
 
 #[test]
+fn what_a_line_has_for_several_places_is_listed_once() {
+    let places: String = (0..5).map(|n| format!("respond /p{n}/* 404\n")).collect();
+    let file = imported(&format!("http://a.example {{\nvars a b\n{places}}}")).file();
+    assert_eq!(file.matches("# Caddyfile:2: vars a b").count(), 1, "{file}");
+}
+
+#[test]
 fn every_line_is_taken_or_named() {
     let text = "http://a.example {\nroot * /srv\nheader X-A b\nencode gzip zstd\ntry_files {path} {path}.html /index.html\nfile_server {\nhide *.sql\nfrob\n}\nfrobnicate\n}";
     let imported = imported(text);
