@@ -103,17 +103,17 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
         .zip(hosts::names(&blocks))
         .map(|(block, hosts)| Scope { levels: vec![block.block], context, hosts })
         .collect();
-    let made: Vec<(Site, Answers)> =
+    let made: Vec<(Site, Answers, Settings)> =
         blocks.iter().zip(&scopes).map(|(block, scope)| made(block, scope, &options)).collect();
     let drafts: Vec<_> = blocks
         .iter()
         .zip(scopes.iter().zip(&made))
-        .map(|(block, (scope, (site, answers)))| hosts::Draft {
+        .map(|(block, (scope, (site, answers, tls)))| hosts::Draft {
             block,
             scope,
             site,
             answers,
-            tls: tls::settings(scope, block, options.has_acme),
+            tls: tls.clone(),
             strong: &[],
         })
         .collect();
@@ -248,7 +248,8 @@ fn speak_alike(blocks: &mut [Block<'_>]) {
     }
 }
 
-fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Site, Answers) {
+/// A site with its answers, and the keys of its certificates.
+fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Site, Answers, Settings) {
     let mut site = Site {
         names: scope.hosts.clone(),
         own: Settings::new(),
@@ -265,12 +266,13 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
     }
     if block.block.is_empty() && block.names.is_empty() {
         answers.is_missing = true;
-        return (site, answers);
+        return (site, answers, Settings::new());
     }
     site::fill(scope, block.of, &mut site);
-    if let Err((line, why)) = tls::clients(scope) {
+    let clients = tls::clients(scope).unwrap_or_else(|(line, why)| {
         site::close(scope, line, why, &mut site);
-    }
+        Settings::new()
+    });
     if let Some(line) = tls::policy(block.block)
         && !block.listens.iter().any(|listen| listen.is_tls)
     {
@@ -284,7 +286,7 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         set(&mut own, "https", Value::Text("required".into()), Some(block.of));
         answers.https = own.remove("https");
     }
-    (site, answers)
+    (site, answers, tls::settings(scope, block, options.has_acme, clients))
 }
 
 #[cfg(test)]

@@ -30,9 +30,13 @@ const OPENS_NOTHING: [&str; 18] = [
     "get_certificate",
 ];
 
-/// `tls`, or what Caddy does without it.
-pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> Settings {
-    let mut settings = clients(scope).unwrap_or_default();
+/// `tls`, or what Caddy does without it, beside what [`clients`] have to show.
+pub(super) fn settings(
+    scope: &Scope<'_>,
+    block: &Block<'_>,
+    has_acme: bool,
+    mut settings: Settings,
+) -> Settings {
     // No authority issues certificates for these by itself.
     let is_local = |name: &String| {
         name == "localhost"
