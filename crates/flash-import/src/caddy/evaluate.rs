@@ -230,15 +230,14 @@ impl<'t> Answer<'_, 't> {
             "temporary" => Some(302),
             code => code.parse().ok().filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)),
         };
-        let target = status.ok_or("Flash has no such redirection".to_owned()).and_then(|_| self.target(to));
-        match (target, status) {
-            (Ok(to), Some(status)) => {
+        let status = status.ok_or("Flash has no such redirection".to_owned());
+        match status.and_then(|status| Ok((self.target(to)?, status))) {
+            Ok((to, status)) => {
                 let named = vec![("to", Value::Text(to)), ("status", Value::Number(status))];
                 set(&mut self.settings, "redirect", Value::Named(named), Some(of));
                 self.is_answered = true;
             }
-            (Err(why), _) => self.close(of, &why),
-            (Ok(_), None) => self.close(of, "Flash has no such redirection"),
+            Err(why) => self.close(of, &why),
         }
     }
 
@@ -271,16 +270,15 @@ impl<'t> Answer<'_, 't> {
     }
 
     fn rewrite(&mut self, of: &'t Directive, to: &str) {
-        match to.strip_suffix("?{query}").unwrap_or(to) {
-            to if to.starts_with('/')
-                && !to.contains(['{', '?'])
-                && matches!(self.place, PlaceName::Exact(_))
-                && self.root.is_some() =>
-            {
-                self.close(of, "Flash answers a path with its own file: write redirect or respond");
+        let to = to.strip_suffix("?{query}").unwrap_or(to);
+        let is_file = to.starts_with('/') && !to.contains(['{', '?']) && self.root.is_some();
+        let why = match self.place {
+            PlaceName::Exact(_) if is_file => {
+                "Flash answers a path with its own file: write redirect or respond"
             }
-            _ => self.close(of, "Flash rewrites no paths: write fallback, extensions or strip-prefix"),
-        }
+            _ => "Flash rewrites no paths: write fallback, extensions or strip-prefix",
+        };
+        self.close(of, why);
     }
 
     fn try_files(&mut self, of: &'t Directive, words: &[String]) {
