@@ -181,6 +181,23 @@ fn clients_of_some_networks_are_refused() {
 }
 
 #[test]
+fn servers_have_their_addresses() {
+    for (line, expected) in [
+        ("reverse_proxy unix//run/a.sock", "proxy = \"unix:/run/a.sock\""),
+        ("reverse_proxy :9000", "proxy = \"http://127.0.0.1:9000\""),
+        ("reverse_proxy b.internal", "proxy = \"http://b.internal:80\""),
+        ("reverse_proxy https://b.internal/", "proxy = \"https://b.internal\""),
+        ("reverse_proxy https://unix//run/a.sock", "deny = [\"0.0.0.0/0\", \"::/0\"]"),
+        ("php_fastcgi unix//run/php.sock", "fastcgi = { \".php\" = \"unix:/run/php.sock\" }"),
+        ("php_fastcgi :9000", "fastcgi = { \".php\" = \"127.0.0.1:9000\" }"),
+        ("php_fastcgi php", "deny = [\"0.0.0.0/0\", \"::/0\"]"),
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{line}\nfile_server\n}}")).text;
+        assert!(text.contains(expected), "{line}: {text}");
+    }
+}
+
+#[test]
 fn what_a_line_has_for_several_places_is_listed_once() {
     let places: String = (0..5).map(|n| format!("respond /p{n}/* 404\n")).collect();
     let file = imported(&format!("http://a.example {{\nvars a b\n{places}}}")).file();
