@@ -47,7 +47,7 @@ impl<'t> Lines<'t> {
         }
         let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
         let matched = |of: &'t Directive| {
-            let (matcher, words) = Matcher::of(self, of);
+            let (matcher, words) = self.matcher(of);
             (of, matcher, words)
         };
         let mut all: Vec<Matched<'t>> = self.block.iter().filter(is_line).map(matched).collect();
@@ -57,8 +57,13 @@ impl<'t> Lines<'t> {
         all
     }
 
+    /// The matcher of a line, and the words behind it.
+    pub(super) fn matcher(&self, of: &'t Directive) -> (Matcher, &'t [String]) {
+        Matcher::of(of, |name| self.named(name))
+    }
+
     /// The matcher of this name, from the innermost block that has one.
-    pub(super) fn named(&self, name: &str) -> Option<&'t Directive> {
+    fn named(&self, name: &str) -> Option<&'t Directive> {
         let mut blocks = [self.block].into_iter().chain(self.around.iter().rev().copied());
         let found = blocks.find_map(|block| block.iter().find(|of| of.name == name))?;
         self.scope.see_all(found);

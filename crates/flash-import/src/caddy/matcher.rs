@@ -1,6 +1,5 @@
 //! Which requests a directive is about: paths and clients, and what Flash has no place for.
 
-use super::lines::Lines;
 use crate::directive::Directive;
 use crate::flash::{PlaceName, is_below, is_network};
 
@@ -92,11 +91,14 @@ impl Pattern {
 }
 
 impl Matcher {
-    /// The matcher of a directive, and the words behind it.
-    pub(super) fn of<'t>(lines: &Lines<'t>, of: &'t Directive) -> (Self, &'t [String]) {
+    /// The matcher of a directive, and the words behind it. `named` finds the line of a name.
+    pub(super) fn of<'t>(
+        of: &'t Directive,
+        named: impl FnOnce(&str) -> Option<&'t Directive>,
+    ) -> (Self, &'t [String]) {
         let Some((first, rest)) = of.words.split_first() else { return (Self::default(), &of.words) };
         match first.strip_prefix('@') {
-            Some(_) => (lines.named(first).map_or_else(Self::unknown, Self::read), rest),
+            Some(_) => (named(first).map_or_else(Self::unknown, Self::read), rest),
             None if first == "*" || first.starts_with('/') && may_have_path(of) => {
                 (Self { paths: Pattern::all(first), ..Self::default() }, rest)
             }

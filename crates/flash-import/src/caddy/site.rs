@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::directives::{OF_SITES, opens_nothing};
 use super::evaluate;
 use super::lines::Lines;
-use super::matcher::{Matcher, Pattern};
+use super::matcher::Pattern;
 use crate::directive::Directive;
 use crate::flash::{Place, PlaceName, Settings, Site, Value, forbid, is_below, set, set_more};
 use crate::note::{Of, Paths};
@@ -103,14 +103,14 @@ fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut Places<'
     let mut prefixes = prefixes.to_vec();
     let all = || lines.block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name));
     for of in all().filter(|of| of.name == "uri") {
-        if let (_, [what, prefix]) = Matcher::of(lines, of)
+        if let (_, [what, prefix]) = lines.matcher(of)
             && what == "strip_prefix"
         {
             prefixes.push(format!("{}{}", prefixes[0], prefix.trim_end_matches('/')));
         }
     }
     for of in all() {
-        let (matcher, _) = Matcher::of(lines, of);
+        let (matcher, _) = lines.matcher(of);
         for path in matcher.paths.iter().chain(&matcher.not_paths) {
             prefixes.iter().for_each(|prefix| find_place(of, (path, prefix), places));
         }
