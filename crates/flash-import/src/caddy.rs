@@ -87,6 +87,7 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
     let sites: Vec<&Directive> = tree.iter().filter(|of| of.name == read::SITE).collect();
     sites.iter().for_each(|of| context.see(of));
     let mut blocks: Vec<Block<'_>> = sites.iter().map(|of| block(of, &options)).collect();
+    speak_alike(&mut blocks);
     // What no site is named for, Caddy answers with nothing.
     if let Some(of) = sites.first().filter(|_| blocks.iter().all(|block| !block.names.is_empty())) {
         let mut listens: Vec<Listen> = Vec::new();
@@ -102,17 +103,17 @@ fn flash(context: &Context, tree: &[Directive]) -> Flash {
         .zip(hosts::names(&blocks))
         .map(|(block, hosts)| Scope { levels: vec![block.block], context, hosts })
         .collect();
-    let made: Vec<(Site, Answers)> =
+    let made: Vec<(Site, Answers, Settings)> =
         blocks.iter().zip(&scopes).map(|(block, scope)| made(block, scope, &options)).collect();
     let drafts: Vec<_> = blocks
         .iter()
         .zip(scopes.iter().zip(&made))
-        .map(|(block, (scope, (site, answers)))| hosts::Draft {
+        .map(|(block, (scope, (site, answers, tls)))| hosts::Draft {
             block,
             scope,
             site,
             answers,
-            tls: tls::settings(scope, block, options.has_acme),
+            tls: tls.clone(),
             strong: &[],
         })
         .collect();
@@ -166,8 +167,8 @@ impl Address {
     fn of(text: &str) -> Self {
         let (scheme, rest) = match text.split_once("://") {
             Some(("http", rest)) => (Some("http"), rest),
-            Some((_, rest)) => (Some("https"), rest),
-            None => (None, text),
+            Some(("https", rest)) => (Some("https"), rest),
+            _ => (None, text),
         };
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -183,13 +184,18 @@ impl Address {
         self.host.strip_prefix("*.").unwrap_or(&self.host).contains(['*', '/', '{', ' '])
     }
 
-    /// The ports that it is answered at, each with whether TLS is spoken there.
-    fn ports(&self, options: &Options<'_>) -> Vec<(String, bool)> {
-        let is_plain = self.scheme == Some("http")
-            || self.scheme.is_none()
-                && (self.port.as_deref() == Some(options.http_port)
-                    || self.host.is_empty() && self.port.as_deref() != Some(options.https_port))
-            || self.scheme.is_none() && !options.has_acme && !options.redirects;
+    /// The ports that it is answered at, each with whether TLS is spoken there. `has_policy` is that of its site.
+    fn ports(&self, options: &Options<'_>, has_policy: bool) -> Vec<(String, bool)> {
+        let port = self.port.as_deref();
+        let is_plain = match self.scheme {
+            Some(scheme) => scheme == "http",
+            None if port == Some(options.http_port) => true,
+            None if has_policy => false,
+            None => {
+                self.host.is_empty() && port != Some(options.https_port)
+                    || !options.has_acme && !options.redirects
+            }
+        };
         let default = if is_plain { options.http_port } else { options.https_port };
         let mut ports = vec![(self.port.clone().unwrap_or_else(|| default.to_owned()), !is_plain)];
         if !is_plain && options.redirects && !self.host.is_empty() {
@@ -206,9 +212,10 @@ fn block<'t>(of: &'t Directive, options: &Options<'t>) -> Block<'t> {
     let own =
         block.iter().find(|of| of.name == "bind").map(|of| of.words.iter().map(String::as_str).collect());
     let bind: Vec<&str> = own.unwrap_or_else(|| options.bind.clone());
+    let has_policy = tls::policy(block).is_some();
     let (mut names, mut listens): (Vec<String>, Vec<Listen>) = (Vec::new(), Vec::new());
     for address in addresses.iter().filter(|address| !address.is_strange()) {
-        for (port, is_tls) in address.ports(options) {
+        for (port, is_tls) in address.ports(options, has_policy) {
             let hosts = if bind.is_empty() { vec![""] } else { bind.clone() };
             for host in hosts {
                 let host = if host.contains(':') && !host.starts_with('[') {
@@ -230,7 +237,19 @@ fn block<'t>(of: &'t Directive, options: &Options<'t>) -> Block<'t> {
     Block { of, block, listens, names, strange }
 }
 
-fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Site, Answers) {
+/// With Caddy, TLS is a matter of the address: all sites there have it, or none.
+fn speak_alike(blocks: &mut [Block<'_>]) {
+    let with_tls: Vec<Listen> =
+        blocks.iter().flat_map(|block| &block.listens).filter(|listen| listen.is_tls).cloned().collect();
+    for listen in blocks.iter_mut().flat_map(|block| &mut block.listens) {
+        if let Some(known) = with_tls.iter().find(|known| known.at == listen.at) {
+            *listen = Listen { is_default: listen.is_default, ..known.clone() };
+        }
+    }
+}
+
+/// A site with its answers, and the keys of its certificates.
+fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Site, Answers, Settings) {
     let mut site = Site {
         names: scope.hosts.clone(),
         own: Settings::new(),
@@ -239,15 +258,25 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
     };
     let mut answers = Answers::default();
     for of in &block.strange {
-        scope.left(of, "names of sites are whole, or *.example.org: write each", Paths::All);
+        scope.left(
+            of,
+            "addresses have http, https or no scheme, and whole names, or *.example.org: write each",
+            Paths::All,
+        );
     }
     if block.block.is_empty() && block.names.is_empty() {
         answers.is_missing = true;
-        return (site, answers);
+        return (site, answers, Settings::new());
     }
     site::fill(scope, block.of, &mut site);
-    if let Err((line, why)) = tls::clients(scope) {
+    let clients = tls::clients(scope).unwrap_or_else(|(line, why)| {
         site::close(scope, line, why, &mut site);
+        Settings::new()
+    });
+    if let Some(line) = tls::policy(block.block)
+        && !block.listens.iter().any(|listen| listen.is_tls)
+    {
+        site::close(scope, line, "no listener of the site speaks TLS", &mut site);
     }
     if let Some(order) = options.line("order") {
         site::close(scope, order, "directives have Caddy's own order here", &mut site);
@@ -257,7 +286,7 @@ fn made<'t>(block: &Block<'t>, scope: &Scope<'t>, options: &Options<'t>) -> (Sit
         set(&mut own, "https", Value::Text("required".into()), Some(block.of));
         answers.https = own.remove("https");
     }
-    (site, answers)
+    (site, answers, tls::settings(scope, block, options.has_acme, clients))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod scope;
 mod target;
 mod tls;
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use directive::Directive;
@@ -77,8 +78,10 @@ impl Imported {
                 continue;
             }
             _ = write!(file, "\n# {heading}:\n#\n");
-            for note in notes {
-                for line in note.to_string().lines() {
+            // One line may say the same of several places.
+            let mut known = HashSet::new();
+            for text in notes.iter().map(ToString::to_string).filter(|text| known.insert(text.clone())) {
+                for line in text.lines() {
                     let line = line.replace(char::is_control, " ");
                     _ = writeln!(file, "# {line}");
                 }

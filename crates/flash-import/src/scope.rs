@@ -177,6 +177,15 @@ impl<'t> Scope<'t> {
         self.differs(&of.source, why, paths, Of::Everything);
     }
 
+    /// The same of a prefix that nobody gets, or some clients alone: what else begins so stays open.
+    pub(crate) fn prefix_stays_open(&self, of: &Directive, prefix: &str) {
+        if prefix.ends_with('/') {
+            return self.prefix_differs(of, prefix);
+        }
+        let why = format!("write deny for each: names that begin with {prefix} stay open, but for itself");
+        self.left(of, why, Paths::Begins(prefix.into()));
+    }
+
     fn note(&self, source: Option<&Source>, is_left: bool, why: impl Into<String>, paths: Paths, of: Of) {
         let concerns = Concerns { hosts: self.hosts.clone(), paths, of };
         self.context.note(Note { source: source.cloned(), is_left, text: why.into(), concerns });

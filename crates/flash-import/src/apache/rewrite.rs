@@ -330,15 +330,6 @@ fn is_harmless(rule: &Rule<'_>) -> bool {
         || rule.pattern.ends_with("\\.php$") && rule.conditions.is_empty()
 }
 
-/// Says what stays open of names that begin with a prefix.
-fn stay_open(at: &At<'_, '_>, rule: &Rule<'_>, prefix: &str) {
-    if prefix.ends_with('/') {
-        return at.scope.prefix_differs(rule.of, prefix);
-    }
-    let why = format!("write deny for each: names that begin with {prefix} stay open, but for itself");
-    at.scope.left(rule.of, why, Paths::Begins(prefix.into()));
-}
-
 /// Rules that change no path: refusals, and what is left alone.
 fn refused(
     at: &At<'_, '_>,
@@ -395,7 +386,7 @@ fn refused(
             }
             Shape::Name(name) => set_more(settings, "deny", name, &rule.of.source),
             Shape::Begins(prefix) => {
-                stay_open(at, rule, prefix);
+                at.scope.prefix_stays_open(rule.of, prefix);
                 answers
                     .parts
                     .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone())));

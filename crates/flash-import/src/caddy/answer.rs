@@ -16,6 +16,8 @@ pub(super) struct Answer<'a, 't> {
     pub(super) root: Option<&'t Directive>,
     pub(super) index: Vec<String>,
     pub(super) is_answered: bool,
+    /// Fields that are for answers without one, each with its line.
+    pub(super) supplied: Vec<(&'t Directive, &'t str)>,
     /// Scripts run, and files may be served, too.
     pub(super) runs_scripts: bool,
     /// In how many blocks for paths the present line stands.
@@ -61,20 +63,12 @@ impl<'t> Answer<'_, 't> {
         }
     }
 
-    pub(super) fn answered(&mut self) {
-        self.is_answered = true;
-    }
-
     /// Scripts are run, and what is no script is left to later lines.
     pub(super) fn has_programs(&mut self, of: &Directive) {
         self.runs_scripts = true;
         let why = "the front controller answers for folders without it, and for paths below a file, too";
         let paths = Paths::Any(vec![Paths::Folders, Paths::BelowFiles]);
         self.lines.scope.differs(&of.source, why, paths, Of::Everything);
-    }
-
-    pub(super) fn has_root(&self) -> bool {
-        self.root.is_some()
     }
 
     pub(super) fn place_is_below(&self, prefix: &str) -> bool {

@@ -3,16 +3,13 @@
 use std::cmp::Ordering;
 
 use super::answer::Answer;
-use super::directives::{OF_SITES, advice, opens_nothing, place_in_order};
-use super::lines::Lines;
+use super::directives::{advice, opens_nothing, place_in_order};
+use super::lines::{Lines, Matched};
 use super::matcher::{Matcher, Pattern};
 use super::proxy;
 use crate::directive::Directive;
 use crate::flash::{EVERYBODY, PlaceName, Setting, Settings, Value, set, set_more};
 use crate::note::{Of, Paths};
-
-/// A directive with its matcher, and the words behind that.
-type Matched<'t> = (&'t Directive, Matcher, &'t [String]);
 
 /// Indexes of `file_server`.
 const INDEX: [&str; 2] = ["index.html", "index.txt"];
@@ -27,6 +24,7 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
         root: None,
         index: INDEX.map(Into::into).into(),
         is_answered: false,
+        supplied: Vec::new(),
         runs_scripts: false,
         own_blocks: 0,
         in_doubt: Vec::new(),
@@ -44,6 +42,11 @@ pub(super) fn of<'t>(lines: &Lines<'t>, place: &PlaceName, of: &'t Directive) ->
     }
     answer.settle_doubts();
     let answers = |key: &&str| answer.settings.contains_key(*key);
+    if ["proxy", "fastcgi"].iter().any(answers) {
+        for (line, _) in &answer.supplied {
+            answer.differs(line, "it takes the place of the field that a program sends");
+        }
+    }
     if ["respond", "proxy", "fastcgi"].iter().any(answers) && answer.settings.contains_key("cache-control") {
         let why = "files alone have this Cache-Control, and no answers of respond and programs";
         lines.scope.differs(&of.source, why, answer.concerns(), Of::CacheControl);
@@ -84,22 +87,13 @@ impl<'t> Answer<'_, 't> {
 
     /// The lines of the present block.
     fn lines(&mut self, is_sorted: bool) {
-        let is_line = |of: &&Directive| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name);
-        let mut all: Vec<Matched<'t>> = self
-            .lines
-            .block
-            .iter()
-            .filter(is_line)
-            .map(|of| {
-                let (matcher, words) = Matcher::of(&self.lines, of);
-                (of, matcher, words)
-            })
-            .collect();
-        if is_sorted {
-            sort(&mut all);
-        }
+        let all = self.lines.matched(|all| {
+            if is_sorted {
+                sort(all)
+            }
+        });
         let mut is_handled = false;
-        for (of, matcher, words) in all {
+        for (of, matcher, words) in &*all {
             if self.is_answered {
                 return;
             }
@@ -125,7 +119,7 @@ impl<'t> Answer<'_, 't> {
                 Some((networks, is_not)) => self.clients(of, networks, *is_not),
                 None => {
                     is_handled |= is_handle;
-                    self.directive(of, &matcher, words);
+                    self.directive(of, matcher, words);
                 }
             }
         }
@@ -236,15 +230,14 @@ impl<'t> Answer<'_, 't> {
             "temporary" => Some(302),
             code => code.parse().ok().filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)),
         };
-        let target = status.ok_or("Flash has no such redirection".to_owned()).and_then(|_| self.target(to));
-        match (target, status) {
-            (Ok(to), Some(status)) => {
+        let status = status.ok_or("Flash has no such redirection".to_owned());
+        match status.and_then(|status| Ok((self.target(to)?, status))) {
+            Ok((to, status)) => {
                 let named = vec![("to", Value::Text(to)), ("status", Value::Number(status))];
                 set(&mut self.settings, "redirect", Value::Named(named), Some(of));
                 self.is_answered = true;
             }
-            (Err(why), _) => self.close(of, &why),
-            (Ok(_), None) => self.close(of, "Flash has no such redirection"),
+            Err(why) => self.close(of, &why),
         }
     }
 
@@ -277,16 +270,15 @@ impl<'t> Answer<'_, 't> {
     }
 
     fn rewrite(&mut self, of: &'t Directive, to: &str) {
-        match to.strip_suffix("?{query}").unwrap_or(to) {
-            to if to.starts_with('/')
-                && !to.contains(['{', '?'])
-                && matches!(self.place, PlaceName::Exact(_))
-                && self.root.is_some() =>
-            {
-                self.close(of, "Flash answers a path with its own file: write redirect or respond");
+        let to = to.strip_suffix("?{query}").unwrap_or(to);
+        let is_file = to.starts_with('/') && !to.contains(['{', '?']) && self.root.is_some();
+        let why = match self.place {
+            PlaceName::Exact(_) if is_file => {
+                "Flash answers a path with its own file: write redirect or respond"
             }
-            _ => self.close(of, "Flash rewrites no paths: write fallback, extensions or strip-prefix"),
-        }
+            _ => "Flash rewrites no paths: write fallback, extensions or strip-prefix",
+        };
+        self.close(of, why);
     }
 
     fn try_files(&mut self, of: &'t Directive, words: &[String]) {
@@ -347,18 +339,21 @@ impl<'t> Answer<'_, 't> {
 fn sort(all: &mut [Matched<'_>]) {
     // The last one of these counts.
     let is_last = |of: &Directive| ["root", "vars"].contains(&&*of.name);
-    let is_before =
-        |(one, matcher, _): &Matched<'_>, (other, others, _): &Matched<'_>| match place_in_order(&one.name)
-            .cmp(&place_in_order(&other.name))
-        {
-            Ordering::Equal if is_last(one) => others.is_before(matcher),
-            Ordering::Equal => matcher.is_before(others),
-            order => order == Ordering::Less,
-        };
+    let mut places: Vec<Option<usize>> = all.iter().map(|(of, ..)| place_in_order(&of.name)).collect();
     for end in 1..all.len() {
         let mut at = end;
-        while at > 0 && is_before(&all[at], &all[at - 1]) {
+        while at > 0 {
+            let ((of, matcher, _), (_, before, _)) = (&all[at], &all[at - 1]);
+            let comes_first = match places[at].cmp(&places[at - 1]) {
+                Ordering::Equal if is_last(of) => before.is_before(matcher),
+                Ordering::Equal => matcher.is_before(before),
+                order => order == Ordering::Less,
+            };
+            if !comes_first {
+                break;
+            }
             all.swap(at, at - 1);
+            places.swap(at, at - 1);
             at -= 1;
         }
     }

@@ -11,7 +11,7 @@ impl<'t> Answer<'_, 't> {
     /// A line, or a block of lines, each with a field.
     pub(super) fn header(&mut self, of: &'t Directive, words: &'t [String]) {
         let lines = of.block.iter().flatten();
-        let mut fields: Vec<(&Directive, &str, &[String])> =
+        let mut fields: Vec<(&'t Directive, &'t str, &[String])> =
             words.split_first().map(|(name, values)| (of, name.as_str(), values)).into_iter().collect();
         fields.extend(lines.map(|line| (line, line.name.as_str(), &line.words[..])));
         for (line, name, values) in fields {
@@ -28,10 +28,25 @@ impl<'t> Answer<'_, 't> {
                         self.left(line, "a field has one value: write all in one, with commas");
                         continue;
                     }
-                    self.field(line, field, value);
+                    match name.starts_with('?') {
+                        true => self.supply(line, field, value),
+                        false => {
+                            self.supplied.retain(|(_, known)| !known.eq_ignore_ascii_case(field));
+                            self.field(line, field, value);
+                        }
+                    }
                 }
                 _ => self.left(line, "Flash sets fields, and leaves them out: write header or no-header"),
             }
+        }
+    }
+
+    /// A field for answers without one: what an earlier line has set stays.
+    fn supply(&mut self, line: &'t Directive, name: &'t str, value: &str) {
+        let is_supplied = self.supplied.iter().any(|(_, known)| known.eq_ignore_ascii_case(name));
+        if !self.has_field(name) || is_supplied {
+            self.supplied.push((line, name));
+            self.field(line, name, value);
         }
     }
 
@@ -51,6 +66,7 @@ impl<'t> Answer<'_, 't> {
         }
         let fields = Setting::new(Value::Table(BTreeMap::new()), Some(&line.source));
         if let Value::Table(fields) = &mut self.settings.entry("header").or_insert(fields).value {
+            fields.retain(|known, _| !known.eq_ignore_ascii_case(name));
             fields.insert(name.into(), value.into());
         }
     }

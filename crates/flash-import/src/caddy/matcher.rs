@@ -1,6 +1,5 @@
 //! Which requests a directive is about: paths and clients, and what Flash has no place for.
 
-use super::lines::Lines;
 use crate::directive::Directive;
 use crate::flash::{PlaceName, is_below, is_network};
 
@@ -59,7 +58,9 @@ impl Pattern {
                 Some(folder) => Self::Below(folder.into()),
                 None => Self::Begins(begin.into()),
             },
-            (None, Some(end)) if !end.is_empty() && !inner(end) => Self::Ends(end.into()),
+            (None, Some(end)) if !end.is_empty() && !end.contains('/') && !inner(end) => {
+                Self::Ends(end.into())
+            }
             (None, None) if text.starts_with('/') && !inner(text) => Self::Exact(text.into()),
             _ => Self::Other,
         }
@@ -90,11 +91,14 @@ impl Pattern {
 }
 
 impl Matcher {
-    /// The matcher of a directive, and the words behind it.
-    pub(super) fn of<'t>(lines: &Lines<'t>, of: &'t Directive) -> (Self, &'t [String]) {
+    /// The matcher of a directive, and the words behind it. `named` finds the line of a name.
+    pub(super) fn of<'t>(
+        of: &'t Directive,
+        named: impl FnOnce(&str) -> Option<&'t Directive>,
+    ) -> (Self, &'t [String]) {
         let Some((first, rest)) = of.words.split_first() else { return (Self::default(), &of.words) };
         match first.strip_prefix('@') {
-            Some(_) => (lines.named(first).map_or_else(Self::unknown, Self::read), rest),
+            Some(_) => (named(first).map_or_else(Self::unknown, Self::read), rest),
             None if first == "*" || first.starts_with('/') && may_have_path(of) => {
                 (Self { paths: Pattern::all(first), ..Self::default() }, rest)
             }
@@ -130,9 +134,8 @@ impl Matcher {
             })
         };
         match (name, words, block) {
-            ("path", _, None) if self.paths.is_empty() => {
-                self.paths = words.iter().flat_map(|word| Pattern::all(word)).collect();
-            }
+            // Lines of one kind are joined.
+            ("path", _, None) => self.paths.extend(words.iter().flat_map(|word| Pattern::all(word))),
             ("remote_ip" | "client_ip", _, None)
                 if self.clients.is_none() && networks().all(|network| is_network(&network)) =>
             {

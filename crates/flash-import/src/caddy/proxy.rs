@@ -69,7 +69,7 @@ pub(super) fn reverse<'t>(answer: &mut Answer<'_, 't>, of: &'t Directive, words:
     };
     set(&mut answer.settings, "proxy", value, Some(of));
     answer.settings.remove("fallback");
-    answer.answered();
+    answer.is_answered = true;
 }
 
 /// Whether Flash tells a server so, too.
@@ -87,26 +87,31 @@ fn is_told(name: &str, value: &str) -> bool {
 
 /// The URL of a server.
 fn server(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let address = address(rest.strip_suffix('/').unwrap_or(rest))?;
+    match (scheme, address.starts_with("unix:")) {
+        ("http", true) => Some(address),
+        ("http", false) if !address.contains(':') => Some(format!("http://{address}:80")),
+        ("http" | "https", false) => Some(format!("{scheme}://{address}")),
+        _ => None,
+    }
+}
+
+/// A socket, or a host with its port.
+fn address(text: &str) -> Option<String> {
     if let Some(path) = text.strip_prefix("unix/") {
         return Some(format!("unix:{path}"));
     }
-    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let host = if rest.starts_with(':') { format!("127.0.0.1{rest}") } else { rest.to_owned() };
-    let is_known = matches!(scheme, "http" | "https") && !rest.is_empty() && !rest.contains(['/', '{', '*']);
-    let host = if scheme == "http" && !host.contains(':') { format!("{host}:80") } else { host };
-    is_known.then(|| format!("{scheme}://{host}"))
+    let is_plain = !text.is_empty() && !text.contains(['/', '{', '*']);
+    is_plain.then(|| if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() })
 }
 
 pub(super) fn php<'t>(answer: &mut Answer<'_, 't>, of: &'t Directive, words: &'t [String]) {
     let address = match words {
-        [only] => only.strip_prefix("unix/").map(|path| format!("unix:{path}")).or_else(|| {
-            let is_plain = only.contains(':') && !only.contains(['/', '{']);
-            is_plain.then(|| if only.starts_with(':') { format!("127.0.0.1{only}") } else { only.clone() })
-        }),
+        [only] => address(only).filter(|address| address.contains(':') && answer.root.is_some()),
         _ => None,
     };
-    let Some(address) = address.filter(|_| answer.has_root()) else {
+    let Some(address) = address else {
         return answer.close(of, "write root, and fastcgi = { \".php\" = \"ADDRESS\" }");
     };
     let (mut fields, mut front) = (BTreeMap::new(), Some("/index.php".to_owned()));

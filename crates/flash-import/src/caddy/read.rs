@@ -9,8 +9,10 @@ use crate::note::{Error, Source};
 
 /// Blocks in blocks, and files in files.
 const DEPTH_MAX: usize = 64;
-/// Lines of all files together, with those of snippets as often as they are imported.
+/// Lines that are imported, as often as that happens, and the imports themselves.
 const LINES_MAX: usize = 1 << 20;
+/// Bytes of their words, likewise.
+const BYTES_MAX: usize = 64 << 20;
 /// The names of what stands at the outermost level.
 pub(super) const GLOBAL: &str = "global options";
 pub(super) const SITE: &str = "site";
@@ -37,7 +39,14 @@ struct Word {
 /// The first error, with its file and line.
 pub(super) fn file(path: &Path, text: &str, include: Include<'_>) -> Result<Vec<Directive>, Error> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut reading = Reading { folder, include, snippets: HashMap::new(), lines: Vec::new() };
+    let mut reading = Reading {
+        folder,
+        include,
+        snippets: HashMap::new(),
+        lines: Vec::new(),
+        lines_left: LINES_MAX,
+        bytes_left: BYTES_MAX,
+    };
     let lines = lines(path, &with_defaults(text))?;
     reading.expand(lines, 0, 0)?;
     sites(&reading.lines)
@@ -96,7 +105,7 @@ fn with_defaults(text: &str) -> String {
 fn lines(path: &Path, text: &str) -> Result<Vec<Line>, Error> {
     let file: Arc<Path> = path.into();
     let (mut all, mut words, mut number, mut first) = (Vec::new(), Vec::new(), 1, 1);
-    let mut rest = text;
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
         match c {
@@ -159,6 +168,8 @@ struct Reading<'i> {
     snippets: HashMap<String, Vec<Line>>,
     /// All that was read, with what is imported in its place.
     lines: Vec<Line>,
+    lines_left: usize,
+    bytes_left: usize,
 }
 
 impl Reading<'_> {
@@ -166,8 +177,8 @@ impl Reading<'_> {
     fn expand(&mut self, lines: Vec<Line>, depth: usize, mut level: usize) -> Result<(), Error> {
         let mut lines = lines.into_iter();
         while let Some(line) = lines.next() {
-            if depth > DEPTH_MAX || self.lines.len() > LINES_MAX {
-                return Err(line.error("imports are nested too deeply, or there are too many"));
+            if depth > DEPTH_MAX {
+                return Err(too_many(&line));
             }
             let name = line.words[0].text.strip_prefix('(').and_then(|name| name.strip_suffix(')'));
             if let (0, Some(name), true) = (level, name, line.opens()) {
@@ -185,21 +196,23 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn imported(&self, line: &Line) -> Result<Vec<Line>, Error> {
+    fn imported(&mut self, line: &Line) -> Result<Vec<Line>, Error> {
         let (Some(name), false) = (line.words.get(1), line.opens()) else {
             return Err(line.error("import takes the name of a snippet or of files"));
         };
         let arguments: Vec<&str> = line.words[2..].iter().map(|word| word.text.as_str()).collect();
         let name = name.plain();
         if let Some(snippet) = self.snippets.get(&name) {
-            return Ok(filled(snippet, &arguments));
+            let room = (&mut self.lines_left, &mut self.bytes_left);
+            return filled(snippet, &arguments, room).ok_or_else(|| too_many(line));
         }
         let files = (self.include)(&self.folder.join(&name)).map_err(|why| line.error(&why))?;
         let read = files
             .iter()
             .map(|(path, text)| lines(path, &with_defaults(text)))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(filled(&read.concat(), &arguments))
+        let room = (&mut self.lines_left, &mut self.bytes_left);
+        filled(&read.concat(), &arguments, room).ok_or_else(|| too_many(line))
     }
 }
 
@@ -216,17 +229,33 @@ fn body(first: &Line, lines: &mut impl Iterator<Item = Line>) -> Result<Vec<Line
     Err(first.error("the block has no \"}\" at its end"))
 }
 
-/// With what an import gives.
-fn filled(lines: &[Line], arguments: &[&str]) -> Vec<Line> {
+/// With what an import gives, if there is room for these lines and their bytes. The import is a line itself.
+fn filled(
+    lines: &[Line],
+    arguments: &[&str],
+    (lines_left, bytes_left): (&mut usize, &mut usize),
+) -> Option<Vec<Line>> {
+    *lines_left = lines_left.checked_sub(1 + lines.len())?;
+    let gaps: Vec<(String, &str)> = arguments
+        .iter()
+        .enumerate()
+        .flat_map(|(at, argument)| {
+            [(format!("{{args[{at}]}}"), *argument), (format!("{{args.{at}}}"), *argument)]
+        })
+        .collect();
     let mut lines = lines.to_vec();
     for word in lines.iter_mut().flat_map(|line| &mut line.words) {
-        for (at, argument) in arguments.iter().enumerate() {
-            for gap in [format!("{{args[{at}]}}"), format!("{{args.{at}}}")] {
-                word.text = word.text.replace(&gap, argument);
-            }
+        *bytes_left = bytes_left.checked_sub(word.text.len())?;
+        for (gap, argument) in &gaps {
+            *bytes_left = bytes_left.checked_sub(word.text.matches(gap).count() * argument.len())?;
+            word.text = word.text.replace(gap, argument);
         }
     }
-    lines
+    Some(lines)
+}
+
+fn too_many(line: &Line) -> Error {
+    line.error("imports are nested too deeply, or there are too many")
 }
 
 /// The options, and the sites. A file without a block is one site.
@@ -380,5 +409,18 @@ mod tests {
             assert_eq!(read(text), Err(format!("/etc/Caddyfile:{expected}")), "{text:?}");
         }
         assert!(read(&"a {\n".repeat(10_000)).is_err());
+    }
+
+    #[test]
+    fn imports_in_imports_have_a_limit() {
+        // Each level imports the next one twice, or gives it its argument twice.
+        for body in ["import s{next}\nimport s{next}", "import s{next} {args[0]}{args[0]}\nx {args[0]}"] {
+            let level =
+                |at: usize| format!("(s{at}) {{\n{}\n}}\n", body.replace("{next}", &(at + 1).to_string()));
+            let levels: String = (0..40).map(level).collect();
+            let text = format!("{levels}(s40) {{\n}}\na {{\nimport s0 abcdefgh\n}}");
+            let error = read(&text).expect_err("it is too much");
+            assert!(error.ends_with("imports are nested too deeply, or there are too many"), "{error}");
+        }
     }
 }

@@ -3,29 +3,46 @@
 
 use std::collections::BTreeMap;
 
-use super::directives::OF_SITES;
+use super::directives::{OF_SITES, opens_nothing};
 use super::evaluate;
 use super::lines::Lines;
-use super::matcher::{Matcher, Pattern};
+use super::matcher::Pattern;
 use crate::directive::Directive;
 use crate::flash::{Place, PlaceName, Settings, Site, Value, forbid, is_below, set, set_more};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
+/// Where matchers have their paths.
+#[derive(Default)]
+struct Places<'t> {
+    /// Each with the first line that names it.
+    all: BTreeMap<PlaceName, &'t Directive>,
+    /// Those that Caddy has as prefixes, with all lines: `/a/` for what is below, and `/a` for what begins so.
+    prefixes: Vec<(&'t Directive, String)>,
+}
+
 /// Fills in the settings of a site, and its places.
 pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site) {
     let lines = Lines::of_site(scope, of);
-    let mut places = BTreeMap::new();
+    let mut places = Places::default();
     find_places(&lines, &[String::new()], &mut places);
-    places.remove(&PlaceName::Below(String::new()));
-    if !places.is_empty() {
+    places.all.remove(&PlaceName::Below(String::new()));
+    if !places.all.is_empty() {
         let why = "paths of matchers have their case: with Caddy they have none";
         scope.everywhere(why, Paths::Capitals, Of::Everything);
     }
     site.own = evaluate::of(&lines, &PlaceName::Below(String::new()), of);
-    for (name, of) in places {
+    for (name, of) in places.all {
         let settings = evaluate::of(&lines, &name, of);
         site.places.push(Place { name, settings, source: Some(of.source.clone()) });
+    }
+    for (of, prefix) in &places.prefixes {
+        let name = PlaceName::Below(prefix.strip_suffix('/').unwrap_or(prefix).into());
+        let place = site.places.iter().find(|place| place.name == name);
+        match place.is_some_and(|place| keeps_out(&place.settings, &site.own)) && !opens_nothing(&of.name) {
+            true => scope.prefix_stays_open(of, prefix),
+            false => scope.prefix_differs(of, prefix),
+        }
     }
     ends_below(scope, site);
     of_site(&lines, &mut site.own);
@@ -37,6 +54,15 @@ pub(super) fn close(scope: &Scope<'_>, of: &Directive, why: &str, site: &mut Sit
     scope.left(of, format!("{why}: nobody gets in here"), Paths::All);
     forbid(&mut site.own, of);
     site.places.iter_mut().for_each(|place| forbid(&mut place.settings, of));
+}
+
+/// Whether a place keeps out clients that its site lets in.
+fn keeps_out(place: &Settings, site: &Settings) -> bool {
+    let is_own = |key: &&str| {
+        let value = |of: &Settings| of.get(*key).map(|of| of.value.clone());
+        place.contains_key(*key) && value(place) != value(site)
+    };
+    evaluate::is_refused(place) && !evaluate::is_refused(site) || ["allow", "deny"].iter().any(is_own)
 }
 
 /// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
@@ -73,20 +99,20 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
 
 /// The places of all matchers, also of those in blocks. The prefixes are what may have been stripped there; of the first one, `uri` has
 /// stripped nothing.
-fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut BTreeMap<PlaceName, &'t Directive>) {
+fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut Places<'t>) {
     let mut prefixes = prefixes.to_vec();
     let all = || lines.block.iter().filter(|of| !of.name.starts_with('@') && !OF_SITES.contains(&&*of.name));
     for of in all().filter(|of| of.name == "uri") {
-        if let (_, [what, prefix]) = Matcher::of(lines, of)
+        if let (_, [what, prefix]) = lines.matcher(of)
             && what == "strip_prefix"
         {
             prefixes.push(format!("{}{}", prefixes[0], prefix.trim_end_matches('/')));
         }
     }
     for of in all() {
-        let (matcher, _) = Matcher::of(lines, of);
+        let (matcher, _) = lines.matcher(of);
         for path in matcher.paths.iter().chain(&matcher.not_paths) {
-            prefixes.iter().for_each(|prefix| find_place(lines, of, (path, prefix), places));
+            prefixes.iter().for_each(|prefix| find_place(of, (path, prefix), places));
         }
         match (&*of.name, &matcher.paths[..]) {
             ("handle_path", [Pattern::Below(path) | Pattern::Begins(path)]) => {
@@ -100,12 +126,7 @@ fn find_places<'t>(lines: &Lines<'t>, prefixes: &[String], places: &mut BTreeMap
 }
 
 /// The place of a path of a line, behind a prefix.
-fn find_place<'t>(
-    lines: &Lines<'t>,
-    of: &'t Directive,
-    (path, prefix): (&Pattern, &str),
-    places: &mut BTreeMap<PlaceName, &'t Directive>,
-) {
+fn find_place<'t>(of: &'t Directive, (path, prefix): (&Pattern, &str), places: &mut Places<'t>) {
     let place = match path.place() {
         Some(PlaceName::Below(path)) => PlaceName::Below(format!("{prefix}{path}")),
         Some(PlaceName::Exact(path)) => PlaceName::Exact(format!("{prefix}{path}")),
@@ -113,11 +134,11 @@ fn find_place<'t>(
         _ => return,
     };
     match path {
-        Pattern::Below(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}/")),
-        Pattern::Begins(path) => lines.scope.prefix_differs(of, &format!("{prefix}{path}")),
+        Pattern::Below(path) => places.prefixes.push((of, format!("{prefix}{path}/"))),
+        Pattern::Begins(path) => places.prefixes.push((of, format!("{prefix}{path}"))),
         _ => {}
     }
-    places.entry(place).or_insert(of);
+    places.all.entry(place).or_insert(of);
 }
 
 /// Lines that are about a whole site.

@@ -24,6 +24,10 @@ fn addresses_have_their_ports_and_certificates() {
         ("http://a.example {\nroot * /srv\nfile_server\n}", &["listen = \":80\""]),
         (":8080\nroot * /srv\nfile_server", &["listen = \":8080\"", "[site.\"*\"]"]),
         ("localhost\nroot * /srv\nfile_server", &["tls = true"]),
+        ("10.1.2.3\nroot * /srv\nfile_server", &["tls = true"]),
+        ("https://[::1]:8443\nroot * /srv\nfile_server", &["tls = true"]),
+        ("a.home.arpa\nroot * /srv\nfile_server", &["tls = true"]),
+        ("\u{feff}http://a.example\nrespond ok", &["listen = \":80\"", "[site.\"a.example\"]"]),
         (
             "a.example {\ntls /c.pem /k.pem\nroot * /srv\nfile_server\n}",
             &["tls = { certificate = \"/c.pem\", key = \"/k.pem\" }"],
@@ -41,6 +45,37 @@ fn addresses_have_their_ports_and_certificates() {
 }
 
 #[test]
+fn a_policy_for_tls_never_becomes_plain_http() {
+    let policy =
+        "tls c.pem k.pem {\nclient_auth {\nmode require_and_verify\ntrusted_ca_cert_file ca.pem\n}\n}";
+    for (text, listen) in [
+        (format!(":18981 {{\n{policy}\nrespond a\n}}"), "listen = \"https://:18981\""),
+        (format!("{{\nauto_https off\n}}\na.example {{\n{policy}\nrespond a\n}}"), "listen = \":443\""),
+        // TLS belongs to the address.
+        (
+            format!("a.example:8443 {{\n{policy}\nrespond a\n}}\n:8443 {{\nrespond b\n}}"),
+            "listen = [\"https://:8443\", \":80\"]",
+        ),
+        (
+            format!(":8443 {{\nrespond b\n}}\na.example:8443 {{\n{policy}\nrespond a\n}}"),
+            "listen = [\"https://:8443\", \":80\"]",
+        ),
+    ] {
+        let text = (&text, imported(&text).text);
+        assert!(text.1.contains(listen), "{}: {}", text.0, text.1);
+        assert!(text.1.contains("client-certificate = \"required\""), "{}: {}", text.0, text.1);
+        assert!(text.1.contains("tls = { certificate = \"c.pem\""), "{}: {}", text.0, text.1);
+    }
+    // No port of these speaks TLS.
+    for address in [":80", "http://a.example", "http://:8080"] {
+        let imported = imported(&format!("{address} {{\n{policy}\nrespond a\n}}"));
+        assert!(imported.text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{address}: {}", imported.text);
+    }
+    let text = imported(":8080 {\ntls internal\nrespond a\n}").text;
+    assert!(text.contains("listen = \":8080\"") && !text.contains("deny"), "{text}");
+}
+
+#[test]
 fn nobody_comes_in_where_something_is_not_understood() {
     for guard in [
         "basicauth /admin/* {\nbob JDJhJDE0\n}",
@@ -54,6 +89,7 @@ fn nobody_comes_in_where_something_is_not_understood() {
         "reverse_proxy /admin/* {\ndynamic srv a.example\n}",
         "root * /srv/{host}",
         "respond /Admin/* 403",
+        "@a path */s.txt\nrespond @a 403",
         "route /admin/* {\nbasic_auth {\nbob JDJ\n}\nfile_server\n}",
     ] {
         let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
@@ -89,6 +125,38 @@ fn an_end_of_names_opens_nothing_below_a_refused_prefix() {
 }
 
 #[test]
+fn paths_of_several_lines_are_all_refused() {
+    let site = "root * /srv\n@g {\npath /b/*\npath /private/* /c/*\n}\nrespond @g 403\nfile_server";
+    let text = imported(&format!("http://a.example {{\n{site}\n}}")).text;
+    for name in ["/b", "/c", "/private"] {
+        assert!(place(&text, name).contains("status = 403"), "{name}: {text}");
+    }
+    // Lines whose networks would have to be joined close.
+    for lines in ["remote_ip 192.0.2.0/24\nremote_ip ::1", "not remote_ip ::1\nclient_ip 192.0.2.1"] {
+        let site = format!("root * /srv\n@g {{\n{lines}\n}}\nrespond @g 403\nfile_server");
+        let text = imported(&format!("http://a.example {{\n{site}\n}}")).text;
+        assert!(text.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"), "{lines}: {text}");
+    }
+}
+
+#[test]
+fn names_that_begin_as_a_refused_prefix_are_said_to_stay_open() {
+    for (guard, is_open) in [
+        ("respond /q* 403", true),
+        ("basic_auth /q* {\nbob JDJ\n}", true),
+        ("handle_path /q* {\nabort\n}", true),
+        ("@g {\npath /q*\nnot remote_ip 192.0.2.0/24\n}\nabort @g", true),
+        ("header /q* X-A b", false),
+        ("@g not path /q*\nrespond @g 403", false),
+        ("respond /q/* 403", false),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}"));
+        let open = imported.notes.iter().find(|note| note.text.contains("begin with /q stay open"));
+        assert_eq!(open.is_some_and(|note| note.is_left), is_open, "{guard}: {}", imported.file());
+    }
+}
+
+#[test]
 fn clients_of_some_networks_are_refused() {
     let guarded =
         |guard: &str| imported(&format!("http://a.example {{\nroot * /srv\n{guard}\nfile_server\n}}")).text;
@@ -110,6 +178,30 @@ fn clients_of_some_networks_are_refused() {
         assert!(text.contains(expected), "{guard}: {text}");
         assert!(!text.contains("respond = "), "{guard}: {text}");
     }
+}
+
+#[test]
+fn servers_have_their_addresses() {
+    for (line, expected) in [
+        ("reverse_proxy unix//run/a.sock", "proxy = \"unix:/run/a.sock\""),
+        ("reverse_proxy :9000", "proxy = \"http://127.0.0.1:9000\""),
+        ("reverse_proxy b.internal", "proxy = \"http://b.internal:80\""),
+        ("reverse_proxy https://b.internal/", "proxy = \"https://b.internal\""),
+        ("reverse_proxy https://unix//run/a.sock", "deny = [\"0.0.0.0/0\", \"::/0\"]"),
+        ("php_fastcgi unix//run/php.sock", "fastcgi = { \".php\" = \"unix:/run/php.sock\" }"),
+        ("php_fastcgi :9000", "fastcgi = { \".php\" = \"127.0.0.1:9000\" }"),
+        ("php_fastcgi php", "deny = [\"0.0.0.0/0\", \"::/0\"]"),
+    ] {
+        let text = imported(&format!("http://a.example {{\nroot * /srv\n{line}\nfile_server\n}}")).text;
+        assert!(text.contains(expected), "{line}: {text}");
+    }
+}
+
+#[test]
+fn what_a_line_has_for_several_places_is_listed_once() {
+    let places: String = (0..5).map(|n| format!("respond /p{n}/* 404\n")).collect();
+    let file = imported(&format!("http://a.example {{\nvars a b\n{places}}}")).file();
+    assert_eq!(file.matches("# Caddyfile:2: vars a b").count(), 1, "{file}");
 }
 
 #[test]
@@ -137,6 +229,20 @@ fn every_line_is_taken_or_named() {
 fn place<'t>(text: &'t str, name: &str) -> &'t str {
     let head = format!(".\"{name}\"]\n");
     text.split_once(&head).map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or_default())
+}
+
+#[test]
+fn lines_are_matched_once_for_each_block() {
+    let text = "a.example {\nhandle /a/* {\nrespond /a/b/* 403\n}\nhandle {\nrespond 404\n}\n}";
+    let nothing = |_: &Path| Err("no such file".to_owned());
+    let tree = read::file(Path::new("Caddyfile"), text, &nothing).expect("its syntax is right");
+    let context = Context::new("", ("", Of::Everything));
+    let scope = Scope { levels: Vec::new(), context: &context, hosts: Vec::new() };
+    let site = lines::Lines::of_site(&scope, &tree[0]);
+    let inner = || site.inner(&site.block[0]);
+    let once = inner().matched(|_| {});
+    assert!(std::rc::Rc::ptr_eq(&once, &inner().matched(|_| unreachable!("they are known"))));
+    assert_eq!((once.len(), site.matched(|_| {}).len()), (1, 2));
 }
 
 #[test]
@@ -279,6 +385,35 @@ fn a_field_that_is_not_sent_alike_is_named() {
         });
         assert_eq!(is_named, expected, "{line}: {:?}", imported.notes);
     }
+}
+
+#[test]
+fn a_field_for_answers_without_one_leaves_those_of_other_lines() {
+    for (lines, value) in [
+        ("header X-A own\nheader ?X-A other", "own"),
+        ("header ?X-A other\nheader x-a own", "own"),
+        ("header Cache-Control own\nheader ?Cache-Control other", "own"),
+        ("header ?X-A other\nheader ?X-A own", "own"),
+        ("header ?X-A own", "own"),
+    ] {
+        let imported = imported(&format!("http://a.example {{\nroot * /srv\n{lines}\nfile_server\n}}"));
+        assert!(imported.text.contains(&format!(" = \"{value}\"")), "{lines}: {}", imported.text);
+        assert!(!imported.text.contains("\"other\""), "{lines}: {}", imported.text);
+    }
+    let named = |lines: &str| {
+        let imported = imported(&format!("http://a.example {{\n{lines}\nreverse_proxy localhost:9\n}}"));
+        imported.notes.iter().any(|note| note.text.contains("the field that a program sends"))
+    };
+    assert!(named("header ?X-A b"));
+    assert!(!named("header X-A b") && !named("header ?X-A b\nheader X-A c"));
+}
+
+#[test]
+fn a_site_with_an_unknown_scheme_is_left_out() {
+    let imported = imported("ftp://a.example {\nrespond a\n}\nhttp://b.example {\nrespond b\n}");
+    assert!(!imported.text.contains("body = \"a\""), "{}", imported.text);
+    let is_named = |note: &Note| note.is_left && note.text.contains("http, https or no scheme");
+    assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
 }
 
 #[test]

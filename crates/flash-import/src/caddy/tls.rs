@@ -1,5 +1,7 @@
 //! The certificates of a site, and those that its clients show.
 
+use std::net::IpAddr;
+
 use crate::directive::Directive;
 use crate::flash::{Settings, Value, set};
 use crate::hosts::Block;
@@ -28,14 +30,21 @@ const OPENS_NOTHING: [&str; 18] = [
     "get_certificate",
 ];
 
-/// `tls`, or what Caddy does without it.
-pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> Settings {
-    let mut settings = clients(scope).unwrap_or_default();
+/// `tls`, or what Caddy does without it, beside what [`clients`] have to show.
+pub(super) fn settings(
+    scope: &Scope<'_>,
+    block: &Block<'_>,
+    has_acme: bool,
+    mut settings: Settings,
+) -> Settings {
+    // No authority issues certificates for these by itself.
     let is_local = |name: &String| {
         name == "localhost"
             || name.ends_with(".localhost")
             || name.ends_with(".local")
             || name.ends_with(".internal")
+            || name.ends_with(".home.arpa")
+            || name.parse::<IpAddr>().is_ok()
     };
     let of = scope.last("tls");
     let words: Vec<&str> = of.iter().flat_map(|of| of.words.iter().map(String::as_str)).collect();
@@ -64,6 +73,13 @@ pub(super) fn settings(scope: &Scope<'_>, block: &Block<'_>, has_acme: bool) -> 
         }
     }
     settings
+}
+
+/// The line that has even sites without names speak TLS: one with a certificate or settings.
+pub(super) fn policy(block: &[Directive]) -> Option<&Directive> {
+    let has_policy =
+        |of: &&Directive| of.words.len() == 2 || of.block.as_ref().is_some_and(|block| !block.is_empty());
+    block.iter().filter(|of| of.name == "tls").find(has_policy)
 }
 
 /// What clients have to show, or the line that Flash does not follow, which may keep some of them out, and why.

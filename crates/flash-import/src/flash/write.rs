@@ -144,12 +144,12 @@ fn list(
     f.write_str(close.trim_start())
 }
 
-/// A text in quotes, as TOML has it.
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
 }
 
+/// A text in quotes, as TOML has it.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
