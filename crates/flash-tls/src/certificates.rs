@@ -44,7 +44,7 @@ struct Stapled {
     /// The same key with the answer, and from when until when that is true.
     key: Option<(Arc<CertifiedKey>, Staple)>,
     stamp: Option<FileStamp>,
-    /// Why the file cannot be used, if it is there.
+    /// Why the file cannot be used, if it is or was there.
     fault: Option<String>,
 }
 
@@ -128,6 +128,15 @@ impl Certificate {
         Ok(Self { files: files.clone(), key, leaf, stamps: [None; 2], stapled, fault })
     }
 
+    /// This certificate with the authority's answer that lies beside it now. If that is gone or cannot be used, the one before stays.
+    pub(crate) fn stapled_again(&self, open: &Open<'_>) -> Self {
+        let stapled = match self.is_stand_in() {
+            true => Stapled::default(),
+            false => Stapled::read(&self.files, &self.key, open).or(&self.stapled),
+        };
+        Self { stapled, ..self.clone() }
+    }
+
     /// Why it stands in for its files, if they are there.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
@@ -175,7 +184,7 @@ impl Certificate {
         staple.is_valid(now).then_some(key)
     }
 
-    /// Why the file with the authority's answer cannot be used, if it is there.
+    /// Why the file with the authority's answer cannot be used, if it is or was there.
     pub(crate) fn staple_fault(&self, now: u64) -> Option<&str> {
         let is_past = self.stapled.key.as_ref().is_some_and(|(_, staple)| !staple.is_valid(now));
         self.stapled.fault.as_deref().or(is_past.then_some("the answer is of another time"))
@@ -213,6 +222,14 @@ impl Stapled {
             }
             Err(why) => Self { key: None, stamp, fault: Some(why) },
         }
+    }
+
+    fn or(mut self, before: &Self) -> Self {
+        if let (None, Some(_)) = (&self.key, &before.key) {
+            self.key.clone_from(&before.key);
+            self.fault.get_or_insert_with(|| "the answer is gone".into());
+        }
+        self
     }
 }
 

@@ -198,7 +198,7 @@ impl<'c> Subject<'c> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rcgen::{
         BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
         KeyPair, SerialNumber as Serial, SigningKey,
@@ -210,16 +210,18 @@ mod tests {
 
     use super::*;
 
-    const BEGINS: u64 = 1_800_000_000;
-    const ENDS: u64 = BEGINS + 7 * 86_400;
+    pub(crate) const BEGINS: u64 = 1_800_000_000;
+    pub(crate) const ENDS: u64 = BEGINS + 7 * 86_400;
 
     /// An authority, and a certificate that it has issued.
-    struct Bench {
+    pub(crate) struct Bench {
         authority: Issuer<'static, KeyPair>,
         chain: Vec<CertificateDer<'static>>,
+        /// The certificate with its key, as a file has them.
+        pub(crate) pem: String,
     }
 
-    fn bench() -> Bench {
+    pub(crate) fn bench() -> Bench {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "Authority");
@@ -234,8 +236,10 @@ mod tests {
         let access = [&[0x30, place.len() as u8 + 10, 6, 8, 43, 6, 1, 5, 5, 7, 48, 1], &place[..]].concat();
         let value = [&[0x30, access.len() as u8], &access[..]].concat();
         params.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], value));
-        let leaf = params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap();
-        Bench { authority, chain: vec![leaf.der().clone(), own.der().clone()] }
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.signed_by(&key, &authority).unwrap();
+        let pem = key.serialize_pem() + &leaf.pem() + &own.pem();
+        Bench { authority, chain: vec![leaf.der().clone(), own.der().clone()], pem }
     }
 
     fn at(seconds: u64) -> OcspGeneralizedTime {
@@ -243,6 +247,11 @@ mod tests {
     }
 
     impl Bench {
+        /// The authority's answer that the certificate is good.
+        pub(crate) fn good(&self) -> Vec<u8> {
+            self.answer(&self.chain, CertStatus::good(), self.authority.key(), None)
+        }
+
         /// One that may sign in the authority's place, if it is said to.
         fn signer(&self, usage: Option<ExtendedKeyUsagePurpose>) -> (KeyPair, CertificateDer<'static>) {
             let key = KeyPair::generate().unwrap();
@@ -292,7 +301,7 @@ mod tests {
         let bench = bench();
         let subject = Subject::of(&bench.chain).unwrap();
         assert_eq!(responder_of(&subject.leaf).as_deref(), Some("http://ocsp.example/a"));
-        let good = bench.answer(&bench.chain, CertStatus::good(), bench.authority.key(), None);
+        let good = bench.good();
         let staple = subject.read(&good).unwrap();
         assert_eq!((staple.der.as_slice(), staple.validity_unix_s), (&*good, [BEGINS, ENDS]));
         assert_eq!(staple.half(), BEGINS + 302_400);
