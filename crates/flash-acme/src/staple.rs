@@ -8,7 +8,6 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::asker::Asker;
-use crate::issued::Issued;
 use crate::refusal::Refusal;
 use crate::renewal::Life;
 
@@ -37,7 +36,7 @@ impl Asker<'_> {
         if let Some(life) = kept.filter(|life| now < life.half()) {
             return Ok(Kept { life, is_new: false });
         }
-        let responder = Issued::of_pem(pem).and_then(|issued| issued.responder);
+        let responder = subject.responder();
         let responder = responder.ok_or_else(|| Refusal::new("the certificate does not say who answers"))?;
         self.halt.wait(Duration::ZERO)?;
         let answer = self.http.staple(&responder, subject.request().map_err(Refusal::new)?)?;

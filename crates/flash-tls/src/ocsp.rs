@@ -77,6 +77,11 @@ impl<'c> Subject<'c> {
         Ok(Self { leaf: read(leaf_der)?, issuer: read(issuer_der)?, issuer_der })
     }
 
+    /// Where the authority answers, if the certificate says so.
+    pub fn responder(&self) -> Option<String> {
+        responder_of(&self.leaf)
+    }
+
     /// What the authority is sent (RFC 5019 §2.1).
     ///
     /// # Errors
@@ -293,7 +298,7 @@ pub(crate) mod tests {
     fn an_answer_is_about_this_certificate_and_says_until_when() {
         let bench = bench();
         let subject = Subject::of(&bench.chain).unwrap();
-        assert_eq!(responder_of(&subject.leaf).as_deref(), Some("http://ocsp.example/a"));
+        assert_eq!(subject.responder().as_deref(), Some("http://ocsp.example/a"));
         let good = bench.good();
         let staple = subject.read(&good).unwrap();
         assert_eq!(staple.validity_unix_s, [BEGINS, ENDS]);
