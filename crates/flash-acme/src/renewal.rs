@@ -35,13 +35,17 @@ impl Life {
         (self.ends.saturating_sub(self.begins) / SUCCESS_SHARE).min(SUCCESS_PAUSE_S_MAX)
     }
 
+    /// When half of it has passed.
+    pub(crate) fn half(self) -> u64 {
+        self.begins + self.ends.saturating_sub(self.begins) / 2
+    }
+
     /// When a later answer of OCSP than this one is asked for: when half of its life has passed, and then after an eighth of the rest.
     pub(crate) fn later_staple(self, now: u64) -> u64 {
-        let whole = self.ends.saturating_sub(self.begins);
-        let half = self.begins + whole / 2;
-        if now < half {
-            return half;
+        if now < self.half() {
+            return self.half();
         }
+        let whole = self.ends.saturating_sub(self.begins);
         let rest = self.ends.saturating_sub(now);
         now + (rest / STAPLE_SHARE).max(STAPLE_PAUSE_S.min(whole / STAPLE_SHARE))
     }
@@ -119,6 +123,17 @@ mod tests {
                 let at = life.renewal_within(&window, chance);
                 assert!((from * DAY_S..=to * DAY_S + 1).contains(&at), "{window:?}: {at}");
             }
+        }
+    }
+
+    #[test]
+    fn a_later_answer_is_asked_for_at_the_half_and_then_after_an_eighth_of_the_rest() {
+        let life = Life { begins: DAY_S, ends: 8 * DAY_S };
+        assert_eq!(life.half(), DAY_S + 302_400);
+        for (now, at) in
+            [(0, life.half()), (life.half() - 1, life.half()), (life.half(), life.half() + 37_800)]
+        {
+            assert_eq!(life.later_staple(now), at, "{now}");
         }
     }
 

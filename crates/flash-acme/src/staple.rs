@@ -8,7 +8,6 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::asker::Asker;
-use crate::issued::Issued;
 use crate::refusal::Refusal;
 use crate::renewal::Life;
 
@@ -33,11 +32,11 @@ impl Asker<'_> {
         let subject = Subject::of(&chain).map_err(Refusal::new)?;
         let now = (self.clock)();
         let kept = self.store.staple(host).and_then(|kept| subject.read(&kept).ok());
-        let kept = kept.filter(|kept| kept.is_valid(now));
-        if let Some(kept) = kept.as_ref().filter(|kept| now < kept.half()) {
-            return Ok(Kept { life: life_of(kept), is_new: false });
+        let kept = kept.filter(|kept| kept.is_valid(now)).map(life_of);
+        if let Some(life) = kept.filter(|life| now < life.half()) {
+            return Ok(Kept { life, is_new: false });
         }
-        let responder = Issued::of_pem(pem).and_then(|issued| issued.responder);
+        let responder = subject.responder();
         let responder = responder.ok_or_else(|| Refusal::new("the certificate does not say who answers"))?;
         self.halt.wait(Duration::ZERO)?;
         let answer = self.http.staple(&responder, subject.request().map_err(Refusal::new)?)?;
@@ -47,15 +46,15 @@ impl Asker<'_> {
             let why = "its answer is of another time, or this machine's clock is wrong";
             return Err(Refusal::new(format_args!("{responder}: {why}")));
         }
-        let kept = newer(kept.as_ref().map(life_of), life_of(&staple));
+        let kept = newer(kept, life_of(staple));
         if kept.is_new {
-            self.store.write_staple(host, &staple.der)?;
+            self.store.write_staple(host, &answer)?;
         }
         Ok(kept)
     }
 }
 
-fn life_of(staple: &Staple) -> Life {
+fn life_of(staple: Staple) -> Life {
     let [begins, ends] = staple.validity_unix_s;
     Life { begins, ends }
 }

@@ -44,7 +44,7 @@ struct Stapled {
     /// The same key with the answer, and from when until when that is true.
     key: Option<(Arc<CertifiedKey>, Staple)>,
     stamp: Option<FileStamp>,
-    /// Why the file cannot be used, if it is there.
+    /// Why the file cannot be used, if it is or was there.
     fault: Option<String>,
 }
 
@@ -128,6 +128,15 @@ impl Certificate {
         Ok(Self { files: files.clone(), key, leaf, stamps: [None; 2], stapled, fault })
     }
 
+    /// This certificate with the authority's answer that lies beside it now. If that is gone or cannot be used, the one before stays.
+    pub(crate) fn stapled_again(&self, open: &Open<'_>) -> Self {
+        let stapled = match self.is_stand_in() {
+            true => Stapled::default(),
+            false => Stapled::read(&self.files, &self.key, open).or(&self.stapled),
+        };
+        Self { stapled, ..self.clone() }
+    }
+
     /// Why it stands in for its files, if they are there.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
@@ -175,7 +184,7 @@ impl Certificate {
         staple.is_valid(now).then_some(key)
     }
 
-    /// Why the file with the authority's answer cannot be used, if it is there.
+    /// Why the file with the authority's answer cannot be used, if it is or was there.
     pub(crate) fn staple_fault(&self, now: u64) -> Option<&str> {
         let is_past = self.stapled.key.as_ref().is_some_and(|(_, staple)| !staple.is_valid(now));
         self.stapled.fault.as_deref().or(is_past.then_some("the answer is of another time"))
@@ -198,12 +207,13 @@ impl Certificate {
 
 impl Stapled {
     fn read(files: &CertificateFiles, key: &CertifiedKey, open: &Open<'_>) -> Self {
-        let (der, stamp) = match read(&files.staple(), open) {
+        let opened = open(&files.staple());
+        if is_missing(&opened) {
+            return Self::default();
+        }
+        let (der, stamp) = match read_opened(opened) {
             Ok(read) => read,
-            Err(why) => {
-                let is_there = !is_gone(&files.staple(), open);
-                return Self { fault: is_there.then_some(why), ..Self::default() };
-            }
+            Err(why) => return Self { fault: Some(why), ..Self::default() },
         };
         match Subject::of(&key.cert).and_then(|subject| subject.read(&der)) {
             Ok(staple) => {
@@ -213,6 +223,14 @@ impl Stapled {
             }
             Err(why) => Self { key: None, stamp, fault: Some(why) },
         }
+    }
+
+    fn or(mut self, before: &Self) -> Self {
+        if let (None, Some(_)) = (&self.key, &before.key) {
+            self.key.clone_from(&before.key);
+            self.fault.get_or_insert_with(|| "the answer is gone".into());
+        }
+        self
     }
 }
 
@@ -232,8 +250,12 @@ const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
 /// A small file, and what a change of it is recognized by.
 pub(crate) fn read(path: &Path, open: &Open<'_>) -> Result<(Vec<u8>, Option<FileStamp>), String> {
+    read_opened(open(path))
+}
+
+fn read_opened(opened: io::Result<File>) -> Result<(Vec<u8>, Option<FileStamp>), String> {
     let unread = |error: io::Error| format!("cannot read it: {error}");
-    let file = open(path).map_err(unread)?;
+    let file = opened.map_err(unread)?;
     let found = file.metadata().map_err(unread)?;
     if !found.is_file() {
         return Err("it is not a file".into());
@@ -274,14 +296,14 @@ pub(crate) fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     })
 }
 
-fn is_gone(path: &Path, open: &Open<'_>) -> bool {
-    matches!(open(path), Err(error) if error.kind() == ErrorKind::NotFound)
+fn is_missing(opened: &io::Result<File>) -> bool {
+    matches!(opened, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
 impl CertificateFiles {
     /// Whether the certificate's file is missing.
     pub(crate) fn are_gone(&self, open: &Open<'_>) -> bool {
-        is_gone(&self.certificate, open)
+        is_missing(&open(&self.certificate))
     }
 
     /// Where an answer of its authority is that is stapled to it.
@@ -339,4 +361,30 @@ fn names_of(leaf: &X509Certificate<'_>) -> Vec<String> {
         _ => None,
     };
     alternatives.value.general_names.iter().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs;
+
+    use super::*;
+    use crate::ocsp::tests::bench;
+
+    #[test]
+    fn each_file_is_opened_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("pem"), &bench().pem).unwrap();
+        fs::copy(path("pem"), path("key")).unwrap();
+        let files = CertificateFiles { certificate: path("pem"), key: path("key"), stand_in: Vec::new() };
+        let opened = RefCell::new(Vec::new());
+        let open = |path: &Path| {
+            opened.borrow_mut().push(path.to_owned());
+            File::open(path)
+        };
+        let certificate = Certificate::read(&files, &open).unwrap();
+        assert_eq!(certificate.staple_fault(0), None, "there is no answer");
+        assert_eq!(opened.take(), ["pem", "key", "pem.ocsp"].map(path));
+    }
 }

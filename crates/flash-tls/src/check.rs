@@ -15,11 +15,20 @@ const DAY_SECONDS: i64 = 24 * 3600;
 /// 1970.
 pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<String> {
     let mut problems = found(certificate, hosts, now, SOON_SECONDS);
+    problems.extend(staple_problems(certificate, now));
+    problems
+}
+
+/// What is wrong with the authority's answer about it.
+pub(crate) fn staple_problems(certificate: &Certificate, now: i64) -> Vec<String> {
     let (staple, now) = (certificate.files().staple(), u64::try_from(now).unwrap_or_default());
+    let is_stapled = certificate.stapled_key(now).is_some();
+    let mut problems = Vec::new();
     if let Some(fault) = certificate.staple_fault(now) {
-        problems.push(format!("{}: {fault}; it is not stapled", staple.display()));
+        let instead = if is_stapled { "the one before is stapled" } else { "it is not stapled" };
+        problems.push(format!("{}: {fault}; {instead}", staple.display()));
     }
-    if certificate.must_staple() && certificate.stapled_key(now).is_none() {
+    if certificate.must_staple() && !is_stapled {
         let path = certificate.files().certificate.display();
         problems.push(format!(
             "{path}: the certificate asks for OCSP stapling (must-staple), and {} has no answer of its authority: some clients refuse it",

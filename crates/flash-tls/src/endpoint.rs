@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_core::connection::transport::CertificatesId;
@@ -34,10 +33,8 @@ pub struct Endpoint {
     config: ArcSwap<ServerConfig>,
     /// Of the present certificates.
     certificates: ArcSwap<Vec<Certificate>>,
-    /// What the files were when they were last read, whether they could be used or not.
-    seen: ArcSwap<Stamps>,
-    /// When the same files are read again, because what they hold is valid from then on.
-    looks_again_at: AtomicI64,
+    /// Locked while the files are read again.
+    seen: Mutex<Seen>,
     /// What answers an authority, for each host and its key authorization.
     challenges: ArcSwap<Answers>,
 }
@@ -48,6 +45,17 @@ pub struct Choices {
     pub http2: bool,
     /// A client that comes back may send requests with its first message.
     pub early_data: bool,
+}
+
+/// What the last look at the files has found.
+#[derive(Debug, Default)]
+struct Seen {
+    /// What the files were when they were last read, whether they could be used or not.
+    stamps: Stamps,
+    /// When the same files are read again, because what they hold is valid from then on.
+    looks_again_at: Option<i64>,
+    /// What was wrong with the answers about the certificates, once it was asked for.
+    staple_faults: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +92,7 @@ impl Endpoint {
         choices: Choices,
     ) -> Self {
         let config = ArcSwap::new(config(&certificates, clients.as_ref(), &tickets, choices));
-        let seen = ArcSwap::from_pointee(stamps_of(&certificates, clients.as_ref()));
+        let seen = Seen { stamps: stamps_of(&certificates, clients.as_ref()), ..Seen::default() };
         let clients = ArcSwapOption::new(clients.map(Arc::new));
         Self {
             id,
@@ -93,8 +101,7 @@ impl Endpoint {
             clients,
             config,
             certificates: ArcSwap::from_pointee(certificates),
-            seen,
-            looks_again_at: AtomicI64::new(i64::MAX),
+            seen: Mutex::new(seen),
             challenges: ArcSwap::default(),
         }
     }
@@ -134,8 +141,7 @@ impl Endpoint {
             clients: ArcSwapOption::empty(),
             config: ArcSwap::new(self_signed::for_challenge(host, key_authorization)?),
             certificates: ArcSwap::default(),
-            seen: ArcSwap::default(),
-            looks_again_at: AtomicI64::new(i64::MAX),
+            seen: Mutex::default(),
             challenges: ArcSwap::default(),
         }))
     }
@@ -155,14 +161,22 @@ impl Endpoint {
     /// If a file is gone or cannot be used, or if the new certificate has a fault that the present one has not. The certificates then
     /// stay as they are. The same files are no error again.
     pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
-        let seen = self.seen.load_full();
+        let mut seen = self.seen();
+        // Those of the start are known.
+        seen.staple_faults.get_or_insert_with(|| self.staple_faults(now));
         let stamps = self.stamps(open);
-        let is_same = stamps.files == seen.files && now < self.looks_again_at.load(Ordering::Relaxed);
-        if is_same && stamps.staples == seen.staples {
-            return Ok(false);
+        let is_same = stamps.files == seen.stamps.files && seen.looks_again_at.is_none_or(|at| now < at);
+        seen.stamps.files = stamps.files;
+        let replaced = if is_same { Ok(false) } else { self.replace(&mut seen, now, open) };
+        match replaced {
+            Ok(true) => seen.stamps.staples = stamps.staples,
+            _ => self.staple_again(&mut seen, stamps.staples, open),
         }
-        self.seen.store(Arc::new(stamps));
-        self.looks_again_at.store(i64::MAX, Ordering::Relaxed);
+        replaced
+    }
+
+    fn replace(&self, seen: &mut Seen, now: i64, open: &Open<'_>) -> Result<bool, String> {
+        seen.looks_again_at = None;
         let read = |present: &Certificate| match present.is_stand_in() && present.files().are_gone(open) {
             true => Ok(present.clone()),
             false => Certificate::read(present.files(), open),
@@ -172,29 +186,61 @@ impl Endpoint {
         let mut renewals = present.iter().zip(&certificates);
         if let Some(fault) = renewals.find_map(|(old, new)| check::fault_of_renewal(old, new, now)) {
             let begins = certificates.iter().map(Certificate::begins).filter(|begins| *begins > now);
-            self.looks_again_at.store(begins.min().unwrap_or(i64::MAX), Ordering::Relaxed);
+            seen.looks_again_at = begins.min();
             return Err(fault);
         }
-        self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.choices));
-        self.clients.store(clients.map(Arc::new));
-        self.certificates.store(Arc::new(certificates));
-        Ok(!is_same)
+        self.show(certificates, clients.map(Arc::new));
+        Ok(true)
     }
 
-    /// The endpoint after a reload of the server, which may still fail: another one if something has changed. Certificates of an authority
-    /// whose files are gone stay.
+    /// Reads the answers about the present certificates again if they have changed.
+    fn staple_again(&self, seen: &mut Seen, staples: Vec<Option<FileStamp>>, open: &Open<'_>) {
+        if staples == seen.stamps.staples {
+            return;
+        }
+        seen.stamps.staples = staples;
+        let certificates =
+            self.certificates.load().iter().map(|present| present.stapled_again(open)).collect();
+        self.show(certificates, self.clients.load_full());
+    }
+
+    fn show(&self, certificates: Vec<Certificate>, clients: Option<Arc<ClientAuthorities>>) {
+        self.config.store(config(&certificates, clients.as_deref(), &self.tickets, self.choices));
+        self.clients.store(clients);
+        self.certificates.store(Arc::new(certificates));
+    }
+
+    /// What has become wrong with the answers about the certificates since the last call, or since they were read at the start.
+    pub fn new_staple_faults(&self, now: i64) -> Vec<String> {
+        let faults = self.staple_faults(now);
+        let known = self.seen().staple_faults.replace(faults.clone()).unwrap_or_default();
+        faults.into_iter().filter(|fault| !known.contains(fault)).collect()
+    }
+
+    fn staple_faults(&self, now: i64) -> Vec<String> {
+        let certificates = self.certificates.load();
+        // The process that has certificates issued asks for answers about them, and says what fails.
+        let own = certificates.iter().filter(|certificate| certificate.files().stand_in.is_empty());
+        own.flat_map(|certificate| check::staple_problems(certificate, now)).collect()
+    }
+
+    /// The endpoint after a reload of the server, which may still fail: another one if something has changed but answers of OCSP.
+    /// Certificates of an authority whose files are gone stay.
     ///
     /// # Errors
     /// If a file cannot be used.
     pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
+        let mut seen = self.seen();
         let certificates = self.certificates.load();
         let before = stamps_of(&certificates, self.clients.load().as_deref()).files;
         // An authority issues its own anew.
         let may_be_gone =
             certificates.iter().flat_map(|of| [!of.files().stand_in.is_empty(); 2]).chain([false]);
-        let mut files = self.stamps(open).files.into_iter().zip(before).zip(may_be_gone);
+        let stamps = self.stamps(open);
+        let mut files = stamps.files.into_iter().zip(before).zip(may_be_gone);
         let is_same = files.all(|((now, before), may_be_gone)| now.is_none() && may_be_gone || now == before);
         if choices == self.choices && is_same {
+            self.staple_again(&mut seen, stamps.staples, open);
             return Ok(Arc::clone(self));
         }
         let read = |present: &Certificate| match present.files() {
@@ -204,6 +250,10 @@ impl Endpoint {
         };
         let (certificates, clients) = self.read_again(&read, open)?;
         Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), choices)))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// By what changes of the files are recognized.
@@ -308,6 +358,8 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
+    use crate::certificates::staple_of;
+    use crate::ocsp::tests::{BEGINS, ENDS, bench};
 
     const HOST: &str = "www.example";
 
@@ -323,8 +375,11 @@ mod tests {
     }
 
     fn endpoint(path: &Path) -> Arc<Endpoint> {
-        let files =
-            CertificateFiles { certificate: path.into(), key: path.into(), stand_in: vec![HOST.into()] };
+        endpoint_of(path, vec![HOST.into()])
+    }
+
+    fn endpoint_of(path: &Path, stand_in: Vec<String>) -> Arc<Endpoint> {
+        let files = CertificateFiles { certificate: path.into(), key: path.into(), stand_in };
         let certificates = read(&[files], &open).unwrap();
         let choices = Choices { http2: true, early_data: false };
         let tickets = Arc::new(Tickets::new().unwrap());
@@ -388,6 +443,86 @@ mod tests {
         assert!(!endpoint.certificates()[0].is_stand_in());
         write(&path, 2021);
         assert_eq!(endpoint.reload(year(2030), &open), Ok(true));
+    }
+
+    #[test]
+    fn a_reload_of_the_server_reads_a_changed_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bench) = (folder.path().join("pem"), bench());
+        fs::write(&path, &bench.pem).unwrap();
+        let endpoint = endpoint_of(&path, Vec::new());
+        let is_stapled = || endpoint.certificates()[0].stapled_key(BEGINS).is_some();
+        assert!(!is_stapled());
+        fs::write(staple_of(&path), bench.good()).unwrap();
+        assert!(Arc::ptr_eq(&endpoint, &endpoint.next(endpoint.choices, &open).unwrap()));
+        assert!(is_stapled());
+    }
+
+    #[test]
+    fn an_answer_that_breaks_is_said_once_and_the_one_before_is_stapled_while_it_is_true() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bench) = (folder.path().join("pem"), bench());
+        let (staple, now) = (staple_of(&path), BEGINS as i64);
+        fs::write(&path, &bench.pem).unwrap();
+        fs::write(&staple, bench.good()).unwrap();
+        let endpoint = endpoint_of(&path, Vec::new());
+        let look = |now: i64| {
+            assert_eq!(endpoint.reload(now, &open), Ok(false));
+            endpoint.new_staple_faults(now)
+        };
+        assert!(look(now).is_empty());
+        let to_others = self::bench().good();
+        let breaks: [(&dyn Fn(), &str); 4] = [
+            (&|| fs::write(&staple, "no answer").unwrap(), "no answer of OCSP"),
+            (&|| fs::write(&staple, &to_others).unwrap(), "has not signed"),
+            (&|| fs::remove_file(&staple).unwrap(), "the answer is gone"),
+            (&|| fs::create_dir(&staple).unwrap(), "it is not a file"),
+        ];
+        for (breaks, why) in breaks {
+            breaks();
+            let said = look(now);
+            assert!(said.len() == 1 && said[0].contains(why), "{said:?}");
+            assert!(said[0].contains("pem.ocsp: ") && said[0].ends_with("; the one before is stapled"));
+            assert!(look(now).is_empty(), "it is said once");
+            assert!(endpoint.certificates()[0].stapled_key(BEGINS).is_some());
+        }
+        let said = look(ENDS as i64);
+        assert!(said.len() == 1 && said[0].ends_with("it is not a file; it is not stapled"), "{said:?}");
+        fs::remove_dir(&staple).unwrap();
+        fs::write(&staple, bench.good()).unwrap();
+        assert!(look(now).is_empty());
+        let said = look(ENDS as i64);
+        assert!(said.len() == 1 && said[0].contains("of another time"), "nothing has renewed it: {said:?}");
+        assert!(look(ENDS as i64).is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_is_wrong_at_the_start_is_said_there_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bench) = (folder.path().join("pem"), bench());
+        fs::write(&path, &bench.pem).unwrap();
+        fs::write(staple_of(&path), "no answer").unwrap();
+        for (stand_in, said_later) in [(Vec::new(), 1), (vec!["a.example".to_owned()], 0)] {
+            let endpoint = endpoint_of(&path, stand_in);
+            assert_eq!(endpoint.reload(BEGINS as i64, &open), Ok(false));
+            assert!(endpoint.new_staple_faults(BEGINS as i64).is_empty());
+            fs::write(staple_of(&path), [0x30, 3, 10, 1, 6]).unwrap();
+            assert_eq!(endpoint.reload(BEGINS as i64, &open), Ok(false));
+            assert_eq!(endpoint.new_staple_faults(BEGINS as i64).len(), said_later);
+            fs::write(staple_of(&path), "no answer").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_again_keeps_its_answer_renewed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bench) = (folder.path().join("pem"), bench());
+        fs::write(&path, &bench.pem).unwrap();
+        let endpoint = endpoint_of(&path, Vec::new());
+        fs::remove_file(&path).unwrap();
+        fs::write(staple_of(&path), bench.good()).unwrap();
+        assert!(endpoint.reload(BEGINS as i64, &open).is_err());
+        assert!(endpoint.certificates()[0].stapled_key(BEGINS).is_some());
     }
 
     #[test]

@@ -25,9 +25,8 @@ pub struct Subject<'c> {
 }
 
 /// An answer of the authority that the certificate is good.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staple {
-    pub der: Vec<u8>,
     /// From when until when it is true, in seconds since 1970.
     pub validity_unix_s: [u64; 2],
 }
@@ -47,12 +46,6 @@ impl Staple {
     pub fn is_valid(&self, now: u64) -> bool {
         let [begins, ends] = self.validity_unix_s;
         (begins.saturating_sub(CLOCKS_DIFFER_S)..ends).contains(&now)
-    }
-
-    /// When half of its life has passed.
-    pub fn half(&self) -> u64 {
-        let [begins, ends] = self.validity_unix_s;
-        begins + ends.saturating_sub(begins) / 2
     }
 }
 
@@ -82,6 +75,11 @@ impl<'c> Subject<'c> {
             read.map_err(|error| format!("no certificate of X.509: {error}"))
         };
         Ok(Self { leaf: read(leaf_der)?, issuer: read(issuer_der)?, issuer_der })
+    }
+
+    /// Where the authority answers, if the certificate says so.
+    pub fn responder(&self) -> Option<String> {
+        responder_of(&self.leaf)
     }
 
     /// What the authority is sent (RFC 5019 §2.1).
@@ -151,7 +149,7 @@ impl<'c> Subject<'c> {
             CertStatus::Unknown(_) => return Err("the authority does not know the certificate".into()),
         }
         let next_update = next_update.ok_or("the answer does not say until when it is true")?;
-        Ok(Staple { der: answer.to_vec(), validity_unix_s: [time(*this_update), time(next_update)] })
+        Ok(Staple { validity_unix_s: [time(*this_update), time(next_update)] })
     }
 
     fn is_about(&self, id: &CertId) -> bool {
@@ -198,7 +196,7 @@ impl<'c> Subject<'c> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rcgen::{
         BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
         KeyPair, SerialNumber as Serial, SigningKey,
@@ -210,16 +208,18 @@ mod tests {
 
     use super::*;
 
-    const BEGINS: u64 = 1_800_000_000;
-    const ENDS: u64 = BEGINS + 7 * 86_400;
+    pub(crate) const BEGINS: u64 = 1_800_000_000;
+    pub(crate) const ENDS: u64 = BEGINS + 7 * 86_400;
 
     /// An authority, and a certificate that it has issued.
-    struct Bench {
+    pub(crate) struct Bench {
         authority: Issuer<'static, KeyPair>,
         chain: Vec<CertificateDer<'static>>,
+        /// The certificate with its key, as a file has them.
+        pub(crate) pem: String,
     }
 
-    fn bench() -> Bench {
+    pub(crate) fn bench() -> Bench {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "Authority");
@@ -234,8 +234,10 @@ mod tests {
         let access = [&[0x30, place.len() as u8 + 10, 6, 8, 43, 6, 1, 5, 5, 7, 48, 1], &place[..]].concat();
         let value = [&[0x30, access.len() as u8], &access[..]].concat();
         params.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], value));
-        let leaf = params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap();
-        Bench { authority, chain: vec![leaf.der().clone(), own.der().clone()] }
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.signed_by(&key, &authority).unwrap();
+        let pem = key.serialize_pem() + &leaf.pem() + &own.pem();
+        Bench { authority, chain: vec![leaf.der().clone(), own.der().clone()], pem }
     }
 
     fn at(seconds: u64) -> OcspGeneralizedTime {
@@ -243,6 +245,11 @@ mod tests {
     }
 
     impl Bench {
+        /// The authority's answer that the certificate is good.
+        pub(crate) fn good(&self) -> Vec<u8> {
+            self.answer(&self.chain, CertStatus::good(), self.authority.key(), None)
+        }
+
         /// One that may sign in the authority's place, if it is said to.
         fn signer(&self, usage: Option<ExtendedKeyUsagePurpose>) -> (KeyPair, CertificateDer<'static>) {
             let key = KeyPair::generate().unwrap();
@@ -291,11 +298,10 @@ mod tests {
     fn an_answer_is_about_this_certificate_and_says_until_when() {
         let bench = bench();
         let subject = Subject::of(&bench.chain).unwrap();
-        assert_eq!(responder_of(&subject.leaf).as_deref(), Some("http://ocsp.example/a"));
-        let good = bench.answer(&bench.chain, CertStatus::good(), bench.authority.key(), None);
+        assert_eq!(subject.responder().as_deref(), Some("http://ocsp.example/a"));
+        let good = bench.good();
         let staple = subject.read(&good).unwrap();
-        assert_eq!((staple.der.as_slice(), staple.validity_unix_s), (&*good, [BEGINS, ENDS]));
-        assert_eq!(staple.half(), BEGINS + 302_400);
+        assert_eq!(staple.validity_unix_s, [BEGINS, ENDS]);
         for (now, is_valid) in [(BEGINS - 301, false), (BEGINS - 300, true), (ENDS - 1, true), (ENDS, false)]
         {
             assert_eq!(staple.is_valid(now), is_valid, "{now}");

@@ -144,6 +144,27 @@ fn keys_that_only_root_may_read_are_renewed_and_changed_while_another_user_serve
 }
 
 #[test]
+fn an_answer_about_a_certificate_that_cannot_be_used_is_logged_while_the_server_runs() {
+    let folder = site::make();
+    each(|arch| {
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue("localhost", &["localhost"]);
+        let tls = format!("tls-renewal = '50ms'\ntls = {{ certificate = '{certificate}', key = '{key}' }}\n");
+        let configured = Configured::new(&authority, arch, folder.path(), &tls);
+        let server = Server::start_configured(&configured.file, &[]);
+        shown(&server, &authority);
+        fs::write(format!("{certificate}.ocsp"), "no answer").expect("a file");
+        let give_up = Instant::now() + PATIENCE;
+        while !server.said().contains("localhost.pem.ocsp: ") {
+            assert!(Instant::now() < give_up, "{arch}: {}", server.said());
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(server.said().contains("; it is not stapled"), "{arch}: {}", server.said());
+        server.stop();
+    });
+}
+
+#[test]
 fn a_process_that_starts_later_shows_the_certificate_that_is_there_by_then() {
     let folder = site::make();
     let authority = Authority::new();

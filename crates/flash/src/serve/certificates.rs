@@ -272,7 +272,8 @@ fn tell(endpoints: &Endpoints, memory: &MetricsMemory) {
 }
 
 fn reload(endpoint: &Endpoint, open: &Open<'_>, error_log: &ErrorLog) {
-    match endpoint.reload(unix_seconds(), open) {
+    let now = unix_seconds();
+    match endpoint.reload(now, open) {
         Ok(false) => {}
         Ok(true) => {
             let path =
@@ -282,6 +283,7 @@ fn reload(endpoint: &Endpoint, open: &Open<'_>, error_log: &ErrorLog) {
         }
         Err(why) => error_log.log(format_args!("the certificates stay as they were: {why}")),
     }
+    endpoint.new_staple_faults(now).iter().for_each(|fault| error_log.log(format_args!("{fault}")));
 }
 
 fn unix_seconds() -> i64 {
