@@ -237,6 +237,34 @@ pub(crate) fn forbid(settings: &mut Settings, by: &Directive) {
     set(settings, "deny", Value::Texts(EVERYBODY.map(Into::into).into()), Some(by));
 }
 
+/// Whether nobody gets anything.
+pub(crate) fn is_refused(settings: &Settings) -> bool {
+    let status = match settings.get("respond").map(|of| &of.value) {
+        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
+            Value::Number(status) if *key == "status" => Some(*status),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let denies_all =
+        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
+    denies_all || !settings.contains_key("fastcgi") && status.is_some_and(|status| status >= 400)
+}
+
+/// Whether a place keeps out clients that its site lets in.
+pub(crate) fn keeps_out(place: &Settings, site: &Settings) -> bool {
+    let own = |key: &str| {
+        let value = place.get(key).map(|of| &of.value)?;
+        (site.get(key).map(|of| &of.value) != Some(value)).then_some(value)
+    };
+    let has_everybody =
+        |of: &Value| matches!(of, Value::Texts(all) if all.iter().any(|one| one == EVERYBODY[0]));
+    is_refused(place) && !is_refused(site)
+        || own("deny").is_some()
+        || own("allow").is_some_and(|of| !has_everybody(of))
+        || own("auth").is_some_and(|of| *of != Value::Text("off".into()))
+}
+
 /// Adds a text to a list.
 pub(crate) fn set_more(settings: &mut Settings, key: &'static str, text: &str, source: &Source) {
     let setting = settings.entry(key).or_insert_with(|| Setting::new(Value::Texts(Vec::new()), Some(source)));

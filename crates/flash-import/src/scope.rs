@@ -177,9 +177,9 @@ impl<'t> Scope<'t> {
         self.differs(&of.source, why, paths, Of::Everything);
     }
 
-    /// The same of a prefix that nobody gets, or some clients alone: what else begins so stays open.
-    pub(crate) fn prefix_stays_open(&self, of: &Directive, prefix: &str) {
-        if prefix.ends_with('/') {
+    /// The same of a place that may keep clients out: what else begins so stays open.
+    pub(crate) fn prefix_is_name(&self, of: &Directive, prefix: &str, keeps_out: bool) {
+        if !keeps_out || prefix.ends_with('/') {
             return self.prefix_differs(of, prefix);
         }
         let why = format!("write deny for each: names that begin with {prefix} stay open, but for itself");

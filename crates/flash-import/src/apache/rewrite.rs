@@ -386,7 +386,7 @@ fn refused(
             }
             Shape::Name(name) => set_more(settings, "deny", name, &rule.of.source),
             Shape::Begins(prefix) => {
-                at.scope.prefix_stays_open(rule.of, prefix);
+                at.scope.prefix_is_name(rule.of, prefix, true);
                 answers
                     .parts
                     .extend(names(&[shape]).into_iter().flatten().map(|name| (name, refusal.clone())));

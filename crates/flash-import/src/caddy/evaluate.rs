@@ -8,7 +8,7 @@ use super::lines::{Lines, Matched};
 use super::matcher::{Matcher, Pattern};
 use super::proxy;
 use crate::directive::Directive;
-use crate::flash::{EVERYBODY, PlaceName, Setting, Settings, Value, set, set_more};
+use crate::flash::{PlaceName, Setting, Settings, Value, is_refused, set, set_more};
 use crate::note::{Of, Paths};
 
 /// Indexes of `file_server`.
@@ -386,18 +386,4 @@ fn is_refusal(of: &Directive) -> bool {
             .is_some_and(|(status, _)| status >= 400),
         _ => false,
     }
-}
-
-/// Whether nobody gets anything.
-pub(super) fn is_refused(settings: &Settings) -> bool {
-    let status = match settings.get("respond").map(|of| &of.value) {
-        Some(Value::Named(named)) => named.iter().find_map(|(key, value)| match value {
-            Value::Number(status) if *key == "status" => Some(*status),
-            _ => None,
-        }),
-        _ => None,
-    };
-    let denies_all =
-        settings.get("deny").is_some_and(|of| of.value == Value::Texts(EVERYBODY.map(Into::into).into()));
-    denies_all || !settings.contains_key("fastcgi") && status.is_some_and(|status| status >= 400)
 }

@@ -8,7 +8,9 @@ use super::evaluate;
 use super::lines::Lines;
 use super::matcher::Pattern;
 use crate::directive::Directive;
-use crate::flash::{Place, PlaceName, Settings, Site, Value, forbid, is_below, set, set_more};
+use crate::flash::{
+    Place, PlaceName, Settings, Site, Value, forbid, is_below, is_refused, keeps_out, set, set_more,
+};
 use crate::note::{Of, Paths};
 use crate::scope::Scope;
 
@@ -39,10 +41,8 @@ pub(super) fn fill<'t>(scope: &'t Scope<'t>, of: &'t Directive, site: &mut Site)
     for (of, prefix) in &places.prefixes {
         let name = PlaceName::Below(prefix.strip_suffix('/').unwrap_or(prefix).into());
         let place = site.places.iter().find(|place| place.name == name);
-        match place.is_some_and(|place| keeps_out(&place.settings, &site.own)) && !opens_nothing(&of.name) {
-            true => scope.prefix_stays_open(of, prefix),
-            false => scope.prefix_differs(of, prefix),
-        }
+        let keeps_out = place.is_some_and(|place| keeps_out(&place.settings, &site.own));
+        scope.prefix_is_name(of, prefix, keeps_out && !opens_nothing(&of.name));
     }
     ends_below(scope, site);
     of_site(&lines, &mut site.own);
@@ -54,15 +54,6 @@ pub(super) fn close(scope: &Scope<'_>, of: &Directive, why: &str, site: &mut Sit
     scope.left(of, format!("{why}: nobody gets in here"), Paths::All);
     forbid(&mut site.own, of);
     site.places.iter_mut().for_each(|place| forbid(&mut place.settings, of));
-}
-
-/// Whether a place keeps out clients that its site lets in.
-fn keeps_out(place: &Settings, site: &Settings) -> bool {
-    let is_own = |key: &&str| {
-        let value = |of: &Settings| of.get(*key).map(|of| of.value.clone());
-        place.contains_key(*key) && value(place) != value(site)
-    };
-    evaluate::is_refused(place) && !evaluate::is_refused(site) || ["allow", "deny"].iter().any(is_own)
 }
 
 /// Names below a prefix and with an end have the rules of both places, where Caddy's order decides. What is refused stays refused.
@@ -83,7 +74,7 @@ fn ends_below(scope: &Scope<'_>, site: &mut Site) {
                 scope.differs(source, why, Paths::BelowEnds(path.clone(), end.clone()), Of::Everything);
             }
         }
-        if !ends.is_empty() && evaluate::is_refused(&place.settings) {
+        if !ends.is_empty() && is_refused(&place.settings) {
             set_more(&mut site.own, "deny", path, source);
             scope.differs(source, "what is below is 404", Paths::Begins(path.clone()), Of::Everything);
             denied.push(path.clone());

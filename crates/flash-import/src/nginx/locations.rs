@@ -85,7 +85,10 @@ fn collect<'t>(scope: &Scope<'t>, within: Option<&str>, all: &mut Vec<Location<'
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::nginx::import;
 
     #[test]
     fn modifiers_may_stand_beside_their_paths() {
@@ -102,6 +105,25 @@ mod tests {
             ("! /a", None),
         ] {
             assert_eq!(kind(words), expected, "{words}");
+        }
+    }
+    #[test]
+    fn names_that_begin_as_a_refused_prefix_are_said_to_stay_open() {
+        let nothing = |_: &Path| Ok(Vec::new());
+        for (location, is_open) in [
+            ("location /q { deny all; }", true),
+            ("location /q { return 404; }", true),
+            ("location /q { allow 192.0.2.0/24; deny all; }", true),
+            ("location /q { auth_basic x; auth_basic_user_file /etc/users; }", true),
+            ("location ~ ^/q { deny all; }", true),
+            ("location /q/ { deny all; }", false),
+            ("location /q { add_header X-A b; }", false),
+            ("allow 192.0.2.0/24; deny all; location /q { allow all; }", false),
+        ] {
+            let text = format!("http {{ server {{ listen 80; server_name a; root /srv; {location} }} }}");
+            let imported = import(Path::new("nginx.conf"), &text, &nothing).expect("its syntax is right");
+            let open = imported.notes.iter().find(|note| note.text.contains("begin with /q stay open"));
+            assert_eq!(open.is_some_and(|note| note.is_left), is_open, "{location}: {}", imported.file());
         }
     }
 }

@@ -10,7 +10,7 @@ use super::locations::{self, Kind, Location};
 use super::programs;
 use super::proxy;
 use super::{access, types};
-use crate::flash::{Place, PlaceName, Setting, Settings, Site, Value, set, set_more};
+use crate::flash::{Place, PlaceName, Setting, Settings, Site, Value, keeps_out, set, set_more};
 use crate::hosts::Answers;
 use crate::note::{Of, Paths, Source};
 use crate::pattern::{self, Shape};
@@ -242,8 +242,9 @@ impl<'t> Draft<'t> {
         ]
         .into_iter()
         .any(changes);
-        if is_inner || is_changed {
-            location.scope.prefix_differs(location.of, path);
+        let keeps_out = keeps_out(&settings, own);
+        if is_inner || is_changed || keeps_out {
+            location.scope.prefix_is_name(location.of, path, keeps_out);
         }
         self.add(PlaceName::Below(plain), settings, Some(&location.of.source));
     }
@@ -324,7 +325,7 @@ impl<'t> Draft<'t> {
                 Shape::Ends(end) => (format!("*{end}"), PlaceName::Ends(end.clone())),
                 Shape::Exact(path) => (path.clone(), PlaceName::Exact(path.clone())),
                 Shape::Begins(path) => {
-                    scope.prefix_differs(of, path);
+                    scope.prefix_is_name(of, path, keeps_out(&made.settings, &self.site.own));
                     let path = path.trim_end_matches('/').to_owned();
                     (path.clone(), PlaceName::Below(path))
                 }
@@ -382,7 +383,7 @@ impl<'t> Draft<'t> {
             match shape {
                 Shape::Exact(path) if is_missing => deny(path),
                 Shape::Begins(path) if is_missing => {
-                    scope.prefix_differs(of, path);
+                    scope.prefix_is_name(of, path, true);
                     deny(path.trim_end_matches('/'));
                 }
                 Shape::Ends(end) if is_missing && end != ".php" => deny(&format!("*{end}")),
@@ -396,7 +397,7 @@ impl<'t> Draft<'t> {
                     self.add(PlaceName::Exact(path.clone()), made.settings.clone(), Some(&of.source))
                 }
                 Shape::Begins(path) => {
-                    scope.prefix_differs(of, path);
+                    scope.prefix_is_name(of, path, true);
                     let path = path.trim_end_matches('/').to_owned();
                     self.add(PlaceName::Below(path), made.settings.clone(), Some(&of.source));
                 }
