@@ -79,7 +79,7 @@ fn ask_http2(stream: &mut Stream, port: u16) -> Result<()> {
         {
             match event {
                 ClientEvent::Fields { ends, .. } | ClientEvent::Data { ends, .. } => is_over |= ends,
-                ClientEvent::Window => {}
+                ClientEvent::Window { .. } => {}
                 other => bail!("the server has sent {other:?}"),
             }
         }
