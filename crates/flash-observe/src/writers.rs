@@ -1,8 +1,8 @@
 //! The threads that write logs. A few of them serve all logs: one that has nothing to write has no thread.
 //!
 //! One thread leads: it waits until a log is woken, or until the time of one that lets lines gather has come. Before it writes, it leaves
-//! that to another thread. One thread at a time writes to a device, so a disk that hangs holds up one thread, however many logs it has. If
-//! all threads but the leader are held up, the leader writes only to disks that were quick.
+//! that to another thread. One thread at a time writes to a device, so a disk that hangs holds up one thread, however many logs it has. The
+//! logs of a device take turns, a batch each. If all threads but the leader are held up, the leader writes only to disks that were quick.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) trait Log: Send + Sync {
     /// Where it writes. Never waits for the device.
     fn device(&self) -> Device;
 
-    /// Writes as long as there is something. Returns when to look again, if that has a time. One thread calls it at a time.
+    /// Writes one batch, if there is something. Returns when to look again, if that has a time. One thread calls it at a time.
     fn work(&self) -> Option<Instant>;
 }
 
@@ -67,6 +67,13 @@ struct PoolState {
     threads: usize,
     has_leader: bool,
     ends: bool,
+}
+
+/// When a log is written again, unless it is woken before.
+enum Again {
+    /// Its turn has not ended, so nobody else gives it to a thread.
+    Now,
+    At(Instant),
 }
 
 /// Whether a log is in a thread's hands or waits for one.
@@ -175,21 +182,41 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// Writes a log, and those that wait for the same device.
+    /// Writes a log, and then those that wait for the same device, as long as another thread leads.
     fn write(&self, state: &mut MutexGuard<'_, PoolState>, device: &Device, log: Arc<dyn Log>) {
         let mut next = Some(log);
         while let Some(log) = next {
             // To drop the last reference closes the file, and may end the pool.
-            let due = MutexGuard::unlocked(state, || run(&*log).map(|due| (due, log)));
-            if let Some((due, log)) = due {
-                state.later.insert((due, Arc::as_ptr(&log).cast::<()>().addr()), log);
-                // The thread that leads may wait for longer.
-                self.woken.wake();
+            let again = MutexGuard::unlocked(state, || run(&*log).map(|again| (again, log)));
+            match again {
+                Some((Again::Now, log)) if log.device() == *device => {
+                    state.busy.entry(device.clone()).or_default().push_back(log);
+                }
+                Some((Again::Now, log)) => {
+                    state.add(log);
+                    self.tell_leader(state);
+                }
+                Some((Again::At(due), log)) => {
+                    state.later.insert((due, Arc::as_ptr(&log).cast::<()>().addr()), log);
+                    self.tell_leader(state);
+                }
+                None => {}
+            }
+            if !state.has_leader {
+                break;
             }
             next = state.busy.get_mut(device).and_then(VecDeque::pop_front);
         }
-        state.busy.remove(device);
+        let waiting = state.busy.remove(device);
+        waiting.into_iter().flatten().for_each(|log| state.add(log));
         if state.has_ready() {
+            self.tell_leader(state);
+        }
+    }
+
+    /// The thread that leads may wait for longer. If none does, the next one looks first.
+    fn tell_leader(&self, state: &PoolState) {
+        if state.has_leader {
             self.woken.wake();
         }
     }
@@ -290,18 +317,18 @@ impl PoolState {
     }
 }
 
-/// Writes what there is. Returns when to look again, unless the log is woken before.
-fn run(log: &dyn Log) -> Option<Instant> {
+/// Writes a batch of a log. `None` if the log waits to be woken.
+fn run(log: &dyn Log) -> Option<Again> {
     let turn = log.turn();
-    loop {
-        turn.begin();
-        let began = Instant::now();
-        let due = log.work();
-        turn.was_slow.store(began.elapsed() > QUICK, Ordering::Relaxed);
-        if turn.end() {
-            return due;
-        }
+    turn.begin();
+    let began = Instant::now();
+    let due = log.work();
+    let now = Instant::now();
+    turn.was_slow.store(now - began > QUICK, Ordering::Relaxed);
+    if due.is_some_and(|due| due <= now) || !turn.end() {
+        return Some(Again::Now);
     }
+    due.map(Again::At)
 }
 
 #[cfg(test)]

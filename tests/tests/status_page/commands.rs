@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use flash_tests::{ARCHITECTURES, PATIENCE, Server, arch_settings, program, terminal, wait_for};
 
+use crate::configurations::begin_download;
 use crate::setup::Setup;
 
 #[test]
@@ -146,6 +147,34 @@ fn flash_status_knows_that_a_folder_can_be_opened_again() {
             said.contains("round (Too many levels of symbolic links (os error 40)): requests get 503"),
             "{said}"
         );
+    }
+}
+
+/// Not even while a request that began before keeps the configuration that had them.
+#[test]
+fn flash_status_says_nothing_of_sites_that_a_reload_took_away() {
+    for arch in ["amped", "mp"] {
+        let setup = Setup::configured(arch);
+        let [file, lost] = ["flash.toml", "lost"].map(|name| setup.admin().with_file_name(name));
+        let text = std::fs::read_to_string(&file).expect("a configuration");
+        let root = format!("root = '{}'\n", setup.site().display());
+        let one = format!("{}[site.'h']\n{root}", text.replace(&root, ""));
+        std::fs::create_dir(&lost).expect("a folder");
+        std::fs::write(&file, format!("{one}[site.'lost']\nroot = '{}'\n", lost.display()))
+            .expect("two sites");
+        setup.reload();
+        std::fs::remove_dir(&lost).expect("no folder");
+        // The process that is asked for it has a download after that.
+        let (download, said) = begin_download(&setup, "GET / HTTP/1.1\r\nHost: lost\r\n\r\n");
+        assert!(said.starts_with(b"HTTP/1.1 503"), "{arch}: {}", String::from_utf8_lossy(&said));
+        assert!(complaint(&setup).contains("lost is gone"), "{arch}: {}", complaint(&setup));
+        std::fs::write(&file, one).expect("one site");
+        setup.reload();
+        wait_for("the end of it", || setup.run(&["status"]).stderr.is_empty());
+        let status = String::from_utf8(setup.run(&["status"]).stdout).expect("UTF-8");
+        assert!(status.contains("3, and 2 (1 request, "), "{arch}: {status}");
+        drop(download);
+        setup.server.stop();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which configurations are in use after a reload, since when, and who holds the earlier ones.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use flash_tests::{read_all, site, wait_for};
 use serde_json::Value;
@@ -9,15 +10,15 @@ use crate::setup::Setup;
 
 const BYTES: usize = 20_000_000;
 
-/// Begins a download that is not read to its end.
-pub(crate) fn begin_download(setup: &Setup) -> std::net::TcpStream {
+/// Begins a download that is not read to its end, behind other requests. Returns the first bytes of all responses, too.
+pub(crate) fn begin_download(setup: &Setup, before: &str) -> (TcpStream, [u8; 1000]) {
     site::write(&setup.site().join("large"), &site::pattern(BYTES));
     let mut download = setup.server.connect();
-    download
-        .write_all(b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    write!(download, "{before}GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         .expect("it takes the request");
-    download.read_exact(&mut [0; 1000]).expect("it begins");
-    download
+    let mut first = [0; 1000];
+    download.read_exact(&mut first).expect("it begins");
+    (download, first)
 }
 
 #[test]
@@ -28,7 +29,7 @@ fn an_earlier_configuration_says_who_holds_it() {
             let status: Value = serde_json::from_str(&setup.ask("/status.json").1).expect("it is JSON");
             status["configurations"].as_array().expect("a list").clone()
         };
-        let mut download = begin_download(&setup);
+        let (mut download, _) = begin_download(&setup, "");
         wait_for(
             &format!("{arch}: the request"),
             || matches!(&configurations()[..], [one] if one["number"] == 1 && one["requests"] == 1),

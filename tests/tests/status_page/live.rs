@@ -83,7 +83,7 @@ fn an_earlier_configuration_is_listed_while_a_download_holds_it() {
     browser.wait_for("document.body.className == 'live'");
     let rows = "[...document.querySelectorAll('#configurations tbody tr')].map(row => row.innerText.split(/\\s+/)[0]).join()";
     browser.wait_for(&format!("{rows} == '1'"));
-    let mut download = begin_download(&setup);
+    let (mut download, _) = begin_download(&setup, "");
     setup.reload();
     browser.wait_for(&format!("{rows} == '1,2'"));
     let held =

@@ -33,7 +33,6 @@ impl Administered for Parent<'_, '_> {
         let counted = gather::of_memory(&present.metrics_memory);
         let (mut configurations, mut list, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         let mut slowest: Vec<SlowRequest> = Vec::new();
-        let (mut root_faults, mut drops_log_lines) = (BTreeSet::new(), false);
         for workers in self.generations.all() {
             let (number, first) = (workers.generation, list.len());
             for (worker, device) in workers.reports.all() {
@@ -41,16 +40,18 @@ impl Administered for Parent<'_, '_> {
                 devices.extend(device);
             }
             slowest.extend(workers.reports.slowest());
-            for (roots, drops_lines) in workers.reports.faults() {
-                root_faults.extend(roots);
-                drops_log_lines |= drops_lines;
-            }
             configurations.push(ConfigurationSnapshot {
                 number,
                 since_unix_ms: workers.since_unix_ms,
                 requests: workers.scoreboard.busy() as u64,
                 workers: list[first..].iter().map(|worker| worker.pid).collect(),
             });
+        }
+        // Earlier configurations may have sites that are no longer served.
+        let (mut root_faults, mut drops_log_lines) = (BTreeSet::new(), false);
+        for (roots, drops_lines) in present.reports.faults() {
+            root_faults.extend(roots);
+            drops_log_lines |= drops_lines;
         }
         // Those that have been at a job for longest come first, and then those that are busy.
         list.sort_by_key(|worker| {

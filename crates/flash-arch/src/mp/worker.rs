@@ -148,14 +148,13 @@ fn start_watching(
     let life = move || {
         let mut is_retired = false;
         while let Some(shared) = state.upgrade() {
-            if is_retired {
-                shared.follow_logs();
-            }
             tell(gather::faults(&shared));
             drop(shared);
-            match is_retired {
-                true => thread::sleep(FAULTS_EVERY),
-                false => is_retired = is_readable_within(&retired, FAULTS_EVERY),
+            if is_retired {
+                thread::sleep(FAULTS_EVERY);
+            } else if is_readable_within(&retired, FAULTS_EVERY) {
+                is_retired = true;
+                state.upgrade().iter().for_each(|shared| shared.follow_logs());
             }
         }
     };

@@ -1,7 +1,7 @@
 //! Tests of the access log on real files: rotation, overload, stuck and full destinations.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -159,6 +159,38 @@ fn a_fifo_that_nobody_reads_holds_up_nobody() {
     let said = errors_said(&folder, errors);
     assert_eq!(drops_said(&said), other.dropped(), "{said}");
     assert!(other.dropped() < pushed as u64, "the pipe held some");
+}
+
+/// However much the other has to write, all the time.
+#[test]
+fn a_log_waits_for_one_batch_of_another_on_its_device() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (mut busy, errors) = open(&folder, &path);
+    let sink = LogSink::open(Destination::Path(path.clone())).unwrap();
+    let quiet = AccessLog::start(sink, Format::Combined, QUICK, (errors, busy.writers())).unwrap();
+    let mut reader = File::open(&path).unwrap();
+    let mut fill = || {
+        let before = busy.dropped();
+        while busy.dropped() == before {
+            push(&mut busy, 0..100);
+        }
+    };
+    let room = QUICK.buffer_bytes_max / 4;
+    wait_until("a full pipe", || {
+        fill();
+        rustix::io::ioctl_fionread(&reader).unwrap() > (64 << 10) - room as u64
+    });
+    quiet.write(&Record { request_line: b"quiet".as_slice().into(), ..record(0) });
+    let (mut bytes, mut said) = (vec![0; room], Vec::new());
+    wait_until("the other's line", || {
+        fill();
+        let count = reader.read(&mut bytes).unwrap();
+        said.extend_from_slice(&bytes[..count]);
+        let unsearched = said.len().saturating_sub(count + 5);
+        said[unsearched..].windows(5).any(|word| word == b"quiet")
+    });
 }
 
 #[test]

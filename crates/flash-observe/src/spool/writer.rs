@@ -40,31 +40,30 @@ impl Log for Shared {
 
     fn work(&self) -> Option<Instant> {
         let mut open = self.sink.lock();
+        let sink = open.as_mut()?;
         let mut batch = Vec::new();
-        while let Some(sink) = &mut *open {
-            let Work { follows, reopen, next_sink } = match self.next_batch(&mut batch) {
-                Ok(work) => work,
-                Err(until) => return until,
-            };
-            if let Some((before, next)) = next_sink {
-                self.write(sink, &before);
-                *sink = next;
-            }
-            if follows {
-                sink.follow(Instant::now());
-            }
-            self.write(sink, &batch);
-            batch.clear();
-            if !reopen.is_empty() {
-                let result = self.reopen(sink);
-                reopen.into_iter().for_each(|done| done(result.clone()));
-            }
-            self.device.lock().clone_from(sink.device());
-            if self.closed_now() {
-                *open = None;
-            }
+        let Work { follows, reopen, next_sink } = match self.next_batch(&mut batch) {
+            Ok(work) => work,
+            Err(until) => return until,
+        };
+        if let Some((before, next)) = next_sink {
+            self.write(sink, &before);
+            *sink = next;
         }
-        None
+        if follows {
+            sink.follow(Instant::now());
+        }
+        self.write(sink, &batch);
+        if !reopen.is_empty() {
+            let result = self.reopen(sink);
+            reopen.into_iter().for_each(|done| done(result.clone()));
+        }
+        self.device.lock().clone_from(sink.device());
+        if self.closed_now() {
+            *open = None;
+            return None;
+        }
+        Some(Instant::now())
     }
 }
 

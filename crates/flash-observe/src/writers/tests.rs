@@ -9,6 +9,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A log that tells when it is written, and may be held up there.
 struct Fake {
     turn: Turn,
+    /// It is woken whenever it is written.
+    is_busy: AtomicBool,
     device: Device,
     held: Mutex<()>,
     written: Mutex<Sender<&'static str>>,
@@ -27,7 +29,10 @@ impl Log for Fake {
 
     fn work(&self) -> Option<Instant> {
         drop(self.held.lock());
-        self.written.lock().send(self.name).unwrap();
+        if self.is_busy.load(Ordering::Relaxed) {
+            self.turn.wake();
+        }
+        let _ = self.written.lock().send(self.name);
         None
     }
 }
@@ -54,6 +59,7 @@ impl Bench {
         self.writers.begin_log().unwrap();
         Arc::new(Fake {
             turn: Turn::default(),
+            is_busy: AtomicBool::new(false),
             device,
             held: Mutex::default(),
             written: Mutex::new(self.told.clone()),
@@ -109,6 +115,42 @@ fn one_thread_is_left_for_disks_that_were_quick() {
     assert_eq!(bench.writers.threads(), THREADS_MAX);
     drop(held);
     assert!((0..50).all(|_| bench.next() == "hung"));
+}
+
+#[test]
+fn a_busy_log_takes_turns_with_others_of_its_device() {
+    let bench = Bench::new();
+    let [busy, quiet] = ["busy", "quiet"].map(|name| bench.log(name, Device::Disk(1)));
+    busy.is_busy.store(true, Ordering::Relaxed);
+    let held = busy.held.lock();
+    bench.writers.wake(&busy);
+    bench.wait_for("it is written", |state| state.busy.contains_key(&busy.device));
+    bench.writers.wake(&quiet);
+    bench.wait_for("the other waits", |state| !state.busy[&busy.device].is_empty());
+    drop(held);
+    assert_eq!([bench.next(), bench.next(), bench.next()], ["busy", "quiet", "busy"]);
+    busy.is_busy.store(false, Ordering::Relaxed);
+}
+
+#[test]
+fn a_busy_log_leaves_the_last_thread_to_other_devices() {
+    let bench = Bench::new();
+    let hung: Vec<_> =
+        (1..THREADS_MAX as u64).map(|number| bench.log("hung", Device::Disk(number))).collect();
+    let [busy, good] =
+        [("busy", 100), ("good", 101)].map(|(name, number)| bench.log(name, Device::Disk(number)));
+    busy.is_busy.store(true, Ordering::Relaxed);
+    let held: Vec<_> = hung.iter().map(|log| log.held.lock()).collect();
+    let busy_held = busy.held.lock();
+    hung.iter().for_each(|log| bench.writers.wake(log));
+    bench.wait_for("all threads but one are held up", |state| state.busy.len() == THREADS_MAX - 1);
+    bench.writers.wake(&busy);
+    bench.wait_for("all threads are held up", |state| state.busy.len() == THREADS_MAX);
+    bench.writers.wake(&good);
+    drop(busy_held);
+    assert!((0..3).any(|_| bench.next() == "good"));
+    drop(held);
+    busy.is_busy.store(false, Ordering::Relaxed);
 }
 
 #[test]

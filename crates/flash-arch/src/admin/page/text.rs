@@ -92,7 +92,7 @@ fn write_paragraph(Table { columns, .. }: &Table, row: &[Cell], columns_max: usi
     }
 }
 
-/// Lines of so many parts as fit.
+/// Lines of as many parts as fit. A part that is longer than a line goes on in the next.
 fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, between: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -101,7 +101,11 @@ fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, between: &str, columns: usi
                 line.push_str(between);
                 line.push_str(part);
             }
-            _ => lines.push(cut(part, columns)),
+            _ if width(part) <= columns => lines.push(part.to_owned()),
+            _ => {
+                let characters: Vec<char> = part.chars().collect();
+                lines.extend(characters.chunks(columns.max(1)).map(String::from_iter));
+            }
         }
     }
     lines
@@ -140,6 +144,25 @@ mod tests {
         let text =
             page(&[Section { id: "loops", title: "Loops", parts: vec![Part::Table(table)] }], usize::MAX);
         assert_eq!(text, "LOOPS\nLoop          Turns\nloop-0            1\n! \\u{1b}[2J  20,000\n");
+    }
+
+    #[test]
+    fn what_is_longer_than_a_line_goes_on_in_the_next() {
+        let table = |first: &str| {
+            let row = [first, "0123456789abcdefghij", "1"].map(Cell::new);
+            Part::Table(Table::new("Servers", &["Route", "Path", "#Busy"], vec![row.into()]))
+        };
+        let note = "one /0123456789abcdefghij two";
+        let parts = vec![
+            Part::Pairs(vec![("Fault", Cell::sick("0123456789abc")), ("None", Cell::new(""))]),
+            table("/0123456789abcdef"),
+            Part::Note(note.into()),
+        ];
+        let text = page(&[Section { id: "servers", title: "Servers", parts }], 12);
+        let expected = "SERVERS\nFault  !\n       01234\n       56789\n       abc\nNone   \n\
+                        /0123456789…\n  Path 01234\n  56789abcde\n  fghij\n  Busy 1\n\
+                        one\n/0123456789a\nbcdefghij\ntwo\n";
+        assert_eq!(text, expected);
     }
 
     #[test]
